@@ -79,8 +79,8 @@ def adapt(gg: Array, gm: Array, growth: Array, alpha: Array, s: Settings, ops: O
         first = ops.less(alpha, s.alpha_0 + 0.5 * s.grad_bound**2)
         bounded = ops.where(ops.less(-gg, 0.0), s.grad_bound**2, v) if s.lazy else s.grad_bound**2
         v = ops.where(first, bounded, v)
-    # Both divisors can be 0 (no gradient yet, or a square that underflowed). Floored, 0/0 is 0 and x/0 is large, and the
-    # minimum keeps whichever of the two is sane.
+    # Both divisors can be 0 (no gradient yet, or a square that underflowed). Floored, 0/0 is 0 and x/0 is large, and
+    # the minimum keeps whichever of the two is sane.
     by_sum = ops.sqrt(1.0 + ops.maximum(-v, 0.0) / ops.maximum(alpha, ops.tiny))
     by_clip = ops.maximum(agreement / ops.maximum(gg, ops.tiny), 1.0)  # restricted increase: √(1+r) = ρ·gm/gg
     factor = ops.minimum(by_sum, by_clip)
@@ -101,27 +101,31 @@ def move(
     after: tuple[Array, Array],
     s: Settings,
     ops: Ops,
+    touched: Array | None = None,
 ) -> tuple[Array, Array]:
-    """The new ``x`` and ``m``, given (growth, alpha) before and after `adapt`."""
+    """The new ``x`` and ``m``, given (growth, alpha) before and after `adapt`; both stay where ``touched`` is false."""
     growth, alpha = before
     new_growth, new_alpha = after
+    root = ops.sqrt(ops.maximum(alpha, ops.tiny)) + s.eps if s.beta else 1.0
     new_root = ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps
-    numerator = s.lr * new_growth
-    rate = numerator / new_root  # 1/A', learning rate included
-    if s.weight_decay:
-        x = x * (1.0 - s.lr * s.weight_decay)
-    if not s.beta:
-        new_m = g  # not β·(A'/A)·m + …, for 0·inf is NaN
-    else:
+    gamma = s.lr * new_growth
+    rate = gamma / new_root  # 1/A', learning rate included
+    start = x * (1.0 - s.lr * s.weight_decay) if s.weight_decay else x
+    new_m = g  # β = 0, where β·(A'/A)·m could be 0·inf
+    if s.beta:
         # A'/A as a product of ratios: √(α'/α) overflows float32 when α is tiny.
-        root = ops.sqrt(ops.maximum(alpha, ops.tiny)) + s.eps
         new_m = m * (s.beta * (new_root / root) * (growth / new_growth)) + g * (1.0 - s.beta)
     if s.project is None:
-        return x - rate * new_m, new_m
-    z = x - rate * g
-    if s.beta:
-        z = z - m * (s.lr * growth / root * (s.beta / (1.0 - s.beta)))  # pyright: ignore[reportPossiblyUnboundVariable]
-    metric = new_root / ops.maximum(numerator, ops.tiny**0.5)  # finite at lr = 0, where z − p is 0
-    p = s.project(z, metric)
-    new_m = new_m + (z - p) * (metric * (1.0 - s.beta))
-    return (x + (p - x) * (1.0 - s.beta) if s.beta else p), new_m
+        new_x = start - new_m * rate
+    else:
+        z = start - g * rate
+        if s.beta:
+            z = z - m * (s.lr * growth / root * (s.beta / (1.0 - s.beta)))
+        metric = new_root / ops.maximum(gamma, ops.tiny**0.5)  # stays finite at lr = 0, where z − p is 0
+        p = s.project(z, metric)
+        new_m = new_m + (z - p) * (metric * (1.0 - s.beta))
+        new_x = start + (p - start) * (1.0 - s.beta) if s.beta else p
+    if touched is not None:
+        new_x = ops.where(touched, new_x, x)
+        new_m = ops.where(touched, new_m, m)
+    return new_x, new_m

@@ -1,0 +1,93 @@
+"""Taking over a running torch.optim.Adagrad."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT
+
+from gradagrad.granularity import total
+from gradagrad.optimizer import GradaGrad
+from gradagrad.steps.ops import real_view
+
+# Everything that Adagrad's groups hold and ours take with the same meaning.
+_SHARED = (
+    "lr",
+    "lr_decay",
+    "weight_decay",
+    "initial_accumulator_value",
+    "eps",
+    "maximize",
+    "foreach",
+    "differentiable",
+)
+
+
+def from_adagrad(source: Optimizer | Mapping[str, Any], params: ParamsT | None = None, **options: Any) -> GradaGrad:
+    """A `GradaGrad` that goes on where an Adagrad run stands, with its accumulator, step counts and settings.
+
+    ``source`` is the running ``torch.optim.Adagrad``, or its state dict together with ``params`` as they were given to
+    it. ``options`` are `GradaGrad` arguments and win over what the Adagrad run used. The next step is AdaGrad's own,
+    because there is no previous gradient yet; adaptation begins with the one after.
+
+    Example:
+        >>> import torch, gradagrad
+        >>> weight = torch.nn.Parameter(torch.ones(3))
+        >>> adagrad = torch.optim.Adagrad([weight], lr=0.1)
+        >>> optimizer = gradagrad.from_adagrad(adagrad, rho=2.0)
+    """
+    if isinstance(source, Optimizer):
+        if not isinstance(source, torch.optim.Adagrad):
+            raise TypeError(f"source must be a torch.optim.Adagrad or its state dict, got {type(source).__name__}.")
+        if params is not None:
+            raise ValueError("params must be left out when source is an optimizer, which brings its own.")
+        groups = [dict(group) for group in source.param_groups]
+        states = [source.state.get(p, {}) for group in groups for p in group["params"]]
+    else:
+        groups, states = _from_state_dict(source, params)
+    settings = ("params", "param_names", *_SHARED)
+    ours = [{k: v for k, v in group.items() if k in settings and k not in options} for group in groups]
+    result = GradaGrad(ours, **options)
+    parameters = [p for group in result.param_groups for p in group["params"]]
+    with torch.no_grad():
+        for parameter, state in zip(parameters, states, strict=True):
+            _take_over(result, parameter, state)
+        _share(result)
+    return result
+
+
+def _from_state_dict(
+    source: Mapping[str, Any], params: ParamsT | None
+) -> tuple[list[dict[str, Any]], list[Mapping[str, Any]]]:
+    if params is None:
+        raise ValueError("params must be given when source is a state dict, in the order the Adagrad run had them.")
+    if not {"state", "param_groups"} <= set(source):
+        raise ValueError('source must be a state dict with "state" and "param_groups".')
+    # Adagrad itself checks that the groups match, and casts and moves the tensors.
+    adagrad = torch.optim.Adagrad(params)
+    adagrad.load_state_dict(dict(source))
+    groups = [dict(group) for group in adagrad.param_groups]
+    return groups, [adagrad.state.get(p, {}) for group in groups for p in group["params"]]
+
+
+def _take_over(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any]) -> None:
+    if not state or not float(state["step"]):
+        return  # Adagrad makes its state at once; without a step there is nothing to take over
+    if "sum" not in state:
+        raise ValueError(f"source is not the state of a torch.optim.Adagrad: found {sorted(map(str, state))}, no sum.")
+    group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
+    optimizer._init_state(group, parameter)
+    ours = optimizer.state[parameter]
+    ours["step"].fill_(float(state["step"]))
+    ours["accumulator"].copy_(total(group["granularity"])(real_view(state["sum"]).to(ours["accumulator"].dtype)))
+
+
+def _share(optimizer: GradaGrad) -> None:
+    """With granularity "group", every copy holds the sum over the group."""
+    for group in optimizer.param_groups:
+        copies = optimizer._group_copies(group) if group["granularity"] == "group" else []
+        if copies:
+            sums = torch.stack([accumulator.cpu() for _, accumulator in copies]).sum()
+            for _, accumulator in copies:
+                accumulator.copy_(sums)

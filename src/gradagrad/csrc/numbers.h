@@ -1,0 +1,143 @@
+// The number formats of the kernel: bf16, its two roundings, and comparisons that let a NaN through as torch's do.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+// One build serves every x86-64 machine: the loops exist once per instruction set and the loader picks. Inlined helpers
+// take the instruction set of the loop they are inlined into, so only the outermost functions carry the attribute.
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(GRADAGRAD_NO_CLONES)
+#define GRADAGRAD_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define GRADAGRAD_CLONES
+#endif
+#define GRADAGRAD_INLINE inline __attribute__((always_inline))
+
+namespace gradagrad {
+
+struct bf16 {
+  uint16_t bits;
+};
+
+template <class To, class From>
+GRADAGRAD_INLINE To reinterpret(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof(to));
+  return to;
+}
+
+// The precision a parameter (P) with this state (S) is updated in.
+template <class P, class S>
+struct ComputingType {
+  using type = float;
+};
+template <class P>
+struct ComputingType<P, double> {
+  using type = double;
+};
+template <class S>
+struct ComputingType<double, S> {
+  using type = double;
+};
+template <>
+struct ComputingType<double, double> {
+  using type = double;
+};
+template <class P, class S>
+using computing_t = typename ComputingType<P, S>::type;
+
+template <class C>
+GRADAGRAD_INLINE C load(float a) {
+  return static_cast<C>(a);
+}
+template <class C>
+GRADAGRAD_INLINE C load(double a) {
+  return static_cast<C>(a);
+}
+template <class C>
+GRADAGRAD_INLINE C load(bf16 a) {
+  return static_cast<C>(reinterpret<float>(static_cast<uint32_t>(a.bits) << 16));
+}
+
+// To nearest, ties to even: what torch does when it stores a bf16 parameter.
+template <class C>
+GRADAGRAD_INLINE void store(float& to, C a) {
+  to = static_cast<float>(a);
+}
+template <class C>
+GRADAGRAD_INLINE void store(double& to, C a) {
+  to = static_cast<double>(a);
+}
+template <class C>
+GRADAGRAD_INLINE void store(bf16& to, C a) {
+  const uint32_t bits = reinterpret<uint32_t>(static_cast<float>(a));
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  to.bits = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+}
+
+// Stochastic: up with the probability that makes the mean exact, decided by 16 random bits. A value that bf16 holds
+// exactly is kept, infinities too; a finite one beyond the largest bf16 is clipped to it, since inf would never leave.
+template <class C>
+GRADAGRAD_INLINE void store(float& to, C a, uint32_t) {
+  to = static_cast<float>(a);
+}
+template <class C>
+GRADAGRAD_INLINE void store(double& to, C a, uint32_t) {
+  to = static_cast<double>(a);
+}
+template <class C>
+GRADAGRAD_INLINE void store(bf16& to, C a, uint32_t random16) {
+  const uint32_t bits = reinterpret<uint32_t>(static_cast<float>(a));
+  const uint32_t magnitude = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
+  uint32_t rounded = (magnitude + random16) >> 16;
+  rounded = rounded > 0x7f7fu ? 0x7f7fu : rounded;
+  rounded = magnitude == 0x7f800000u ? 0x7f80u : rounded;
+  rounded = magnitude > 0x7f800000u ? 0x7fc0u : rounded;
+  to.bits = static_cast<uint16_t>(sign | rounded);
+}
+
+// Random bits are a function of (seed, step, tensor, element) alone, so they depend neither on the number of threads nor
+// on what ran before a checkpoint was loaded. `gradagrad.rounding` restates both functions; change them together.
+GRADAGRAD_INLINE uint32_t scramble(uint32_t a) {
+  a ^= a >> 16;
+  a *= 0x7feb352du;
+  a ^= a >> 15;
+  a *= 0x846ca68bu;
+  a ^= a >> 16;
+  return a;
+}
+
+GRADAGRAD_INLINE uint32_t random_key(uint32_t seed, uint32_t step, uint32_t stream) {
+  return scramble(scramble(scramble(seed + 0x9e3779b9u) ^ step) ^ stream);
+}
+
+// Low half for the momentum, high half for growth and accumulator: at most one of those two changes in a step, and an
+// unchanged value is kept whatever its bits.
+GRADAGRAD_INLINE uint32_t random_bits(uint32_t key, uint32_t element) {
+  return scramble(key ^ (element * 0x9e3779b9u));
+}
+
+// torch.maximum and torch.minimum return NaN if either side is one. Where the second is a constant, one instruction does.
+template <class C>
+GRADAGRAD_INLINE C at_least(C a, C constant) {
+  return a < constant ? constant : a;
+}
+template <class C>
+GRADAGRAD_INLINE C at_most(C a, C constant) {
+  return a > constant ? constant : a;
+}
+template <class C>
+GRADAGRAD_INLINE C minimum(C a, C b) {
+  const C smaller = a < b ? a : b;
+  return a != a ? a : smaller;
+}
+template <class C>
+GRADAGRAD_INLINE C maximum(C a, C b) {
+  const C larger = a > b ? a : b;
+  return a != a ? a : larger;
+}
+
+}  // namespace gradagrad

@@ -1,0 +1,1 @@
+"""Ways of applying the rule to many tensors: loop, foreach, sparse, fused."""
