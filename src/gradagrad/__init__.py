@@ -5,5 +5,9 @@ from gradagrad.adagrad import from_adagrad as from_adagrad
 from gradagrad.diagnostics import GroupDiagnostics as GroupDiagnostics
 from gradagrad.first_step import LargeFirstStepWarning as LargeFirstStepWarning
 from gradagrad.optimizer import GradaGrad as GradaGrad
+from gradagrad.plots import plot_learning_rates as plot_learning_rates
+from gradagrad.recording import History as History
+from gradagrad.recording import learning_rates as learning_rates
+from gradagrad.recording import log_learning_rates as log_learning_rates
 
 __version__ = "0.1.0"

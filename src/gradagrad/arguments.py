@@ -55,6 +55,12 @@ def checked(group: Mapping[str, Any]) -> dict[str, Any]:
             raise TypeError(complaint(name, "True or False", group[name]))
     if not (group["foreach"] is None or isinstance(group["foreach"], bool)):
         raise TypeError(complaint("foreach", "None, True or False", group["foreach"], "None lets torch's rule decide."))
+    if not (group["fused"] is None or isinstance(group["fused"], bool)):
+        remedy = "None uses the compiled kernel wherever it can."
+        raise TypeError(complaint("fused", "None, True or False", group["fused"], remedy))
+    if group["state_dtype"] not in (torch.float32, torch.bfloat16):
+        remedy = "float32 means the precision of the computation: float64 for float64 parameters."
+        raise ValueError(complaint("state_dtype", "torch.float32 or torch.bfloat16", group["state_dtype"], remedy))
     if group["granularity"] not in GRANULARITIES:
         choices = ", ".join(repr(g) for g in GRANULARITIES)
         raise ValueError(complaint("granularity", f"one of {choices}", group["granularity"]))
@@ -76,8 +82,8 @@ def _number(name: str, value: Any) -> Any:
     if name == "lr" and isinstance(value, Tensor):
         if value.numel() != 1:
             raise ValueError(f"Tensor lr must be 1-element, got shape {tuple(value.shape)}. Pass a 0-d tensor.")
-        if not _is_traced(value) and not holds(float(value)):
-            raise ValueError(complaint(name, rule, float(value), remedy))
+        if not _is_traced(value) and not holds(float(value.detach())):
+            raise ValueError(complaint(name, rule, float(value.detach()), remedy))
         return value
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(complaint(name, rule, value, remedy))
@@ -98,6 +104,11 @@ def _check_together(group: Mapping[str, Any]) -> None:
             complaint("weight_decay", "0 or decoupled with lazy=True", group["weight_decay"])
             + " Coupled decay gives every coordinate a gradient, so none is lazy; pass decoupled_weight_decay=True."
         )
+    for other in ("foreach", "differentiable", "capturable"):
+        if group["fused"] and group[other]:
+            raise ValueError(f"fused=True cannot be combined with {other}=True; pass fused=None or False.")
+    if group["differentiable"] and group["state_dtype"] == torch.bfloat16:
+        raise ValueError("differentiable=True needs state_dtype=torch.float32, since rounding has no derivative.")
     if group["foreach"] and group["differentiable"]:
         raise ValueError("foreach=True cannot be combined with differentiable=True; pass foreach=False or None.")
     if group["projection"] is not None:

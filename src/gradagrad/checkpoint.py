@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, StateDict
 
-from gradagrad import arguments
-from gradagrad.granularity import slot_shape
-from gradagrad.steps.ops import computing_dtype, real_view
+from gradagrad import arguments, distributed, rounding
+from gradagrad.granularity import Granularity, slot_shape
+from gradagrad.steps.ops import computing_dtype, real_shape, real_view
 
 KEYS = ("step", "momentum", "growth", "accumulator")
 
@@ -54,11 +54,15 @@ def _restored(group: Mapping[str, Any], parameter: Tensor, key: str, value: Any)
         return value
     if key not in KEYS:
         return value.to(device=parameter.device, copy=True)
-    values = real_view(parameter.detach())
-    dtype = computing_dtype(parameter.dtype)
-    if value.shape == values.shape:
-        return torch.empty_like(values, dtype=dtype, memory_format=torch.preserve_format).copy_(value)
-    return value.to(device=parameter.device, dtype=dtype, copy=True)
+    granularity: Granularity = "element" if key == "momentum" else group["granularity"]
+    values = real_view(distributed.local(parameter.detach()))
+    shard = distributed.shard_of(value, parameter, granularity)
+    dtype = rounding.stored_dtype(computing_dtype(parameter.dtype), group["state_dtype"], granularity)
+    if shard.shape == values.shape:
+        shard = torch.empty_like(values, dtype=dtype, memory_format=torch.preserve_format).copy_(shard)
+    else:
+        shard = shard.to(device=parameter.device, dtype=dtype, copy=True)
+    return distributed.as_shard(shard, parameter, granularity)
 
 
 def _check(optimizer: Optimizer, state_dict: StateDict) -> None:
@@ -89,7 +93,7 @@ def _check_state(state: Any, parameter: Tensor, granularity: Any, where: str) ->
         raise ValueError(
             "this is a state dict of torch.optim.Adagrad; take it over with gradagrad.from_adagrad(state_dict, params)."
         )
-    shape = real_view(parameter).shape
+    shape = real_shape(parameter)
     expected = {"momentum": tuple(shape)} | dict.fromkeys(("growth", "accumulator"), slot_shape(shape, granularity))
     for key in KEYS:
         if key not in state:
@@ -100,6 +104,11 @@ def _check_state(state: Any, parameter: Tensor, granularity: Any, where: str) ->
         if not isinstance(value, Tensor):
             kind = type(value).__name__
             raise ValueError(f'the state dict is damaged: "{key}" of {where} is a {kind}, not a tensor.')
+        if distributed.is_sharded(value) and not distributed.is_sharded(parameter):
+            raise ValueError(
+                f'the state dict does not fit: "{key}" of {where} is sharded and the parameter is not. Make it whole '
+                "with torch.distributed.checkpoint.state_dict.get_optimizer_state_dict and full_state_dict=True."
+            )
         if tuple(value.shape) != expected[key]:
             raise ValueError(
                 f'the state dict does not fit: "{key}" of {where} must have shape {expected[key]} '

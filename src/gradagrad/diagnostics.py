@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradagrad import distributed
 from gradagrad.steps.bundle import Batch
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -14,7 +15,10 @@ QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 @dataclass(frozen=True)
 class GroupDiagnostics:
-    """One param group's adapted learning rates. Quantiles are over slots (whoever shares a step size)."""
+    """One param group's adapted learning rates. Quantiles are over slots (whoever shares a step size).
+
+    With sharded parameters, over this rank's shards: asking costs no communication, and one rank may ask alone.
+    """
 
     slots: int
     gamma: dict[float, float]
@@ -31,13 +35,14 @@ class Watch:
     """Counts, around each step, the slots that grow. Exists only once someone has asked for diagnostics."""
 
     def __init__(self) -> None:
+        self.active = True  # False: the coming step is not counted, and costs nothing
         self.shares: dict[int, float | Tensor] = {}
         self._before: list[tuple[int, Batch, list[Tensor | None], list[Tensor]]] = []
 
     def before(self, batches: Sequence[tuple[int, Batch]]) -> None:
         """Remembers the growth of every slot that the step may touch."""
         self._before = []
-        for index, batch in batches:
+        for index, batch in batches if self.active else ():
             rows = [_rows(gradient, growth) for gradient, growth in zip(batch.grads, batch.growths, strict=True)]
             values = [_at(growth, row).clone() for growth, row in zip(batch.growths, rows, strict=True)]
             self._before.append((index, batch, rows, values))
@@ -70,8 +75,8 @@ def describe(
     """The diagnostics of a group whose parameters hold ``states``."""
     if group["granularity"] == "group":
         states = states[:1]  # all hold the same slot
-    growths = [state["growth"].detach().reshape(-1).float().cpu() for state in states]
-    accumulators = [state["accumulator"].detach().reshape(-1).float().cpu() for state in states]
+    growths = [distributed.local(state["growth"].detach()).reshape(-1).float().cpu() for state in states]
+    accumulators = [distributed.local(state["accumulator"].detach()).reshape(-1).float().cpu() for state in states]
     growth = torch.cat(growths) if growths else torch.empty(0)
     accumulator = torch.cat(accumulators) if accumulators else torch.empty(0)
     step = states[0]["step"] if states else 1.0

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gradagrad.steps.bundle import Bundle, adapt_group
+from gradagrad import distributed
+from gradagrad.steps.bundle import Bundle, Measurement, adapt_group
 
 # (bundle, parameter) pairs of a group, and the copies of its shared slot if it has one.
 Proposals = tuple[Sequence[tuple[Bundle, Tensor]], Sequence[tuple[Tensor, Tensor]] | None]
@@ -19,20 +20,30 @@ class LargeFirstStepWarning(UserWarning):
 def check(groups: Sequence[Proposals]) -> None:
     """Computes the first step without taking it and warns once if it is larger than a tensor it starts from.
 
-    It reads numbers back to the host, which no later step does.
+    It reads numbers back to the host, which no later step does. All ranks come to the same result and all warn, since
+    whoever turns warnings into errors must see all ranks raise, or the others wait for ever.
     """
-    ratios: list[Tensor] = []
+    summed = [b for proposals, copies in groups for b, _ in proposals if b.axes or copies is not None]
+    measured = iter(Measurement(summed).pairs())
+    squares: list[Tensor] = []
+    axes: list[distributed.Axes] = []
     for proposals, copies in groups:
-        bundles = [bundle for bundle, _ in proposals]
-        shared = None if copies is None else adapt_group(bundles, copies)
+        shared = None
+        if copies is not None:
+            shared = adapt_group([bundle for bundle, _ in proposals], [next(measured) for _ in proposals], copies)
         for bundle, parameter in proposals:
-            before = (bundle.growth, bundle.alpha) if shared is None else shared[0]
-            after = bundle.adapt(bundle.measure()) if shared is None else shared[1]
+            before, after = shared or (
+                (bundle.growth, bundle.alpha),
+                bundle.adapt(next(measured) if bundle.axes else bundle.measure()),
+            )
             moved = (bundle.move(before, after)[0] - bundle.x).norm()
-            own = torch.linalg.vector_norm(parameter.detach(), dtype=_wide(parameter))
-            # NaN and infinite gradients are the caller's to find; zero tensors (biases, convex starts) are fine.
-            ratios.append(torch.where(own > 0, moved / own, 0.0).nan_to_num(0.0, posinf=0.0).cpu())
-    values = torch.stack(ratios).tolist()
+            own = torch.linalg.vector_norm(distributed.local(parameter.detach()), dtype=_wide(parameter))
+            squares += [moved.double().square(), own.double().square()]
+            axes += [distributed.axes(parameter)] * 2
+    sums = torch.stack([s.cpu() for s in distributed.Addition(squares, axes).result()]).reshape(-1, 2)
+    moved, own = sums.sqrt().unbind(1)
+    # NaN and infinite gradients are the caller's to find; zero tensors (biases, convex starts) are fine.
+    values = torch.where(own > 0, moved / own, 0.0).nan_to_num(0.0, posinf=0.0).tolist()
     large = [value for value in values if value > 1.0]
     if large:
         warnings.warn(

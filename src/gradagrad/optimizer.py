@@ -15,15 +15,16 @@ from torch.optim.optimizer import (
     _use_grad_for_differentiable,
 )
 
-from gradagrad import arguments, checkpoint, first_step
+from gradagrad import arguments, checkpoint, distributed, first_step, rounding
 from gradagrad.diagnostics import GroupDiagnostics, Watch, describe
 from gradagrad.granularity import Granularity, slot_shape
 from gradagrad.projecting import Checked
 from gradagrad.projections import Projection
 from gradagrad.rule import Settings
 from gradagrad.steps import foreach as foreach_step
+from gradagrad.steps import fused as fused_step
 from gradagrad.steps import loop, sparse
-from gradagrad.steps.bundle import Batch, Bundle, take_group_step, take_steps
+from gradagrad.steps.bundle import Batch, Bundle, Measurement, Parts, take_group_step, take_steps
 from gradagrad.steps.ops import computing_dtype, real_view
 
 
@@ -68,6 +69,10 @@ class GradaGrad(Optimizer):
         foreach: use ``torch._foreach_*``; None follows torch's convention (CUDA yes, CPU no).
         differentiable: let autograd pass through the step.
         capturable: keep the step counter on the parameter's device, for CUDA graphs.
+        fused: use the compiled kernel (CPU only). None uses it wherever it can; True raises where it cannot, and lets
+            torch.amp.GradScaler leave unscaling to it.
+        state_dtype: ``torch.bfloat16`` stores momentum, growth and accumulator in 2 bytes each, rounded stochastically;
+            see `gradagrad.rounding`.
 
     Example:
         >>> import torch
@@ -104,6 +109,8 @@ class GradaGrad(Optimizer):
         foreach: bool | None = None,
         differentiable: bool = False,
         capturable: bool = False,
+        fused: bool | None = None,
+        state_dtype: torch.dtype = torch.float32,
     ) -> None:
         defaults: dict[str, Any] = {
             "lr": lr,
@@ -124,6 +131,8 @@ class GradaGrad(Optimizer):
             "foreach": foreach,
             "differentiable": differentiable,
             "capturable": capturable,
+            "fused": fused,
+            "state_dtype": state_dtype,
         }
         self._watch: Watch | None = None
         super().__init__(params, arguments.checked(defaults))
@@ -188,10 +197,12 @@ class GradaGrad(Optimizer):
             steps.append(state["step"])
 
     def _init_state(self, group: dict[str, Any], parameter: Tensor) -> None:
-        values = real_view(parameter.detach())
+        values = real_view(distributed.local(parameter.detach()))
         dtype = computing_dtype(parameter.dtype)
         shape = slot_shape(values.shape, group["granularity"])
         start = group["initial_accumulator_value"]
+        momentum_dtype = rounding.stored_dtype(dtype, group["state_dtype"], "element")
+        dtype = rounding.stored_dtype(dtype, group["state_dtype"], group["granularity"])
         growth: Tensor | None = None
         if group["granularity"] == "element":
             growth = torch.ones_like(values, dtype=dtype, memory_format=torch.preserve_format)
@@ -202,12 +213,13 @@ class GradaGrad(Optimizer):
         else:
             growth = torch.ones(shape, dtype=dtype, device=values.device)
             accumulator = torch.full(shape, start, dtype=dtype, device=values.device)
+        momentum = torch.zeros_like(values, dtype=momentum_dtype, memory_format=torch.preserve_format)
         step_device = values.device if group["capturable"] else torch.device("cpu")
         self.state[parameter].update(
             step=torch.zeros((), dtype=torch.float32, device=step_device),
-            momentum=torch.zeros_like(values, dtype=dtype, memory_format=torch.preserve_format),
-            growth=growth,
-            accumulator=accumulator,
+            momentum=distributed.as_shard(momentum, parameter, "element"),
+            growth=distributed.as_shard(growth, parameter, group["granularity"]),
+            accumulator=distributed.as_shard(accumulator, parameter, group["granularity"]),
         )
 
     def _group_slot(self, group: dict[str, Any]) -> tuple[Tensor, Tensor] | None:
@@ -231,6 +243,8 @@ class GradaGrad(Optimizer):
             with torch.enable_grad():
                 loss = closure()
 
+        if getattr(self, "found_inf", None) is not None and bool(self.found_inf):  # set by GradScaler for fused=True
+            return loss
         compiling = torch.compiler.is_compiling()
         is_first = not compiling and not any(self.state.values())
         batches: list[tuple[int, Batch]] = []
@@ -241,9 +255,16 @@ class GradaGrad(Optimizer):
             )
             if batch.params:
                 batches.append((index, batch))
+        self._number_streams(batches)
+        scale: Tensor | None = getattr(self, "grad_scale", None)
+        if scale is not None and (is_first or self._watch is not None):
+            for _, batch in batches:  # what looks at gradients before the kernel wants them as they are
+                fused_step.unscale(batch.grads, scale)
+            scale = None
         try:
             for _, batch in batches:
                 _refuse_unfit_gradients(batch)
+            batches = [(index, batch.local()) for index, batch in batches]
             if is_first and batches and not _is_capturing():
                 first_step.check([self._first_proposals(index, batch) for index, batch in batches])
         except Exception:
@@ -254,31 +275,79 @@ class GradaGrad(Optimizer):
         watch = None if compiling else self._watch
         if watch is not None:
             watch.before(batches)
-        for index, batch in batches:
-            torch._foreach_add_(batch.steps, 1)
-            self._advance(self.param_groups[index], batch)
+        self._advance([(self.param_groups[index], batch) for index, batch in batches], scale)
         if watch is not None:
             watch.after()
         return loss
 
-    def _advance(self, group: dict[str, Any], batch: Batch) -> None:
-        """Steps a group's parameters: together if they share a slot, else one bundle after the other."""
-        bundles = self._bundles(batch, foreach=_use_foreach(group, batch))
-        if batch.granularity == "group":
-            take_group_step(list(bundles), self._group_copies(group))
-        else:
-            take_steps(bundles)
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether GradScaler may leave scaled gradients and its findings to `step`."""
+        return all(group["fused"] is True for group in self.param_groups)
 
-    def _bundles(self, batch: Batch, *, foreach: bool) -> Iterator[Bundle]:
-        """The group's dense parameters, one by one or together, then the sparse ones."""
-        dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
-        rows = [i for i, gradient in enumerate(batch.grads) if gradient.layout != torch.strided]
-        if dense:
-            part = batch.select(dense) if rows else batch
-            yield from foreach_step.bundles(part) if foreach else loop.bundles(part)
-        if rows:
-            part = batch.select(rows)
-            yield from sparse.bundles(part, [self.state[p] for p in part.params])
+    def _number_streams(self, batches: list[tuple[int, Batch]]) -> None:
+        """Gives each parameter whose state is rounded a sequence of random bits of its own."""
+        if not any(self.param_groups[index]["state_dtype"] == torch.bfloat16 for index, _ in batches):
+            return
+        every = (parameter for group in self.param_groups for parameter in group["params"])
+        numbers = {parameter: number for number, parameter in enumerate(every)}
+        for _, batch in batches:
+            batch.streams = [numbers[parameter] for parameter in batch.params]
+
+    def _fused(self, group: dict[str, Any], batch: Batch, scale: Tensor | None) -> Batch | None:
+        """Steps what the compiled kernel can and returns the rest, if any."""
+        if group["fused"] is False or group["foreach"] or torch.compiler.is_compiling():
+            return batch
+        copies = self._group_copies(group) if batch.granularity == "group" else None
+        states = [self.state[owner] for owner in batch.owners]
+        return fused_step.advance(batch, copies, states, scale, required=group["fused"] is True)
+
+    def _advance(self, batches: list[tuple[dict[str, Any], Batch]], scale: Tensor | None) -> None:
+        """Steps the groups' parameters; those whose sums other ranks hold a part of come last."""
+        for group, batch in batches:
+            if group["fused"] and len(batches) > 1:  # all or none
+                copies = self._group_copies(group) if batch.granularity == "group" else None
+                fused_step.require(batch, copies)
+        whole: list[tuple[dict[str, Any], Iterator[Bundle]]] = []
+        spread: list[tuple[dict[str, Any], list[Bundle]]] = []
+        for group, complete in batches:
+            batch = self._fused(group, complete, scale)
+            if batch is None:
+                continue
+            torch._foreach_add_(batch.steps, 1)
+            parts = batch.parts()
+            bundles = self._bundles(parts, foreach=_use_foreach(group, batch))
+            if any(axes for axes, _ in parts):
+                spread.append((group, list(bundles)))
+            else:
+                whole.append((group, bundles))
+        # The sums travel while everything that needs none is stepped.
+        measurement = Measurement([bundle for _, bundles in spread for bundle in bundles])
+        for group, bundles in whole:
+            if group["granularity"] == "group":
+                together = list(bundles)
+                take_group_step(together, Measurement(together).pairs(), self._group_copies(group))
+            else:
+                take_steps(bundles)
+        measured = iter(measurement.pairs())
+        for group, bundles in spread:
+            pairs = [next(measured) for _ in bundles]
+            if group["granularity"] == "group":
+                take_group_step(bundles, pairs, self._group_copies(group))
+            else:
+                for bundle, pair in zip(bundles, pairs, strict=True):
+                    bundle.advance(pair)
+
+    def _bundles(self, parts: Parts, *, foreach: bool) -> Iterator[Bundle]:
+        """Dense parameters one by one or together, sparse ones by their touched rows."""
+        for axes, part in parts:
+            if part.grads[0].layout != torch.strided:
+                bundles = sparse.bundles(part, [self.state[p] for p in part.owners])
+            else:
+                bundles = foreach_step.bundles(part) if foreach else loop.bundles(part)
+            for bundle in bundles:
+                bundle.axes = axes
+                yield bundle
 
     def _first_proposals(self, index: int, batch: Batch) -> first_step.Proposals:
         """The first step's bundles, with the values of projections checked and lr not yet decayed."""
@@ -286,10 +355,9 @@ class GradaGrad(Optimizer):
         projection = self.param_groups[index]["projection"]
         if projection is not None:
             settings = settings._replace(project=Checked(projection, values=True))
-        bundles = self._bundles(replace(batch, settings=settings, lr_decay=0.0), foreach=False)
-        strided = [gradient.layout == torch.strided for gradient in batch.grads]
-        order = [p for p, s in zip(batch.params, strided, strict=True) if s]
-        order += [p for p, s in zip(batch.params, strided, strict=True) if not s]
+        parts = replace(batch, settings=settings, lr_decay=0.0).parts()
+        bundles = self._bundles(parts, foreach=False)
+        order = [owner for _, part in parts for owner in part.owners]
         copies = self._group_copies(self.param_groups[index]) if batch.granularity == "group" else None
         return list(zip(bundles, order, strict=True)), copies
 
@@ -350,8 +418,11 @@ def _use_foreach(group: dict[str, Any], batch: Batch) -> bool:
 
 
 def _refuse_unfit_gradients(batch: Batch) -> None:
-    for gradient in batch.grads:
-        if gradient.layout != torch.strided and (reason := sparse.refusal(batch, gradient)):
+    for parameter, gradient in zip(batch.params, batch.grads, strict=True):
+        reason = distributed.refusal(batch, parameter, gradient)
+        if gradient.layout != torch.strided:
+            reason = reason or sparse.refusal(batch, gradient)
+        if reason:
             raise RuntimeError(reason)
 
 

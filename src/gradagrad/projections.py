@@ -117,7 +117,8 @@ class _Coupled(ABC):
             return like[(None,) * (point.dim() - like.dim())].movedim(dim, -1)
 
         z, a, own = lay("point", precise), lay("metric", metric), lay(*self._own())
-        outside = self._violated(z, own, 4 * torch.finfo(point.dtype).eps)
+        # Rounding a member to the nearest point of the dtype takes it out of the set by half of this at most.
+        outside = self._violated(z, own, torch.finfo(point.dtype).eps)
         outside = outside & z.isfinite().all(-1, keepdim=True) & a.isfinite().all(-1, keepdim=True)
         # Vectors that stay are replaced by harmless ones, lest their NaNs reach a gradient through `where`.
         # Only ratios of the metric matter. With 1 as its largest entry neither A nor 1/A overflows.
@@ -151,8 +152,8 @@ class Ball(_Coupled):
     center: float | Tensor = 0.0
     dim: int | None = None
 
-    # Measured on half a million vectors (2 to 40 entries, five distributions, radii down to 1e-20 ‖d‖): at most 6
-    # iterations where the metric spans 2 decades, 12 where it spans 40, 15 where it spans 280.
+    # Measured to full double precision, on 180,000 vectors for each span of the metric (2 to 40 entries, points of five
+    # distributions, radii down to 1e-20 ‖d‖): at most 6 iterations where it spans 2 decades, 12 at 40, 15 at 280.
     _iterations: ClassVar[int] = 16
 
     def __post_init__(self) -> None:
@@ -213,7 +214,8 @@ class Simplex(_Coupled):
         _freeze(self, total=total, dim=_dimension("Simplex", self.dim))
 
     def _violated(self, z: Tensor, own: Tensor, rounding: float) -> Tensor:
-        off = (z.sum(-1, keepdim=True) - self.total).abs() > rounding * self.total
+        # A softmax, say, is a member: besides its entries, its normaliser is rounded.
+        off = (z.sum(-1, keepdim=True) - self.total).abs() > 4 * rounding * self.total
         return off | (z < 0).any(-1, keepdim=True)
 
     def _nearest(self, z: Tensor, own: Tensor, a: Tensor) -> Tensor:
@@ -231,7 +233,7 @@ class L1Ball(_Coupled):
         _freeze(self, radius=_radius("L1Ball", self.radius), dim=_dimension("L1Ball", self.dim))
 
     def _violated(self, z: Tensor, own: Tensor, rounding: float) -> Tensor:
-        return z.abs().sum(-1, keepdim=True) > self.radius * (1 + rounding)
+        return z.abs().sum(-1, keepdim=True) > self.radius * (1 + 4 * rounding)
 
     def _nearest(self, z: Tensor, own: Tensor, a: Tensor) -> Tensor:
         return z.sign() * _onto_simplex(z.abs(), a, self.radius)
@@ -295,7 +297,7 @@ def _onto_simplex(z: Tensor, a: Tensor, total: float) -> Tensor:
         order = (z * a).argsort(-1, descending=True)
         sums, widths = z.gather(-1, order).cumsum(-1), inverse.gather(-1, order).cumsum(-1)
         z = z - ((sums - total) / widths).amax(-1, keepdim=True) * inverse
-    # Running sums round more than plain ones do: put that right by a step of Newton's method, which keeps the set fixed.
+    # Running sums round more than plain sums do. One step of Newton's method with plain sums puts that right.
     positive = z > 0
     width = torch.where(positive, inverse, 0.0).sum(-1, keepdim=True).clamp(min=1.0)
     gap = torch.where(positive, z, 0.0).sum(-1, keepdim=True) - total

@@ -108,7 +108,7 @@ def move(
     new_growth, new_alpha = after
     root = ops.sqrt(ops.maximum(alpha, ops.tiny)) + s.eps if s.beta else 1.0
     new_root = ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps
-    gamma = s.lr * new_growth
+    gamma = new_growth * s.lr
     rate = gamma / new_root  # 1/A', learning rate included
     start = x * (1.0 - s.lr * s.weight_decay) if s.weight_decay else x
     new_m = g  # β = 0, where β·(A'/A)·m could be 0·inf
@@ -120,8 +120,8 @@ def move(
     else:
         z = start - g * rate
         if s.beta:
-            z = z - m * (s.lr * growth / root * (s.beta / (1.0 - s.beta)))
-        metric = new_root / ops.maximum(gamma, ops.tiny**0.5)  # stays finite at lr = 0, where z − p is 0
+            z = z - m * (growth * s.lr / root * (s.beta / (1.0 - s.beta)))
+        metric = 1.0 / (ops.maximum(gamma, ops.tiny**0.5) / new_root)  # stays finite at lr = 0, where z − p is 0
         p = s.project(z, metric)
         new_m = new_m + (z - p) * (metric * (1.0 - s.beta))
         new_x = start + (p - start) * (1.0 - s.beta) if s.beta else p

@@ -13,8 +13,9 @@ struct Work {
   void* m;
   void* growth;
   void* alpha;
-  int64_t size;  // elements
-  int64_t slot;  // elements that share a step size and lie together: 1, a row, or all
+  int64_t size;      // elements
+  int64_t slot;      // elements that share a step size and lie together: 1, a row, or all
+  bool elementwise;  // every element is a slot, and slots are stored in the momentum's format
   int64_t row;   // elements of one first-dimension slice, which `lazy` looks at as a whole
   int64_t base;  // index of the first element in its parameter, for the random bits
   uint32_t key;
@@ -22,7 +23,14 @@ struct Work {
   const Kernels* kernels;
   // Where a shared slot stood and stands; set between measuring and moving.
   Slot<double> before, after;
-  int64_t first_block;  // of its partial sums
+  int64_t unit;         // elements that one thread handles together
+  int64_t first_block;  // of its partial sums; -1 if one pass suffices
+};
+
+// A row of a sparse gradient and where its values are.
+struct Touched {
+  int64_t row;
+  const void* values;
 };
 
 struct Sums {
@@ -30,6 +38,7 @@ struct Sums {
 };
 
 struct Kernels {
+  int64_t parameter_size, momentum_size, computing_size;  // bytes
   // One pass: every element its own slot, elements [begin, end).
   void (*elements)(const Work&, int64_t begin, int64_t end);
   // One pass: slots of `work.slot` elements, slots [begin, end).
@@ -42,47 +51,71 @@ struct Kernels {
   Slot<double> (*adapt)(const Settings&, Sums, Slot<double>);
   // Divides the gradient by GradScaler's scale, in place, as torch's fused optimizers do.
   void (*unscale)(void* g, int64_t size, double scale);
-  // Touched rows of a sparse gradient: slots of `work.slot` elements within rows of `work.row`, values in order of rows.
-  void (*rows)(const Work&, const int64_t* rows, int64_t begin, int64_t end);
+  // Touched rows [begin, end) of a sparse gradient; a slot is an element or a row.
+  void (*rows)(const Work&, const Touched*, int64_t begin, int64_t end);
+  void (*gather)(const Work&, const int64_t* positions, int64_t count, const void* values, void* to, double scale);
 };
 
-template <class P, class S, bool BETA, bool GENERAL>
+template <class P, class S, bool BETA, bool OPTIONS>
 struct Loops {
   using C = computing_t<P, S>;
-  using R = Rule<C, BETA, GENERAL>;
+  using R = Rule<C, BETA, OPTIONS>;
 
-  // An L1-sized piece at a time, so that short-lived conversions of the compiler stay there.
+  // Elements are their own slots. In pieces that stay in the nearest cache, and in stages: the first finds each element's
+  // v and factor, and whether the clip (a division that is idle once α has grown) is needed at all; the last moves.
+  static constexpr int64_t piece = 256;
+
   static GRADAGRAD_INLINE void elements(const Work& work, int64_t begin, int64_t end) {
     const R rule(work.settings);
-    P* __restrict x = static_cast<P*>(work.x);
-    const P* __restrict g = static_cast<const P*>(work.g);
-    S* __restrict m = static_cast<S*>(work.m);
-    S* __restrict growth = static_cast<S*>(work.growth);
-    S* __restrict alpha = static_cast<S*>(work.alpha);
-    const uint32_t key = work.key, base = static_cast<uint32_t>(work.base);
-#pragma omp simd
-    for (int64_t i = begin; i < end; ++i) {
-      element(rule, x[i], g[i], m[i], growth[i], alpha[i], key, base + static_cast<uint32_t>(i));
+    P* x = static_cast<P*>(work.x);
+    const P* g = static_cast<const P*>(work.g);
+    S* m = static_cast<S*>(work.m);
+    S* growth = static_cast<S*>(work.growth);
+    S* alpha = static_cast<S*>(work.alpha);
+    for (int64_t at = begin; at < end; at += piece) {
+      const auto size = static_cast<int32_t>(end - at < piece ? end - at : piece);
+      const auto index = static_cast<uint32_t>(work.base + at);
+      step_piece(rule, x + at, g + at, m + at, growth + at, alpha + at, size, work.key, index);
     }
   }
 
-  static GRADAGRAD_INLINE void element(
-      const R& rule, P& px, const P& pg, S& pm, S& pgrowth, S& palpha, uint32_t key, uint32_t index) {
-    C x = load<C>(px), m = load<C>(pm);
-    const C old_x = x, old_m = m;
-    const C g = rule.gradient(x, load<C>(pg));
-    const Slot<C> before{load<C>(pgrowth), load<C>(palpha)};
-    const Slot<C> after = rule.adapt(g * g, g * m, before);
-    rule.move(x, g, m, rule.pace(before, after));
-    if (GENERAL && rule.lazy) {
-      x = g != C(0) ? x : old_x;
-      m = g != C(0) ? m : old_m;
+  static GRADAGRAD_INLINE void step_piece(
+      const R& rule, P* __restrict x, const P* __restrict g, S* __restrict m, S* __restrict growth, S* __restrict alpha,
+      int32_t size, uint32_t key, uint32_t index) {
+    C vs[piece], factors[piece];
+    int clipped = 0;
+#pragma GCC ivdep
+    for (int32_t i = 0; i < size; ++i) {
+      const C a = rule.gradient(load<C>(x[i]), load<C>(g[i]));
+      const Slot<C> before{load<C>(growth[i]), load<C>(alpha[i])};
+      const C gg = a * a, agreement = rule.rho * (a * load<C>(m[i]));
+      const C v = rule.v(gg, agreement, before);
+      const C factor = rule.by_sum(v, before.alpha);
+      vs[i] = v;
+      factors[i] = factor;
+      clipped |= rule.clip_idle(factor, gg, agreement) ? 0 : 1;
     }
-    const uint32_t random = sizeof(S) == 2 ? random_bits(key, index) : 0;
-    store(px, x);
-    store(pm, m, random & 0xffffu);
-    store(pgrowth, after.growth, random >> 16);
-    store(palpha, after.alpha, random >> 16);
+    if (clipped) {
+#pragma GCC ivdep
+      for (int32_t i = 0; i < size; ++i) {
+        const C a = rule.gradient(load<C>(x[i]), load<C>(g[i]));
+        factors[i] = minimum(factors[i], rule.by_clip(a * a, rule.rho * (a * load<C>(m[i]))));
+      }
+    }
+#pragma GCC ivdep
+    for (int32_t i = 0; i < size; ++i) {
+      C a = load<C>(x[i]), b = load<C>(m[i]);
+      const C old_a = a, old_b = b, slope = rule.gradient(a, load<C>(g[i]));
+      const Slot<C> before{load<C>(growth[i]), load<C>(alpha[i])};
+      const Slot<C> after = rule.grown(vs[i], factors[i], before);
+      rule.move(a, slope, b, rule.pace(before, after));
+      const bool stays = OPTIONS && rule.lazy && slope == C(0);
+      const uint32_t random = sizeof(S) == 2 ? random_bits(key, index + static_cast<uint32_t>(i)) : 0;
+      store(x[i], stays ? old_a : a);
+      store(m[i], stays ? old_b : b, random & 0xffffu);
+      store_positive(growth[i], after.growth, random >> 16);
+      store_positive(alpha[i], after.alpha, random >> 16);
+    }
   }
 
   static GRADAGRAD_INLINE Sums sums(
@@ -90,7 +123,7 @@ struct Loops {
     // In double, where products of floats are exact: the order of summation then hardly matters, and blocks make it
     // independent of the number of threads.
     double gg = 0.0, gm = 0.0;
-    if (GENERAL && rule.coupled) {
+    if (OPTIONS && rule.coupled) {
 #pragma omp simd reduction(+ : gg, gm)
       for (int64_t i = 0; i < size; ++i) {
         const double a = rule.gradient(load<C>(x[i]), load<C>(g[i]));
@@ -112,7 +145,7 @@ struct Loops {
   static GRADAGRAD_INLINE void move_range(
       const R& rule, const typename R::Pace& pace, P* __restrict x, const P* __restrict g, S* __restrict m, int64_t size,
       uint32_t key, uint32_t index) {
-#pragma omp simd
+#pragma GCC ivdep
     for (int64_t i = 0; i < size; ++i) {
       C a = load<C>(x[i]), b = BETA ? load<C>(m[i]) : C(0);
       rule.move(a, rule.gradient(a, load<C>(g[i])), b, pace);
@@ -131,7 +164,7 @@ struct Loops {
   static GRADAGRAD_INLINE void move_rows(
       const R& rule, const typename R::Pace& pace, const Work& work, P* x, const P* g, S* m, int64_t size,
       uint32_t index) {
-    if (!(GENERAL && rule.lazy)) {
+    if (!(OPTIONS && rule.lazy)) {
       move_range(rule, pace, x, g, m, size, work.key, index);
       return;
     }
@@ -164,29 +197,56 @@ struct Loops {
     }
   }
 
-  static GRADAGRAD_INLINE void rows(const Work& work, const int64_t* rows, int64_t begin, int64_t end) {
+  static GRADAGRAD_INLINE void rows(const Work& work, const Touched* touched, int64_t begin, int64_t end) {
     const R rule(work.settings);
     P* x = static_cast<P*>(work.x);
-    const P* g = static_cast<const P*>(work.g);
     S* m = static_cast<S*>(work.m);
+    const int64_t width = work.row, ahead = 8;
     for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = rows[i], at = row * work.row;
-      if (work.slot == 1) {
+      const int64_t row = touched[i].row, at = row * width;
+      const P* __restrict g = static_cast<const P*>(touched[i].values);
+      if (work.elementwise) {
+        P* to = x + at;
+        S* momentum = m + at;
         S* growth = static_cast<S*>(work.growth) + at;
         S* alpha = static_cast<S*>(work.alpha) + at;
-        const P* __restrict values = g + i * work.row;
-        P* __restrict to = x + at;
-        S* __restrict momentum = m + at;
-#pragma omp simd
-        for (int64_t j = 0; j < work.row; ++j) {
-          element(rule, to[j], values[j], momentum[j], growth[j], alpha[j], work.key, static_cast<uint32_t>(at + j));
+        if (i + ahead < end) {  // rows lie anywhere in the table, so the hardware cannot guess the next one
+          const int64_t next = touched[i + ahead].row * width;
+          __builtin_prefetch(x + next, 1);
+          __builtin_prefetch(m + next, 1);
+          __builtin_prefetch(static_cast<S*>(work.growth) + next, 1);
+          __builtin_prefetch(static_cast<S*>(work.alpha) + next, 1);
+        }
+        for (int64_t j = 0; j < width; j += piece) {
+          const auto size = static_cast<int32_t>(width - j < piece ? width - j : piece);
+          step_piece(rule, to + j, g + j, momentum + j, growth + j, alpha + j, size, work.key, static_cast<uint32_t>(at + j));
         }
       } else {
         C* growth = static_cast<C*>(work.growth) + row;
         C* alpha = static_cast<C*>(work.alpha) + row;
-        slot(rule, work, x + at, g + i * work.row, m + at, *growth, *alpha, at);
+        if (i + ahead < end) {
+          __builtin_prefetch(x + touched[i + ahead].row * width, 1);
+          __builtin_prefetch(m + touched[i + ahead].row * width, 1);
+          __builtin_prefetch(static_cast<C*>(work.growth) + touched[i + ahead].row, 1);
+          __builtin_prefetch(static_cast<C*>(work.alpha) + touched[i + ahead].row, 1);
+        }
+        slot(rule, work, x + at, g, m + at, *growth, *alpha, at);
       }
     }
+  }
+
+  // Adds up the values of a row that occurs several times, in the order of occurrence, and undoes GradScaler's scale.
+  static GRADAGRAD_INLINE void gather(
+      const Work& work, const int64_t* positions, int64_t count, const void* values, void* to, double scale) {
+    const P* from = static_cast<const P*>(values);
+    P* __restrict sum = static_cast<P*>(to);
+    const C divisor = static_cast<C>(scale);
+    for (int64_t j = 0; j < work.row; ++j) store(sum[j], load<C>(from[positions[0] * work.row + j]));
+    for (int64_t i = 1; i < count; ++i) {
+      const P* __restrict next = from + positions[i] * work.row;
+      for (int64_t j = 0; j < work.row; ++j) store(sum[j], load<C>(sum[j]) + load<C>(next[j]));
+    }
+    for (int64_t j = 0; j < work.row; ++j) store(sum[j], load<C>(sum[j]) / divisor);
   }
 
   static GRADAGRAD_INLINE Sums measure(const Work& work, int64_t begin, int64_t end, bool early) {
@@ -197,7 +257,7 @@ struct Loops {
     const Sums sum = sums(rule, x, g, m, end - begin);
     if (early) {
       const uint32_t key = work.key, index = static_cast<uint32_t>(work.base + begin);
-#pragma omp simd
+#pragma GCC ivdep
       for (int64_t i = 0; i < end - begin; ++i) {
         const C a = rule.gradient(load<C>(x[i]), load<C>(g[i]));
         store(m[i], a, sizeof(S) == 2 ? random_bits(key, index + static_cast<uint32_t>(i)) & 0xffffu : 0);
@@ -214,7 +274,7 @@ struct Loops {
     P* __restrict x = static_cast<P*>(work.x) + begin;
     const P* __restrict g = static_cast<const P*>(work.g) + begin;
     if (early) {
-#pragma omp simd
+#pragma GCC ivdep
       for (int64_t i = 0; i < end - begin; ++i) {
         C a = load<C>(x[i]), unused = C(0);
         rule.move(a, rule.gradient(a, load<C>(g[i])), unused, pace);
@@ -233,42 +293,42 @@ struct Loops {
   }
 };
 
-// Picks the compiled form for these settings; the choice is made once per block, not per element.
-#define GRADAGRAD_FORM(P, S, call)                                              \
-  do {                                                                          \
-    const bool beta = settings.beta != 0.0, general = settings.general();       \
-    if (beta && general) return Loops<P, S, true, true>::call;                  \
-    if (beta) return Loops<P, S, true, false>::call;                            \
-    if (general) return Loops<P, S, false, true>::call;                         \
-    return Loops<P, S, false, false>::call;                                     \
+// Picks the compiled form for these settings; the choice is made once per call, not per element. The short form is worth its
+// compilation only where memory streams through; elsewhere the options cost nothing beside the rest.
+#define GRADAGRAD_FORM(P, S, call)                                                         \
+  do {                                                                                     \
+    const bool beta = work.settings.beta != 0.0, options = work.settings.options();        \
+    if (options) return beta ? Loops<P, S, true, true>::call : Loops<P, S, false, true>::call; \
+    return beta ? Loops<P, S, true, false>::call : Loops<P, S, false, false>::call;        \
   } while (0)
+#define GRADAGRAD_FULL_FORM(P, S, call) \
+  return work.settings.beta != 0.0 ? Loops<P, S, true, true>::call : Loops<P, S, false, true>::call
 
 // The outermost functions, one set per pair of formats, each cloned per instruction set.
 #define GRADAGRAD_KERNELS(name, P, S)                                                                             \
   namespace name {                                                                                                \
   GRADAGRAD_CLONES void elements(const Work& work, int64_t begin, int64_t end) {                                  \
-    const Settings& settings = work.settings;                                                                     \
     GRADAGRAD_FORM(P, S, elements(work, begin, end));                                                             \
   }                                                                                                               \
   GRADAGRAD_CLONES void slots(const Work& work, int64_t begin, int64_t end) {                                     \
-    const Settings& settings = work.settings;                                                                     \
-    GRADAGRAD_FORM(P, S, slots(work, begin, end));                                                                \
+    GRADAGRAD_FULL_FORM(P, S, slots(work, begin, end));                                                                \
   }                                                                                                               \
   GRADAGRAD_CLONES Sums measure(const Work& work, int64_t begin, int64_t end, bool early) {                       \
-    const Settings& settings = work.settings;                                                                     \
-    if (settings.general()) return Loops<P, S, false, true>::measure(work, begin, end, early);                    \
+    if (work.settings.options()) return Loops<P, S, false, true>::measure(work, begin, end, early);                    \
     return Loops<P, S, false, false>::measure(work, begin, end, early);                                           \
   }                                                                                                               \
   GRADAGRAD_CLONES void move(const Work& work, int64_t begin, int64_t end, bool early) {                          \
-    const Settings& settings = work.settings;                                                                     \
     GRADAGRAD_FORM(P, S, move(work, begin, end, early));                                                          \
   }                                                                                                               \
-  GRADAGRAD_CLONES void rows(const Work& work, const int64_t* touched, int64_t begin, int64_t end) {              \
-    const Settings& settings = work.settings;                                                                     \
-    GRADAGRAD_FORM(P, S, rows(work, touched, begin, end));                                                        \
+  GRADAGRAD_CLONES void rows(const Work& work, const Touched* touched, int64_t begin, int64_t end) {              \
+    GRADAGRAD_FULL_FORM(P, S, rows(work, touched, begin, end));                                                        \
   }                                                                                                               \
   static Slot<double> adapt(const Settings& settings, Sums sum, Slot<double> before) {                            \
     return Loops<P, S, false, true>::adapt(settings, sum, before);                                                \
+  }                                                                                                               \
+  static void gather(                                                                                             \
+      const Work& work, const int64_t* positions, int64_t count, const void* values, void* to, double scale) {    \
+    Loops<P, S, false, false>::gather(work, positions, count, values, to, scale);                                 \
   }                                                                                                               \
   GRADAGRAD_CLONES void unscale(void* g, int64_t size, double scale) {                                            \
     using C = computing_t<P, S>;                                                                                  \
@@ -276,7 +336,8 @@ struct Loops {
     const C divisor = static_cast<C>(scale);                                                                      \
     for (int64_t i = 0; i < size; ++i) store(values[i], load<C>(values[i]) / divisor);                            \
   }                                                                                                               \
-  static const Kernels kernels{elements, slots, measure, move, adapt, unscale, rows};                             \
+  static const Kernels kernels{                                                                                   \
+      sizeof(P), sizeof(S), sizeof(computing_t<P, S>), elements, slots, measure, move, adapt, unscale, rows, gather};     \
   }
 
 }  // namespace gradagrad

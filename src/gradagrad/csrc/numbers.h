@@ -91,12 +91,27 @@ GRADAGRAD_INLINE void store(double& to, C a, uint32_t) {
 template <class C>
 GRADAGRAD_INLINE void store(bf16& to, C a, uint32_t random16) {
   const uint32_t bits = reinterpret<uint32_t>(static_cast<float>(a));
-  const uint32_t magnitude = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
-  uint32_t rounded = (magnitude + random16) >> 16;
-  rounded = rounded > 0x7f7fu ? 0x7f7fu : rounded;
-  rounded = magnitude == 0x7f800000u ? 0x7f80u : rounded;
-  rounded = magnitude > 0x7f800000u ? 0x7fc0u : rounded;
-  to.bits = static_cast<uint16_t>(sign | rounded);
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  const uint32_t limit = magnitude > 0x7f7fffffu ? magnitude : 0x7f7fffffu;  // infinities and NaN are their own
+  const uint32_t raised = magnitude + random16;
+  to.bits = static_cast<uint16_t>(((bits & 0x80000000u) | (raised < limit ? raised : limit)) >> 16);
+}
+
+// The same for what is never negative, where the sign needs no room of its own.
+template <class C>
+GRADAGRAD_INLINE void store_positive(float& to, C a, uint32_t) {
+  to = static_cast<float>(a);
+}
+template <class C>
+GRADAGRAD_INLINE void store_positive(double& to, C a, uint32_t) {
+  to = static_cast<double>(a);
+}
+template <class C>
+GRADAGRAD_INLINE void store_positive(bf16& to, C a, uint32_t random16) {
+  const uint32_t bits = reinterpret<uint32_t>(static_cast<float>(a));
+  const uint32_t limit = bits > 0x7f7fffffu ? bits : 0x7f7fffffu;
+  const uint32_t raised = bits + random16;
+  to.bits = static_cast<uint16_t>((raised < limit ? raised : limit) >> 16);
 }
 
 // Random bits are a function of (seed, step, tensor, element) alone, so they depend neither on the number of threads nor
@@ -120,14 +135,37 @@ GRADAGRAD_INLINE uint32_t random_bits(uint32_t key, uint32_t element) {
   return scramble(key ^ (element * 0x9e3779b9u));
 }
 
+// a where the mask is all ones, b where it is zero. For choices that are the same for all elements: written with a bool, the
+// compiler moves the computation of a into a branch and then gives up on vectors.
+template <class C>
+struct MaskType {
+  using type = uint32_t;
+};
+template <>
+struct MaskType<double> {
+  using type = uint64_t;
+};
+template <class C>
+using mask_t = typename MaskType<C>::type;
+
+template <class C>
+GRADAGRAD_INLINE mask_t<C> mask_of(bool condition) {
+  return condition ? ~mask_t<C>(0) : mask_t<C>(0);
+}
+template <class C>
+GRADAGRAD_INLINE C choose(mask_t<C> mask, C a, C b) {
+  return reinterpret<C>(
+      static_cast<mask_t<C>>((reinterpret<mask_t<C>>(a) & mask) | (reinterpret<mask_t<C>>(b) & ~mask)));
+}
+
 // torch.maximum and torch.minimum return NaN if either side is one. Where the second is a constant, one instruction does.
 template <class C>
 GRADAGRAD_INLINE C at_least(C a, C constant) {
-  return a < constant ? constant : a;
+  return constant > a ? constant : a;
 }
 template <class C>
 GRADAGRAD_INLINE C at_most(C a, C constant) {
-  return a > constant ? constant : a;
+  return constant < a ? constant : a;
 }
 template <class C>
 GRADAGRAD_INLINE C minimum(C a, C b) {

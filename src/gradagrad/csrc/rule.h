@@ -17,7 +17,7 @@ struct Settings {
   bool lazy = false, maximize = false, project = false;
 
   // Anything the short form of the loops leaves out.
-  bool general() const {
+  bool options() const {
     return coupled_decay != 0.0 || gamma_max != 0.0 || growth_limit != 0.0 || grad_bound != 0.0 || lazy || project;
   }
 };
@@ -27,14 +27,18 @@ struct Slot {
   C growth, alpha;
 };
 
-// GENERAL is false for the common case, where the optional terms are not even tested for.
-template <class C, bool BETA, bool GENERAL>
+// OPTIONS is false for the common case. True, an option that is off is a number without effect (a cap at infinity) or a
+// choice that is the same for all elements: loops have no branches then, and the compiler can use vectors.
+template <class C, bool BETA, bool OPTIONS>
 struct Rule {
-  C lr, rho, beta, one_minus_beta, odds, eps, keep, coupled_decay, cap, growth_limit, v_first, first_below, lower, upper;
-  C sign, tiny, largest, tiny_root;
-  bool capped, limited, bounded, lazy, project, coupled;
+  C lr, rho, beta, one_minus_beta, odds, eps, keep, sign, coupled_decay;
+  C cap, growth_limit, v_first, first_below, lower, upper;
+  C tiny, largest, tiny_root;
+  mask_t<C> project, coupled;
+  bool capped, lazy;
 
   GRADAGRAD_INLINE explicit Rule(const Settings& s) {
+    const double infinity = std::numeric_limits<double>::infinity();
     tiny = std::numeric_limits<C>::min();
     largest = std::numeric_limits<C>::max();
     tiny_root = static_cast<C>(std::sqrt(static_cast<double>(tiny)));
@@ -45,83 +49,92 @@ struct Rule {
     odds = static_cast<C>(s.beta / (1.0 - s.beta));
     eps = static_cast<C>(s.eps);
     keep = static_cast<C>(1.0 - s.lr * s.decoupled_decay);
+    sign = s.maximize ? C(-1) : C(1);
     coupled_decay = static_cast<C>(s.coupled_decay);
-    capped = s.gamma_max != 0.0;
-    const double lr_floor = s.lr < static_cast<double>(tiny) ? static_cast<double>(tiny) : s.lr;
-    const double cap_wanted = s.gamma_max / lr_floor;
-    cap = capped && cap_wanted < static_cast<double>(largest) ? static_cast<C>(cap_wanted) : largest;
-    limited = s.growth_limit != 0.0;
-    growth_limit = static_cast<C>(s.growth_limit);
-    bounded = s.grad_bound != 0.0;
+    const double least = static_cast<double>(tiny), most = static_cast<double>(largest);
+    const double wanted = s.gamma_max / (s.lr < least ? least : s.lr);
+    cap = s.gamma_max != 0.0 && wanted < most ? static_cast<C>(wanted) : largest;
+    growth_limit = static_cast<C>(s.growth_limit != 0.0 ? s.growth_limit : infinity);
     v_first = static_cast<C>(s.grad_bound * s.grad_bound);
-    first_below = static_cast<C>(s.alpha_0 + 0.5 * s.grad_bound * s.grad_bound);
+    first_below = static_cast<C>(s.grad_bound != 0.0 ? s.alpha_0 + 0.5 * (s.grad_bound * s.grad_bound) : -infinity);
     lower = static_cast<C>(s.lower);
     upper = static_cast<C>(s.upper);
+    capped = s.gamma_max != 0.0;
     lazy = s.lazy;
-    project = s.project;
-    coupled = s.coupled_decay != 0.0;
-    sign = s.maximize ? C(-1) : C(1);
+    project = mask_of<C>(s.project);
+    coupled = mask_of<C>(s.coupled_decay != 0.0);
   }
 
-  // The gradient as the rule takes it. Without coupled decay x is not touched, for 0·inf is NaN.
+  // The gradient as the rule takes it. Without coupled decay x must not enter, for 0·inf is NaN.
   GRADAGRAD_INLINE C gradient(C x, C g) const {
     g = g * sign;
-    if (GENERAL && coupled) g = g + x * coupled_decay;
-    return g;
+    return OPTIONS ? choose(coupled, g + x * coupled_decay, g) : g;
+  }
+
+  // adapt, in the pieces that loops over elements need one by one.
+  GRADAGRAD_INLINE C v(C gg, C agreement, Slot<C> before) const {
+    C v = gg - agreement;
+    if (OPTIONS) {
+      v = capped && !(before.growth < cap) ? gg : v;
+      const C first = !lazy || -gg < C(0) ? v_first : v;
+      v = before.alpha < first_below ? first : v;
+    }
+    return v;
+  }
+  GRADAGRAD_INLINE C by_sum(C v, C alpha) const {
+    return std::sqrt(C(1) + at_least(-v, C(0)) / at_least(alpha, tiny));
+  }
+  GRADAGRAD_INLINE C by_clip(C gg, C agreement) const { return at_least(agreement / at_least(gg, tiny), C(1)); }
+  // Whether min(by_sum, by_clip) is certainly by_sum, told without the division. The margin is for its rounding.
+  GRADAGRAD_INLINE bool clip_idle(C by_sum, C gg, C agreement) const {
+    return by_sum == C(1) || by_sum * at_least(gg, tiny) < agreement * C(0.999);
+  }
+  GRADAGRAD_INLINE Slot<C> grown(C v, C factor, Slot<C> before) const {
+    if (OPTIONS) factor = at_most(factor, growth_limit);
+    C growth = at_most(before.growth * factor, cap);
+    if (OPTIONS) growth = maximum(growth, before.growth);
+    return {growth, at_most(before.alpha + at_least(v, C(0)), largest)};
   }
 
   GRADAGRAD_INLINE Slot<C> adapt(C gg, C gm, Slot<C> before) const {
-    const C growth = before.growth, alpha = before.alpha;
     const C agreement = rho * gm;
-    C v = gg - agreement;
-    if (GENERAL && capped) v = growth < cap ? v : gg;
-    if (GENERAL && bounded) {
-      const C first = (!lazy || -gg < C(0)) ? v_first : v;
-      v = alpha < first_below ? first : v;
-    }
-    const C by_sum = std::sqrt(C(1) + at_least(-v, C(0)) / at_least(alpha, tiny));
-    const C by_clip = at_least(agreement / at_least(gg, tiny), C(1));
-    C factor = minimum(by_sum, by_clip);
-    if (GENERAL && limited) factor = at_most(factor, growth_limit);
-    C new_growth = at_most(growth * factor, cap);
-    if (GENERAL && capped) new_growth = maximum(new_growth, growth);
-    return {new_growth, at_most(alpha + at_least(v, C(0)), largest)};
+    const C v_now = v(gg, agreement, before);
+    return grown(v_now, minimum(by_sum(v_now, before.alpha), by_clip(gg, agreement)), before);
   }
 
-  // Factors of `move` that a slot's members share.
+  // What `move` needs of a slot.
   struct Pace {
     C rate, carry, back, metric;
   };
 
   GRADAGRAD_INLINE Pace pace(Slot<C> before, Slot<C> after) const {
-    const C new_root = std::sqrt(at_least(after.alpha, tiny)) + eps;
-    const C numerator = lr * after.growth;
-    Pace pace{numerator / new_root, C(0), C(0), C(0)};
-    C root = C(0);
-    if (BETA) {
-      root = std::sqrt(at_least(before.alpha, tiny)) + eps;
-      pace.carry = beta * (new_root / root) * (before.growth / after.growth);
-    }
-    if (GENERAL && project) {
+    const C new_root = root_of(after.alpha);
+    const C gamma = lr * after.growth;
+    Pace pace{gamma / new_root, C(0), C(0), C(0)};
+    const C root = BETA ? root_of(before.alpha) : C(1);
+    if (BETA) pace.carry = beta * (new_root / root) * (before.growth / after.growth);
+    if (OPTIONS) {
       if (BETA) pace.back = lr * before.growth / root * odds;
-      pace.metric = new_root / at_least(numerator, tiny_root);
+      pace.metric = C(1) / (at_least(gamma, tiny_root) / new_root);
     }
     return pace;
   }
+  GRADAGRAD_INLINE C root_of(C alpha) const { return std::sqrt(at_least(alpha, tiny)) + eps; }
 
   // Takes and returns x and m; g is `gradient`'s.
   GRADAGRAD_INLINE void move(C& x, C g, C& m, const Pace& pace) const {
-    x = x * keep;
+    const C start = x * keep;
     C new_m = BETA ? m * pace.carry + g * one_minus_beta : g;
-    if (GENERAL && project) {
-      C z = x - pace.rate * g;
+    C new_x = start - new_m * pace.rate;
+    if (OPTIONS) {
+      C z = start - g * pace.rate;
       if (BETA) z = z - m * pace.back;
       const C p = at_most(at_least(z, lower), upper);
-      new_m = new_m + (z - p) * (pace.metric * one_minus_beta);
-      x = BETA ? x + (p - x) * one_minus_beta : p;
-    } else {
-      x = x - pace.rate * new_m;
+      const C pushed = new_m + (z - p) * (pace.metric * one_minus_beta);
+      new_m = choose(project, pushed, new_m);
+      new_x = choose(project, BETA ? start + (p - start) * one_minus_beta : p, new_x);
     }
+    x = new_x;
     m = new_m;
   }
 };

@@ -5,6 +5,12 @@
 
 namespace gradagrad {
 
+const Kernels* kernels_f32_f32();
+const Kernels* kernels_f64_f64();
+const Kernels* kernels_bf16_f32();
+const Kernels* kernels_f32_bf16();
+const Kernels* kernels_bf16_bf16();
+
 void check(AOTITorchError code) {
   if (code != AOTI_TORCH_SUCCESS) throw std::runtime_error("gradagrad: a call of torch's stable interface failed.");
 }
@@ -102,6 +108,33 @@ bool scalar(AtenTensorHandle handle, double& value) {
 int32_t computing_dtype(int32_t parameter) {
   static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64();
   return parameter == f64 ? f64 : f32;
+}
+
+bool supported(int32_t parameter) {
+  static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64();
+  static const int32_t b16 = aoti_torch_dtype_bfloat16();
+  return parameter == f32 || parameter == f64 || parameter == b16;
+}
+
+bool is_counter(const View& step) {
+  return step.on_cpu && step.strided && step.size == 1 && step.dtype == aoti_torch_dtype_float32();
+}
+
+const Kernels* kernels_for(int32_t parameter, int32_t momentum) {
+  static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64();
+  static const int32_t b16 = aoti_torch_dtype_bfloat16();
+  if (parameter == f32 && momentum == f32) return kernels_f32_f32();
+  if (parameter == f64 && momentum == f64) return kernels_f64_f64();
+  if (parameter == b16 && momentum == f32) return kernels_bf16_f32();
+  if (parameter == f32 && momentum == b16) return kernels_f32_bf16();
+  if (parameter == b16 && momentum == b16) return kernels_bf16_bf16();
+  return nullptr;
+}
+
+void clock(Work& work, float steps_taken, int64_t seed, int64_t stream) {
+  const auto now = static_cast<uint32_t>(static_cast<int64_t>(steps_taken) + 1);
+  work.settings.lr = work.settings.lr / (1.0 + static_cast<double>(steps_taken) * work.settings.lr_decay);
+  work.key = random_key(static_cast<uint32_t>(seed), now, static_cast<uint32_t>(stream));
 }
 
 void Overlaps::written(const View& a) {

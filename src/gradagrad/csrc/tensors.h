@@ -80,10 +80,15 @@ bool scalar(AtenTensorHandle handle, double& value);
 // The loops for a parameter of one dtype and a momentum of another; null if there are none.
 const Kernels* kernels_for(int32_t parameter, int32_t momentum);
 int32_t computing_dtype(int32_t parameter);
+bool supported(int32_t parameter);
+bool is_counter(const View& step);
+// Sets what depends on the parameter's own step count: its decayed learning rate and its random bits.
+void clock(Work& work, float steps_taken, int64_t seed, int64_t stream);
 
 // Refuses when a tensor that will be written shares memory with any other. Remembers the last list that passed.
 class Overlaps {
  public:
+  void reserve(int64_t count) { written_.reserve(count); }
   void written(const View& a);
   void read(const View& a);
   bool found();

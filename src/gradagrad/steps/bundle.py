@@ -11,13 +11,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradagrad import rule
+from gradagrad import distributed, rule
 from gradagrad.granularity import Granularity, total, touched
 from gradagrad.rule import Settings
 from gradagrad.steps.ops import tensor_ops
 
 Pair = tuple[Any, Any]
 Commit = Callable[[Any, Any, Pair], None]
+
+
+def _none() -> list[Tensor]:
+    return []  # not list[Tensor], which torch.compile cannot trace
+
+
+def _no_numbers() -> list[int]:
+    return []
 
 
 @dataclass
@@ -30,12 +38,41 @@ class Batch:
     lr_decay: float
     maximize: bool
     differentiable: bool
-    params: list[Tensor] = field(default_factory=list[Tensor])
-    grads: list[Tensor] = field(default_factory=list[Tensor])
-    momenta: list[Tensor] = field(default_factory=list[Tensor])
-    growths: list[Tensor] = field(default_factory=list[Tensor])
-    accumulators: list[Tensor] = field(default_factory=list[Tensor])
-    steps: list[Tensor] = field(default_factory=list[Tensor])
+    params: list[Tensor] = field(default_factory=_none)
+    grads: list[Tensor] = field(default_factory=_none)
+    momenta: list[Tensor] = field(default_factory=_none)
+    growths: list[Tensor] = field(default_factory=_none)
+    accumulators: list[Tensor] = field(default_factory=_none)
+    steps: list[Tensor] = field(default_factory=_none)
+    streams: list[int] = field(default_factory=_no_numbers)
+    """Each parameter's place in the optimizer, which numbers its random bits where state is rounded to bf16."""
+    owners: list[Tensor] = field(default_factory=_none)
+    """The parameters as the user has them, where `local` has made ``params`` this rank's shards."""
+
+    def local(self) -> "Batch":
+        """The same with every tensor replaced by this rank's shard of it, sharing its memory."""
+        owners, shard = self.params, distributed.local
+        if not any(distributed.is_sharded(p) for p in owners):
+            return replace(self, owners=owners)
+        return replace(
+            self,
+            params=[shard(p) for p in owners],
+            grads=[distributed.local_gradient(g, p) for g, p in zip(self.grads, owners, strict=True)],
+            momenta=[shard(m) for m in self.momenta],
+            growths=[shard(g) for g in self.growths],
+            accumulators=[shard(a) for a in self.accumulators],
+            owners=owners,
+        )
+
+    def parts(self) -> "Parts":
+        """Splits into batches whose sums are added over the same ranks, dense gradients before sparse ones."""
+        members: dict[tuple[distributed.Axes, bool], list[int]] = {}
+        for i, (owner, gradient) in enumerate(zip(self.owners, self.grads, strict=True)):
+            key = distributed.axes(owner, self.granularity), gradient.layout != torch.strided
+            members.setdefault(key, []).append(i)
+        if len(members) == 1:
+            return [(axes, self) for axes, _ in members]
+        return [(key[0], self.select(members[key])) for key in sorted(members, key=lambda key: key[1])]
 
     def lr(self, i: int, dtype: torch.dtype) -> Any:
         """The i-th parameter's learning rate, decayed as torch.optim.Adagrad's; never read back to the host."""
@@ -47,9 +84,12 @@ class Batch:
     def select(self, indices: Iterable[int]) -> "Batch":
         """The same settings over some of the parameters."""
         chosen = list(indices)
-        names = ("params", "grads", "momenta", "growths", "accumulators", "steps")
-        lists = {name: [getattr(self, name)[i] for i in chosen] for name in names}
+        names = ("params", "grads", "momenta", "growths", "accumulators", "steps", "streams", "owners")
+        lists = {name: [values[i] for i in chosen] for name in names if (values := getattr(self, name))}
         return replace(self, **lists)
+
+
+Parts = list[tuple[distributed.Axes, Batch]]
 
 
 @dataclass
@@ -67,6 +107,10 @@ class Bundle:
     touched: Callable[[Any], Any]
     commit: Commit
     """Stores the new x, m and, unless the slot is the group's, (growth, alpha)."""
+    lift: Callable[[Pair], Pair] = lambda pair: pair
+    """Turns a group's two numbers into what the bundle's arrays can be combined with."""
+    axes: distributed.Axes = ()
+    """Over whom `measure`'s sums must be added; empty where this rank has all of each slot."""
 
     def measure(self) -> Pair:
         return rule.measure(self.g, self.m, self.total)
@@ -95,27 +139,31 @@ def take_steps(bundles: Iterable[Bundle]) -> None:
         bundle.advance(bundle.measure())
 
 
-def take_group_step(bundles: Sequence[Bundle], copies: Sequence[tuple[Tensor, Tensor]]) -> None:
-    """Steps bundles that share one slot: sums what they measure, adapts once, moves each.
+def take_group_step(
+    bundles: Sequence[Bundle], measured: Sequence[Pair], copies: Sequence[tuple[Tensor, Tensor]]
+) -> None:
+    """Steps bundles that share one slot: sums what they measured, adapts once, moves each.
 
     ``copies`` are all (growth, accumulator) copies of the group's slot, of parameters without a gradient too.
     """
-    before, after = adapt_group(bundles, copies)
+    before, after = adapt_group(bundles, measured, copies)
     for bundle in bundles:
         device = _device(bundle)
-        bundle.commit(*bundle.move(_on(before, device), _on(after, device)), after)
+        bundle.commit(*bundle.move(bundle.lift(_on(before, device)), bundle.lift(_on(after, device))), after)
     for copy in copies:
         copy[0].copy_(after[0])
         copy[1].copy_(after[1])
 
 
-def adapt_group(bundles: Sequence[Bundle], copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Pair, Pair]:
+def adapt_group(
+    bundles: Sequence[Bundle], measured: Sequence[Pair], copies: Sequence[tuple[Tensor, Tensor]]
+) -> tuple[Pair, Pair]:
     """The group's (growth, alpha) before and after this step."""
     # The most precise copy speaks for the group; ordinarily all are alike and the first does.
-    before = max(copies, key=lambda copy: copy[0].dtype.itemsize)
+    precise = [copy for copy in copies if copy[0].dtype == torch.float64]
+    before = precise[0] if precise else copies[0]
     before = before[0].clone(), before[1].clone()
     device, ops = before[0].device, tensor_ops(before[0].dtype)
-    measured = [bundle.measure() for bundle in bundles]
     gg = _sum([m[0] for m in measured], device)
     gm = _sum([m[1] for m in measured], device)
     settings = bundles[0].settings
@@ -124,8 +172,31 @@ def adapt_group(bundles: Sequence[Bundle], copies: Sequence[tuple[Tensor, Tensor
     return before, rule.adapt(gg, gm, *before, settings, ops)
 
 
+class Measurement:
+    """What bundles measure, completed by what other ranks measure of the same slots; on its way once created."""
+
+    def __init__(self, bundles: Sequence[Bundle]) -> None:
+        self._local: list[Pair] = [bundle.measure() for bundle in bundles]
+        sums = [(t, b.axes) for b, pair in zip(bundles, self._local, strict=True) for a in pair for t in _tensors(a)]
+        self._addition = distributed.Addition([t for t, _ in sums], [axes for _, axes in sums])
+
+    def pairs(self) -> list[Pair]:
+        """Each bundle's complete gg and gm."""
+        sums = iter(self._addition.result())
+
+        def filled(a: Any) -> Any:
+            return next(sums) if isinstance(a, Tensor) else type(a)([next(sums) for _ in a])
+
+        return [(filled(gg), filled(gm)) for gg, gm in self._local]
+
+
+def _tensors(a: Any) -> Iterable[Tensor]:
+    """A single tensor as a list; a list as it is."""
+    return [a] if isinstance(a, Tensor) else a
+
+
 def _sum(parts: Sequence[Any], device: torch.device) -> Tensor:
-    flat = [t.to(device) for part in parts for t in (part if not isinstance(part, Tensor) else [part])]
+    flat = [t.to(device) for part in parts for t in _tensors(part)]
     return torch.stack(flat).sum() if len({t.dtype for t in flat}) == 1 else sum(flat[1:], flat[0])
 
 

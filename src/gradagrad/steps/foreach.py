@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
+from gradagrad import rounding
 from gradagrad.steps.bundle import Batch, Bundle, Pair, slot_functions
 from gradagrad.steps.ops import computing_dtype, real_view, tensor_ops
 
@@ -121,25 +122,33 @@ def _bundle(batch: Batch, dtype: torch.dtype) -> Bundle:
 
     def commit(new_x: TensorList, new_m: TensorList, after: Pair) -> None:
         torch._foreach_copy_([real_view(p) for p in batch.params], new_x.tensors)
-        torch._foreach_copy_(batch.momenta, new_m.tensors)
+        bits = [rounding.bits_for(batch, i) for i in range(len(batch.params))]
+        rounding.store_each(batch.momenta, new_m.tensors, bits)
         if batch.granularity != "group":
-            torch._foreach_copy_(batch.growths, after[0].tensors)
-            torch._foreach_copy_(batch.accumulators, after[1].tensors)
+            rounding.store_each(batch.growths, after[0].tensors, bits, high=True)
+            rounding.store_each(batch.accumulators, after[1].tensors, bits, high=True)
 
     return Bundle(
         x=x,
         g=g,
-        m=TensorList(batch.momenta),
-        growth=TensorList(batch.growths),
-        alpha=TensorList(batch.accumulators),
+        m=TensorList([m.to(dtype) for m in batch.momenta]),
+        growth=TensorList([growth.to(dtype) for growth in batch.growths]),
+        alpha=TensorList([alpha.to(dtype) for alpha in batch.accumulators]),
         settings=batch.settings._replace(
-            lr=TensorList(lrs) if batch.lr_decay else lrs[0], project=None if project is None else _each(project)
+            lr=TensorList(lrs) if batch.lr_decay else _lift(lrs[0], len(lrs)),
+            project=None if project is None else _each(project),
         ),
         ops=TensorListOps(dtype),
         total=lambda a: a.map(total),
         touched=lambda a: a.map(touched),
         commit=commit,
+        lift=lambda pair: (_lift(pair[0], len(lrs)), _lift(pair[1], len(lrs))),
     )
+
+
+def _lift(a: Any, n: int) -> Any:
+    """A 0-d tensor repeated, but only for torch.compile, which cannot combine a tensor with a list of tensors."""
+    return TensorList([a] * n) if isinstance(a, Tensor) and torch.compiler.is_compiling() else a
 
 
 def _each(project: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Any], Any]:

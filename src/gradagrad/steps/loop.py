@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from torch import Tensor
 
+from gradagrad import rounding
 from gradagrad.steps.bundle import Batch, Bundle, Commit, Pair, slot_functions
 from gradagrad.steps.ops import computing_dtype, real_view, tensor_ops
 
@@ -22,7 +23,7 @@ def bundles(batch: Batch) -> Iterator[Bundle]:
     for i, parameter in enumerate(batch.params):
         dtype = computing_dtype(parameter.dtype)
         x = real_view(parameter).to(dtype)
-        m, growth, alpha = batch.momenta[i], batch.growths[i], batch.accumulators[i]
+        m, growth, alpha = (t.to(dtype) for t in (batch.momenta[i], batch.growths[i], batch.accumulators[i]))
         if batch.differentiable:
             # What autograd saves must not be what the commit overwrites.
             x, m, growth, alpha = x.clone(), m.clone(), growth.clone(), alpha.clone()
@@ -43,9 +44,10 @@ def bundles(batch: Batch) -> Iterator[Bundle]:
 def _commit(batch: Batch, i: int) -> Commit:
     def commit(x: Tensor, m: Tensor, after: Pair) -> None:
         real_view(batch.params[i]).copy_(x)
-        batch.momenta[i].copy_(m)
+        bits = rounding.bits_for(batch, i)
+        rounding.store(batch.momenta[i], m, bits)
         if batch.granularity != "group":
-            batch.growths[i].copy_(after[0])
-            batch.accumulators[i].copy_(after[1])
+            rounding.store(batch.growths[i], after[0], bits, high=True)
+            rounding.store(batch.accumulators[i], after[1], bits, high=True)
 
     return commit

@@ -1,7 +1,5 @@
 """The rule's `Ops` for torch tensors, one set per computing precision."""
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
@@ -36,15 +34,22 @@ class TensorOps:
         return a < b
 
 
-@cache
+_OPS = {dtype: TensorOps(dtype) for dtype in (torch.float32, torch.float64)}
+
+
 def tensor_ops(dtype: torch.dtype) -> TensorOps:
-    """The namespace for tensors of ``dtype``."""
-    return TensorOps(dtype)
+    """The namespace for tensors of a computing precision."""
+    return _OPS[dtype]
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
     """The real precision a parameter of ``dtype`` is updated in: float64 for double precision, else float32."""
     return torch.float64 if dtype in (torch.float64, torch.complex128) else torch.float32
+
+
+def real_shape(a: Tensor) -> torch.Size:
+    """The shape of `real_view`, of sharded tensors too."""
+    return torch.Size((*a.shape, 2)) if a.is_complex() else a.shape
 
 
 def real_view(a: Tensor) -> Tensor:

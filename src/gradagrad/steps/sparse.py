@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradagrad import rounding
 from gradagrad.steps.bundle import Batch, Bundle, Commit, Pair, slot_functions
 from gradagrad.steps.ops import computing_dtype, real_view, tensor_ops
 
@@ -64,9 +65,9 @@ def bundles(batch: Batch, states: list[dict[str, Any]]) -> Iterator[Bundle]:
         yield Bundle(
             x=real_view(parameter)[index].to(dtype),
             g=-g if batch.maximize else g,
-            m=batch.momenta[i][index],
-            growth=growth[index] if per_entry else growth,
-            alpha=alpha[index] if per_entry else alpha,
+            m=batch.momenta[i][index].to(dtype),
+            growth=growth[index].to(dtype) if per_entry else growth,
+            alpha=alpha[index].to(dtype) if per_entry else alpha,
             settings=batch.settings._replace(lr=batch.lr(i, dtype)),
             ops=tensor_ops(dtype),
             total=total,
@@ -81,17 +82,18 @@ def _commit(batch: Batch, i: int, index: Index, state: dict[str, Any]) -> Commit
     growth, accumulator = batch.growths[i], batch.accumulators[i]
 
     def commit(x: Tensor, m: Tensor, after: Pair) -> None:
+        bits = rounding.bits_for(batch, i, index)
         parameter.index_put_(index, x.to(parameter.dtype))
         if batch.granularity in ("element", "row"):
-            growth.index_put_(index, after[0])
-            accumulator.index_put_(index, after[1])
+            growth.index_put_(index, rounding.stored(growth, after[0], bits, high=True))
+            accumulator.index_put_(index, rounding.stored(accumulator, after[1], bits, high=True))
         elif batch.granularity == "tensor":
             growth.copy_(after[0])
             accumulator.copy_(after[1])
         if not batch.settings.lazy:
             _forget(batch, i, state.get("last_rows"))
             state["last_rows"] = rows
-        momentum.index_put_(index, m)
+        momentum.index_put_(index, rounding.stored(momentum, m, bits))
 
     return commit
 

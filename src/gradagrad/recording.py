@@ -1,0 +1,177 @@
+"""Learning rates over time: one line that records them at every step and sends them to a logger."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from torch.optim.optimizer import Optimizer
+
+from gradagrad.diagnostics import GroupDiagnostics, Watch
+from gradagrad.optimizer import GradaGrad
+
+Send = Callable[[dict[str, float], int], object]
+
+# The quantiles worth a curve in a logger; a history keeps them all.
+_LOGGED = {0.05: "5%", 0.5: "median", 0.95: "95%"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """The diagnostics of every param group after some step."""
+
+    step: int
+    groups: tuple[GroupDiagnostics, ...]
+
+
+class History(Sequence[Record]):
+    """What `log_learning_rates` has recorded so far, for `plot_learning_rates`."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        self.records = list(records)
+        self._stop: Callable[[], None] | None = None
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | list[Record]:
+        return self.records[index]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def stop(self) -> None:
+        """Records no more; the optimizer forgets about it."""
+        if self._stop is not None:
+            self._stop()
+        self._stop = None
+
+    def save(self, path: str | Path) -> None:
+        """Writes the records as JSON."""
+        Path(path).write_text(json.dumps([asdict(record) for record in self.records]), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "History":
+        """Reads what `save` wrote."""
+        saved: list[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+        return cls([Record(r["step"], tuple(_restored(group) for group in r["groups"])) for r in saved])
+
+
+def _restored(group: dict[str, Any]) -> GroupDiagnostics:
+    """JSON has made strings of the quantiles."""
+    for name in ("gamma", "step_size"):
+        group[name] = {float(quantile): value for quantile, value in group[name].items()}
+    return GroupDiagnostics(**group)
+
+
+def learning_rates(optimizer: Optimizer, prefix: str = "gradagrad") -> dict[str, float]:
+    """The diagnostics as flat names and numbers, as loggers take them; what is not known yet is left out.
+
+    ``optimizer`` may be wrapped, as Lightning, accelerate and ZeroRedundancyOptimizer do.
+
+    Example:
+        >>> import torch, gradagrad
+        >>> weight = torch.nn.Parameter(torch.ones(3))
+        >>> optimizer = gradagrad.GradaGrad([weight], lr=0.1)
+        >>> weight.square().sum().backward()
+        >>> optimizer.step()
+        >>> round(gradagrad.learning_rates(optimizer)["gradagrad/group0/gamma_median"], 6)
+        0.1
+    """
+    return _flat(_unwrapped(optimizer).diagnostics(), prefix)
+
+
+def log_learning_rates(
+    optimizer: Optimizer, logger: Any = None, *, every: int = 1, prefix: str = "gradagrad"
+) -> History:
+    """From now on, records the learning rates after every ``every``-th step and sends them to ``logger``.
+
+    ``logger`` is anything with ``add_scalar(name, value, step)`` (TensorBoard), ``add_scalars(prefix, values, step)`` or
+    ``log_metrics(values, step)`` (Lightning's loggers), or a function of ``(values, step)`` such as ``wandb.log``.
+    Steps in between cost nothing. Draw the result with `gradagrad.plot_learning_rates`.
+
+    Example:
+        >>> import torch, gradagrad
+        >>> weight = torch.nn.Parameter(torch.ones(3))
+        >>> optimizer = gradagrad.GradaGrad([weight], lr=0.1)
+        >>> history = gradagrad.log_learning_rates(optimizer)
+        >>> weight.square().sum().backward()
+        >>> optimizer.step()
+        >>> len(history)
+        1
+    """
+    if isinstance(every, bool) or not isinstance(every, int) or every < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"every must be a whole number >= 1, got {every!r}. It counts optimizer steps.")
+    send = _sender(logger, prefix)
+    inner = _unwrapped(optimizer)
+    history = History()
+    watch = inner._watch = inner._watch or Watch()
+    taken = 0
+
+    def before(*_: object) -> None:
+        nonlocal taken
+        taken += 1
+        watch.active = taken % every == 0
+
+    def after(*_: object) -> None:
+        if taken % every == 0:
+            record = Record(_step(inner), tuple(inner.diagnostics()))
+            history.records.append(record)
+            send(_flat(record.groups, prefix), record.step)
+
+    handles = [inner.register_step_pre_hook(before), inner.register_step_post_hook(after)]
+
+    def stop() -> None:
+        for handle in handles:
+            handle.remove()
+        watch.active = True  # for whoever asks for diagnostics next
+
+    history._stop = stop
+    return history
+
+
+def _step(optimizer: GradaGrad) -> int:
+    """The largest number of steps any parameter has taken; goes on counting after a resume."""
+    return max((int(state["step"]) for state in optimizer.state.values() if state), default=0)
+
+
+def _flat(groups: Sequence[GroupDiagnostics], prefix: str) -> dict[str, float]:
+    result: dict[str, float] = {}
+    for index, group in enumerate(groups):
+        names = {"growing": group.growing, "total_growth": group.total_growth}
+        for quantile, word in _LOGGED.items():
+            names |= {f"gamma_{word}": group.gamma[quantile], f"step_size_{word}": group.step_size[quantile]}
+        result |= {f"{prefix}/group{index}/{name}": value for name, value in names.items() if not math.isnan(value)}
+    return result
+
+
+def _unwrapped(optimizer: Any) -> GradaGrad:
+    inner = optimizer
+    while not isinstance(inner, GradaGrad):
+        outer, inner = inner, getattr(inner, "optimizer", None) or getattr(inner, "optim", None)
+        if inner is None or inner is outer:
+            raise TypeError(f"optimizer must be a GradaGrad or a wrapper of one, got {type(optimizer).__name__}.")
+    return inner
+
+
+def _sender(logger: Any, prefix: str) -> Send:
+    if logger is None:
+        return lambda values, step: None
+    if hasattr(logger, "add_scalar"):
+        return lambda values, step: [logger.add_scalar(name, value, step) for name, value in values.items()]
+    if hasattr(logger, "add_scalars"):
+        return lambda values, step: logger.add_scalars(prefix, values, step)
+    if hasattr(logger, "log_metrics"):
+        return lambda values, step: logger.log_metrics(values, step)
+    if callable(logger):
+        return logger
+    raise TypeError(
+        "logger must have add_scalar, add_scalars or log_metrics, or be a function of (values, step), got "
+        f"{type(logger).__name__}. Wrap yours: lambda values, step: ..."
+    )

@@ -1,0 +1,103 @@
+"""State in bf16: half the memory, with stochastic rounding so that small changes add up instead of being lost.
+
+bf16 keeps 8 significant bits. Rounded to nearest, an accumulator stops moving once its increments fall below 1/512 of it;
+rounded up or down at random, with the probabilities that make the mean exact, it goes on growing at the right rate. Two
+things survive that the method relies on: growth and accumulator never fall, since a number that bf16 holds exactly is
+kept, and an unchanged slot stays unchanged.
+
+The random bits are a hash of (seed, step, parameter, element) and of nothing else. A run is therefore reproducible, resumes
+bit for bit, does not depend on the number of threads, and is the same for every way of stepping: the hash is the kernel's
+(csrc/numbers.h), so that the Python steps round exactly as it does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from gradagrad.steps.bundle import Batch
+
+SEED = 0
+_MASK = 0xFFFFFFFF
+_GOLDEN = 0x9E3779B9
+
+
+def stored_dtype(computing: torch.dtype, state_dtype: torch.dtype, granularity: str) -> torch.dtype:
+    """How state of this granularity ("element" for the momentum) is stored for a parameter computed in ``computing``.
+
+    Where many share a slot it takes no room worth saving, and stays exact.
+    """
+    return torch.bfloat16 if state_dtype == torch.bfloat16 and granularity == "element" else computing
+
+
+def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ...] | None = None) -> Tensor:
+    """32 random bits for each element, as int64: the low half is for the momentum, the high half for growth and accumulator.
+
+    ``step`` is the parameter's step counter after counting this step, ``stream`` its place in the optimizer. Elements are
+    numbered by their place in the memory of ``like``; ``index`` picks those of a sparse gradient.
+    """
+    key = _scramble(torch.as_tensor((SEED + _GOLDEN) & _MASK, device=like.device))
+    key = _scramble(key ^ step.to(device=like.device, dtype=torch.int64))
+    key = _scramble(key ^ stream)
+    places = torch.zeros((), dtype=torch.int64, device=like.device)
+    for dim, (size, stride) in enumerate(zip(like.shape, like.stride(), strict=True)):
+        along = torch.arange(size, device=like.device) * stride
+        places = places.unsqueeze(-1) + along if index is None or dim >= len(index) else places + along[index[dim]]
+    return _scramble(key ^ ((places * _GOLDEN) & _MASK))
+
+
+def _scramble(a: Tensor) -> Tensor:
+    """A permutation of 32-bit numbers in which every bit of the result depends on every bit of the argument."""
+    a = a & _MASK
+    a = a ^ (a >> 16)
+    a = (a * 0x7FEB352D) & _MASK
+    a = a ^ (a >> 15)
+    a = (a * 0x846CA68B) & _MASK
+    return a ^ (a >> 16)
+
+
+def rounded(values: Tensor, random16: Tensor) -> Tensor:
+    """``values`` in bf16, away from zero with the probability that makes the mean exact.
+
+    What bf16 holds exactly is kept, infinities and NaN too; a finite value beyond the largest bf16 becomes that.
+    """
+    bits = values.to(torch.float32).contiguous(memory_format=torch.preserve_format).view(torch.int32)
+    magnitude = (bits & 0x7FFFFFFF).to(torch.int64)
+    up = ((magnitude + random16) >> 16).clamp(max=0x7F7F) << 16
+    magnitude = torch.where(magnitude < 0x7F800000, up, torch.where(magnitude > 0x7F800000, 0x7FC00000, magnitude))
+    result = magnitude.to(torch.int32).view(torch.float32)
+    return torch.where(bits < 0, -result, result).to(torch.bfloat16)
+
+
+def bits_for(batch: Batch, i: int, index: tuple[Tensor, ...] | None = None) -> Tensor | None:
+    """The random bits of a batch's i-th parameter for its current step, or of the entries at ``index``; None if not needed."""
+    momentum = batch.momenta[i]
+    if momentum.dtype != torch.bfloat16:
+        return None
+    return random_bits(momentum, batch.steps[i], batch.streams[i] if batch.streams else i, index)
+
+
+def stored(target: Tensor, values: Tensor, bits: Tensor | None, *, high: bool = False) -> Tensor:
+    """Computed values in the format of a state tensor: rounded, if need be, with one half of each element's random bits."""
+    if target.dtype != torch.bfloat16 or bits is None:
+        return values.to(target.dtype)
+    return rounded(values, bits >> 16 if high else bits & 0xFFFF)
+
+
+def store(target: Tensor, values: Tensor, bits: Tensor | None, *, high: bool = False) -> None:
+    """Writes computed values into a state tensor."""
+    target.copy_(stored(target, values, bits, high=high) if target.dtype == torch.bfloat16 else values)
+
+
+def store_each(
+    targets: list[Tensor], values: list[Tensor], bits: list[Tensor | None], *, high: bool = False
+) -> None:
+    """`store` for lists of tensors."""
+    if not any(target.dtype == torch.bfloat16 for target in targets):
+        torch._foreach_copy_(targets, values)
+        return
+    for target, value, random in zip(targets, values, bits, strict=True):
+        store(target, value, random, high=high)

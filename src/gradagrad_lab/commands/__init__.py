@@ -1,0 +1,1 @@
+"""The commands of `gradagrad`, one module each."""

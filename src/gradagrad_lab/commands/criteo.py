@@ -1,0 +1,98 @@
+"""`gradagrad data criteo`: check a Criteo file, say what is in it, and build the cache that training reads."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gradagrad_lab.commands.options import DEFAULT_OUT, Workers
+from gradagrad_lab.context import Context, usable_cores
+from gradagrad_lab.data import criteo_cache
+from gradagrad_lab.data.clicks import CAP, DENSE_FIELDS, ID_FIELDS
+from gradagrad_lab.data.criteo_cache import CriteoCache, Settings, Summary
+from gradagrad_lab.errors import DATA, UserError
+
+HELP = """Check a Criteo file (train.txt, also .gz), say what is in it, and build the binary cache that training reads.
+
+    The file is read once, in parallel and never whole; Ctrl-C keeps what is done, and the same command goes on from
+    there. The cache is checked against its checksums each time, and rebuilt when the file or --cap has changed.
+
+    Example:
+
+      gradagrad data criteo ~/criteo/train.txt
+    """
+
+
+def criteo(
+    path: Annotated[Path, typer.Argument(help="Criteo's train.txt, or train.txt.gz.")],
+    cap: Annotated[int, typer.Option(min=2, max=2**31 - 1, help="Most table rows per field; ids are hashed.")] = CAP,
+    max_bad: Annotated[int, typer.Option(min=0, help="Bad rows to leave out before giving up.")] = criteo_cache.MAX_BAD,
+    workers: Workers = None,
+) -> None:
+    """Build or open the cache and print the summary."""
+    console = Console(soft_wrap=True, highlight=False)
+    if not path.is_file():
+        raise UserError(f"The data file {path} does not exist.", DATA)
+    cache = built(path, Settings(cap=cap), max_bad, workers or usable_cores(), Context(DEFAULT_OUT, console=console))
+    cache.verify()
+    print_summary(console, cache.summary)
+    console.print(f"Cache verified: {cache.folder}", markup=False)
+    console.print(f"Reading it back: {reading_rate(cache):,.0f} rows/s on one core.")
+    parts = ", ".join(f"{part} {b - a:,}" for part in ("train", "validation", "test") for a, b in [cache.span(part)])
+    console.print(f"Split by time, six days of seven to train on: {parts} rows.")
+    console.print(f"Train on it:  python examples/dlrm.py --criteo {path} --cap {cap}", markup=False)
+    console.print(
+        "For the paper's Figure 4 on these rows, let the file be criteo/train.txt in the data folder:  "
+        "gradagrad reproduce figure4 --full --data-dir FOLDER",
+        markup=False,
+    )
+
+
+def built(path: Path, settings: Settings, max_bad: int, workers: int, context: Context) -> CriteoCache:
+    """The cache, with a progress bar while it is being built, and the rate at which that went."""
+    existing = criteo_cache.open_cache(path, settings) is not None
+    started = time.perf_counter()
+    reported = 0
+    with context.progress(path.stat().st_size, f"Reading {path.name}") as bar:
+
+        def progress(done: int) -> None:
+            nonlocal reported
+            bar.advance(done - reported)
+            reported = done
+
+        cache = criteo_cache.build(path, settings, workers=workers, max_bad=max_bad, progress=progress)
+    if not existing:
+        rate = len(cache) / max(time.perf_counter() - started, 1e-9)
+        context.console.print(f"Cache built: {rate:,.0f} rows/s in {workers} process{'es' if workers > 1 else ''}.")
+    return cache
+
+
+def reading_rate(cache: CriteoCache, seconds: float = 1.0) -> float:
+    """Rows per second of processor time, read batch by batch from the cache."""
+    rows, started = 0, time.process_time()
+    for batch in cache.batches(min(128, len(cache))):
+        rows += len(batch.clicks)
+        if rows % 2**16 < 128 and time.process_time() - started > seconds:
+            break
+    return rows / max(time.process_time() - started, 1e-9)
+
+
+def print_summary(console: Console, summary: Summary) -> None:
+    """Counts of the whole file and of every column."""
+    share = summary.clicks / summary.rows
+    console.print(f"{summary.rows:,} rows, {summary.clicks:,} clicks ({share:.1%}), {summary.bad:,} bad rows left out.")
+    for complaint in summary.named_bad:
+        console.print(f"  bad row, {complaint}", markup=False)
+    table = Table("integer", "missing", "id", "missing", "distinct ids")
+    for column in range(ID_FIELDS):
+        integer = ("", "")
+        if column < DENSE_FIELDS:
+            integer = (f"I{column + 1}", f"{summary.integers_missing[column] / summary.rows:.1%}")
+        missing = f"{summary.ids_missing[column] / summary.rows:.1%}"
+        table.add_row(*integer, f"C{column + 1}", missing, f"{summary.distinct[column]:,}")
+    console.print(table)

@@ -1,0 +1,84 @@
+"""What every experiment is told: where to write, where the data lies, how large to run and how to show progress."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from gradagrad_lab.records import RecordStore
+
+
+class Bar:
+    """A progress bar that is handed amounts of work done; the unit is the caller's."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+
+    def advance(self, amount: float = 1.0) -> None:
+        self._progress.advance(self._task, amount)
+
+    def set(self, done: float, total: float | None) -> None:
+        """State the amount done so far, for work that reports where it stands (a download)."""
+        self._progress.update(self._task, completed=done, total=total)
+
+    def describe(self, description: str) -> None:
+        self._progress.update(self._task, description=description)
+
+
+@dataclass
+class Context:
+    """Settings shared by all experiments of one command."""
+
+    out: Path
+    data_dir: Path | None = None
+    quick: bool = True
+    seeds: int | None = None
+    resume: bool = True
+    peers: bool = False
+    console: Console = field(default_factory=Console)
+    workers: int | None = None
+
+    @property
+    def size(self) -> str:
+        return "quick" if self.quick else "full"
+
+    @functools.cached_property
+    def records(self) -> RecordStore:
+        """The finished runs of this output folder; with ``resume`` off, old ones are ignored and overwritten."""
+        return RecordStore(self.out, reuse=self.resume)
+
+    @contextmanager
+    def progress(self, total: float | None, description: str) -> Iterator[Bar]:
+        """A bar with the time left. Nothing is drawn where the output is not a terminal, so logs stay readable."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            # Work units differ in cost; a long averaging window keeps the estimate from jumping between them.
+            TimeRemainingColumn(),
+        )
+        with Progress(
+            *columns,
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+            speed_estimate_period=120,
+        ) as progress:
+            yield Bar(progress, progress.add_task(description, total=total))
+
+
+def usable_cores() -> int:
+    """Cores this process may use, which in a container can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

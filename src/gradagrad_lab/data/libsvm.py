@@ -1,0 +1,153 @@
+"""Reading LIBSVM's text format, and finding the files of the catalogue on disk."""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_svmlight_file
+
+from gradagrad_lab.data.catalogue import CATALOGUE, Copy, LibsvmSet
+from gradagrad_lab.data.dataset import Dataset
+from gradagrad_lab.errors import DATA, UserError
+
+_DENSE_LIMIT = 2**28  # values; 2 GiB of float64, above which a file is certainly not one of these small sets
+
+
+@dataclass(frozen=True)
+class Found:
+    """A copy of a set on disk."""
+
+    entry: LibsvmSet
+    copy: Copy
+    path: Path
+
+    @property
+    def label(self) -> str:
+        return f"{self.entry.name} ({self.copy.note})" if self.copy.note else self.entry.name
+
+
+def find(name: str, folders: Iterable[Path]) -> Found | None:
+    """The best copy of a set: LIBSVM's own file wherever it lies, before any reconstructed or partial one.
+
+    Files may lie in a folder of the set's name or directly in the data folder, as text or as .bz2.
+    """
+    entry = CATALOGUE[name]
+    places = list(folders)
+    for copy in entry.copies:
+        file_names = [copy.file] if copy.file.endswith(".bz2") else [copy.file, copy.file + ".bz2"]
+        for folder in places:
+            for parent in (folder / entry.name, folder):
+                for file_name in file_names:
+                    if (parent / file_name).is_file():
+                        return Found(entry, copy, parent / file_name)
+    return None
+
+
+def load(found: Found) -> Dataset:
+    """Read a copy of the catalogue and check that it has the size it must have."""
+    dataset = load_path(found.path, name=found.entry.name, label=found.label, features=found.entry.features)
+    wrong = mismatch(found, dataset)
+    if wrong:
+        raise UserError(f"{found.path} is not the set {found.entry.name!r}: {wrong}.", DATA)
+    return dataset
+
+
+def mismatch(found: Found, dataset: Dataset) -> str:
+    """What is wrong with the size of a set; empty where it is right."""
+    expected = (found.copy.rows, found.entry.features, found.entry.classes)
+    got = (dataset.rows, dataset.columns, dataset.classes)
+    if expected == got:
+        return ""
+    return "expected {:,} rows, {} features and {} classes, got {:,}, {} and {}".format(*expected, *got)
+
+
+def load_path(path: Path, *, name: str | None = None, label: str | None = None, features: int | None = None) -> Dataset:
+    """Read any file in LIBSVM's format, plain or .bz2, with class labels 0 … classes-1 in the order of their values."""
+    content = read_bytes(path)
+    try:
+        # The reader takes any white space between entries, as LIBSVM's protein (double blanks) needs.
+        read: Any = load_svmlight_file  # its annotations allow less than its documentation
+        sparse, labels = read(io.BytesIO(content), n_features=features, zero_based=False)
+    except (ValueError, OverflowError) as error:
+        line, reason = locate_fault(content, features)
+        raise UserError(f"{path}, line {line}: {reason or error}.", DATA) from error
+    if sparse.shape[0] == 0:
+        raise UserError(f"{path} holds no rows.", DATA)
+    if sparse.shape[0] * sparse.shape[1] > _DENSE_LIMIT:
+        raise UserError(f"{path} is too large for these experiments: {sparse.shape[0]:,} × {sparse.shape[1]:,}.", DATA)
+    dense = np.asarray(sparse.toarray(), dtype=np.float64)
+    labels = np.asarray(labels, dtype=np.float64)
+    if not (np.isfinite(dense).all() and np.isfinite(labels).all()):
+        row = int(np.argmin(np.isfinite(dense).all(axis=1) & np.isfinite(labels)))
+        raise UserError(f"{path}, row {row + 1}: a value is not a finite number.", DATA)
+    values, targets = np.unique(labels, return_inverse=True)
+    if len(values) < 2:
+        raise UserError(f"{path} has only one class ({values[0]:g}); a classification set needs two or more.", DATA)
+    if len(values) > 1000 or not np.array_equal(values, np.round(values)):
+        raise UserError(f"{path} has {len(values)} different labels such as {values[0]:g}: not class numbers.", DATA)
+    return Dataset(
+        name=name or path.name,
+        label=label or path.name,
+        source=path.name,
+        sha256=hashlib.sha256(content).hexdigest(),
+        features=dense,
+        targets=targets.reshape(-1).astype(np.int64),
+        classes=len(values),
+    )
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file's text, decompressed where its name ends in .bz2."""
+    try:
+        content = path.read_bytes()
+        return bz2.decompress(content) if path.suffix == ".bz2" else content
+    except (EOFError, ValueError) as error:
+        raise UserError(f"{path} is damaged: it does not decompress; fetch or copy it again.", DATA) from error
+    except OSError as error:
+        if path.suffix == ".bz2" and error.errno is None:  # bz2 reports invalid data this way
+            raise UserError(f"{path} is damaged: it does not decompress; fetch or copy it again.", DATA) from error
+        raise UserError(f"{path} cannot be read: {error.strerror}.", DATA) from error
+
+
+def locate_fault(content: bytes, features: int | None = None) -> tuple[int, str]:
+    """The first malformed line (counted from 1) and why: scikit-learn's reader says what, but not where."""
+    for number, raw in enumerate(content.split(b"\n"), start=1):
+        reason = _fault(raw.split(b"#", 1)[0].split(), features)
+        if reason:
+            return number, reason
+    return 1, ""
+
+
+def _fault(fields: list[bytes], features: int | None) -> str:
+    if not fields:
+        return ""
+    label = fields[0].decode(errors="replace")
+    try:
+        float(label)
+    except ValueError:
+        return f"the label {label!r} is not a number"
+    previous = 0
+    for field in fields[1:]:
+        text = field.decode(errors="replace")
+        index_text, colon, value_text = text.partition(":")
+        if not colon:
+            return f"{text!r} is not of the form index:value"
+        try:
+            index, _ = int(index_text), float(value_text)
+        except ValueError:
+            return f"{text!r} is not of the form index:value"
+        if index < 1:
+            return f"index {index} is below 1"
+        if index <= previous:
+            return f"index {index} comes after {previous}; indices must rise"
+        if features is not None and index > features:
+            return f"index {index} is above the set's {features} features"
+        previous = index
+    return ""

@@ -1,0 +1,100 @@
+"""Figure 4's numbers, read from records into arrays. Nothing here trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradagrad_lab.context import Context
+from gradagrad_lab.figures.figure4_runs import DRAWN, INITIAL, RHO, SCALAR, Lane
+from gradagrad_lab.figures.figure4_train import DIAGONAL_RHO, Plan, find
+from gradagrad_lab.records import Record
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Results:
+    """All records of the figure. Losses that are not finite stay so: they are a result."""
+
+    context: Context
+    plan: Plan
+    best: dict[str, float]
+    """Each baseline's tuned learning rate."""
+
+    def record(self, lane: Lane, seed: int, bias: str = DRAWN) -> Record:
+        found = find(self.context, self.plan, lane, seed, bias)
+        if found is None:
+            raise ValueError(f"no record of {lane}, seed {seed}, last bias {bias}")
+        return found
+
+    @cached_property
+    def references(self) -> dict[str, float]:
+        return self.record(Lane(SCALAR, INITIAL[0], RHO[0]), self.plan.seeds[0]).curves["references"]
+
+    @property
+    def has_teacher(self) -> bool:
+        return not self.plan.setup.criteo
+
+    def scalar(self, metric: str, bias: str = DRAWN) -> Floats:
+        """(ρ, γ₀, seeds)."""
+        return np.array(
+            [
+                [
+                    [self.record(Lane(SCALAR, initial, rho), seed, bias).curves[metric] for seed in self.plan.seeds]
+                    for initial in INITIAL
+                ]
+                for rho in RHO
+            ],
+            dtype=np.float64,
+        )
+
+    def diagonal(self, name: str, metric: str) -> Floats:
+        """(ρ, γ₀, seeds) of the element or the row-wise variant."""
+        return np.array(
+            [
+                [
+                    [self.record(Lane(name, initial, rho), seed).curves[metric] for seed in self.plan.diagonal_seeds]
+                    for initial in INITIAL
+                ]
+                for rho in DIAGONAL_RHO
+            ],
+            dtype=np.float64,
+        )
+
+    def baseline(self, name: str, metric: str) -> Floats:
+        """(seeds,), or (seeds, points) for a curve, at the tuned learning rate."""
+        lane = Lane(name, self.best[name])
+        return np.array([self.record(lane, seed).curves[metric] for seed in self.plan.seeds], dtype=np.float64)
+
+    def agreeing_steps(self, rho: float, initial: float, bias: str) -> Floats:
+        """(seeds,): products before the first negative one, which are the steps in which γ could grow freely."""
+        row, column = RHO.index(rho), INITIAL.index(initial)
+        products = self.scalar("opening agreement", bias)[row, column]
+        negative = products < 0
+        return np.where(negative.any(axis=1), negative.argmax(axis=1), products.shape[1]).astype(np.float64)
+
+    @cached_property
+    def steps(self) -> Floats:
+        lane = Lane(SCALAR, INITIAL[0], RHO[0])
+        return np.array(self.record(lane, self.plan.seeds[0]).curves["steps"], dtype=np.float64)
+
+    @cached_property
+    def alike(self) -> float:
+        """What counts as alike: a fifth of what tuned AdaGrad gains over always predicting the click rate."""
+        return 0.2 * (self.references["base rate"] - float(np.nanmean(self.baseline("adagrad", "held-out loss"))))
+
+    def seconds(self) -> float:
+        """Time the runs took, added up over processes."""
+        total = 0.0
+        folder = self.context.records
+        for bias in (DRAWN, "click rate"):
+            for seed in self.plan.seeds:
+                for rho in RHO:
+                    for initial in INITIAL:
+                        record = folder.find(Lane(SCALAR, initial, rho).config(self.plan.setup, bias), [seed])
+                        total += record.seconds if record else 0.0
+        return total

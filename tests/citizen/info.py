@@ -1,0 +1,192 @@
+"""GradaGrad's OptimizerInfo: the arguments it is tried with, and the ones it must refuse.
+
+As in torch's own table, inputs hold no implementation flag (foreach, differentiable, fused): tests add those.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim.lr_scheduler import ExponentialLR, LinearLR, ReduceLROnPlateau, StepLR
+from torch.testing._internal.common_optimizers import (
+    ErrorOptimizerInput,
+    OptimizerErrorEnum,
+    OptimizerInfo,
+    OptimizerInput,
+    get_error_inputs_for_all_optims,
+)
+
+from gradagrad import GradaGrad, projections
+from gradagrad.kernel import kernel_status
+
+
+def fused_is_loaded() -> bool:
+    """The one switch: True once GradaGrad takes fused and its kernel is loaded; fused inputs then join every test."""
+    return "fused" in inspect.signature(GradaGrad.__init__).parameters and kernel_status().loaded
+
+
+def users_own(point: Tensor, metric: Tensor) -> Tensor:
+    """A projection of one's own, onto the box [-1.5, 1.5]; a named function, so that the optimizer can be pickled."""
+    return point.clamp(-1.5, 1.5)
+
+
+INPUTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "non-default lr": {"lr": 0.1},
+    "Tensor lr": {"lr": 0.125},
+    "rho zero": {"lr": 0.1, "rho": 0.0},
+    "rho ten": {"lr": 0.01, "rho": 10.0},
+    "momentum": {"lr": 0.1, "momentum": 0.5},
+    "row": {"lr": 0.1, "granularity": "row"},
+    "tensor": {"lr": 0.1, "granularity": "tensor"},
+    "group": {"lr": 0.1, "granularity": "group"},
+    "row, momentum": {"lr": 0.1, "granularity": "row", "momentum": 0.9},
+    "tensor, momentum": {"lr": 0.1, "granularity": "tensor", "momentum": 0.9},
+    "group, momentum": {"lr": 0.1, "granularity": "group", "momentum": 0.9},
+    "nonzero weight_decay": {"lr": 0.1, "weight_decay": 0.1},
+    "decoupled weight_decay": {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    "maximize": {"lr": 0.1, "weight_decay": 0.1, "maximize": True},
+    "maximize, decoupled, group": {
+        "lr": 0.1,
+        "weight_decay": 0.1,
+        "decoupled_weight_decay": True,
+        "maximize": True,
+        "granularity": "group",
+    },
+    "initial_accumulator_value": {"lr": 0.1, "initial_accumulator_value": 0.1, "weight_decay": 0.1},
+    "lr_decay": {"lr": 0.1, "lr_decay": 0.5, "weight_decay": 0.1},
+    "large eps": {"lr": 0.1, "eps": 1e-3},
+    "grad_bound": {"lr": 0.1, "grad_bound": 200.0},  # true for Rosenbrock too
+    "gamma_max, growth_limit": {"lr": 0.1, "gamma_max": 0.4, "growth_limit": 1.1},
+    "box, momentum": {"lr": 0.1, "projection": projections.Box(-1.5, 1.5), "momentum": 0.5},
+    "box, group": {"lr": 0.1, "projection": projections.Box(-1.5, 1.5), "granularity": "group"},
+    "ball": {"lr": 0.1, "projection": projections.Ball(3.0), "momentum": 0.5},
+    "user's projection": {"lr": 0.1, "projection": users_own, "granularity": "row"},
+    "lazy": {"lr": 0.1, "lazy": True},
+    "lazy row, momentum": {"lr": 0.1, "lazy": True, "granularity": "row", "momentum": 0.5},
+    "lazy tensor": {"lr": 0.1, "lazy": True, "granularity": "tensor"},
+    "capturable": {"lr": 0.1, "capturable": True},
+    "capturable, group, weight_decay": {
+        "lr": 0.1,
+        "capturable": True,
+        "granularity": "group",
+        "weight_decay": 0.1,
+    },
+    "Tensor lr, capturable": {"lr": 0.125, "capturable": True, "momentum": 0.5},
+}
+if "state_dtype" in inspect.signature(GradaGrad.__init__).parameters:
+    INPUTS["state_dtype"] = {"lr": 0.1, "state_dtype": torch.float32, "momentum": 0.5}
+
+
+def inputs(device: Any, dtype: torch.dtype | None = None) -> list[OptimizerInput]:
+    """Fresh on every call, as schedulers write into a tensor lr."""
+    found = []
+    for desc, given in INPUTS.items():
+        kwargs = dict(given)
+        if desc.startswith("Tensor lr"):
+            kwargs["lr"] = torch.tensor(given["lr"], device=device)
+        found.append(OptimizerInput(params=None, kwargs=kwargs, desc=desc))  # pyright: ignore[reportArgumentType]
+    return found
+
+
+# Arguments, error class, and a pattern that holds the argument's name, its rule and the value given.
+REFUSED: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
+    ({"lr": -0.5}, ValueError, r"lr must be .*-0\.5"),
+    ({"lr": math.nan}, ValueError, r"lr must be .*nan"),
+    ({"lr": math.inf}, ValueError, r"lr must be .*inf"),
+    ({"lr": "fast"}, TypeError, r"lr must be .*'fast'"),
+    ({"rho": -1.0}, ValueError, r"rho must be .*-1\.0"),
+    ({"momentum": 1.5}, ValueError, r"momentum must be in \[0, 1\).*1\.5"),
+    ({"momentum": 1.0}, ValueError, r"momentum must be in \[0, 1\).*1\.0"),
+    ({"momentum": -0.5}, ValueError, r"momentum must be in \[0, 1\).*-0\.5"),
+    ({"granularity": "column"}, ValueError, r"granularity must be .*row.*'column'"),
+    ({"weight_decay": -0.5}, ValueError, r"weight_decay must be .*-0\.5"),
+    ({"lr_decay": -0.5}, ValueError, r"lr_decay must be .*-0\.5"),
+    ({"initial_accumulator_value": -0.5}, ValueError, r"initial_accumulator_value must be .*-0\.5"),
+    ({"eps": -1e-3}, ValueError, r"eps must be .*-0\.001"),
+    ({"grad_bound": -1.0}, ValueError, r"grad_bound must be .*-1\.0"),
+    ({"gamma_max": -1.0}, ValueError, r"gamma_max must be .*-1\.0"),
+    ({"growth_limit": 0.5}, ValueError, r"growth_limit must be .*0\.5"),
+    ({"projection": 3}, TypeError, r"projection must be .*3"),
+    ({"foreach": True, "differentiable": True}, ValueError, r"foreach.*differentiable|differentiable.*foreach"),
+)
+
+
+def sparse_gradient(*shape: int) -> Parameter:
+    param = Parameter(torch.ones(*shape))
+    rows, values = torch.tensor([[0, 0]]), torch.ones(2, *shape[1:])
+    param.grad = torch.sparse_coo_tensor(rows, values, shape, check_invariants=True)
+    return param
+
+
+def error_inputs(device: Any, dtype: torch.dtype) -> list[ErrorOptimizerInput]:
+    """torch's list for every optimizer, then ours."""
+    found = list(get_error_inputs_for_all_optims(device, dtype))
+    for kwargs, error_type, regex in REFUSED:
+        given = OptimizerInput(params=[Parameter(torch.ones(2))], kwargs=dict(kwargs), desc=str(kwargs))
+        found.append(ErrorOptimizerInput(given, error_type=error_type, error_regex=regex))  # pyright: ignore[reportArgumentType]
+    refused_at_step: list[tuple[dict[str, Any], str]] = [
+        ({"momentum": 0.5}, r"momentum.*sparse.*lazy=True"),
+        ({"weight_decay": 0.5}, r"weight_decay.*sparse.*decoupled_weight_decay"),
+    ]
+    for kwargs, regex in refused_at_step:
+        given = OptimizerInput(params=[sparse_gradient(3, 2)], kwargs=kwargs, desc=f"sparse gradient, {kwargs}")
+        found.append(
+            ErrorOptimizerInput(
+                given,
+                error_on=OptimizerErrorEnum.STEP_ERROR,
+                error_type=RuntimeError,
+                error_regex=regex,
+            )
+        )
+    return found
+
+
+def takes_sparse_gradients(kwargs: dict[str, Any]) -> bool:
+    """What METHOD.md refuses with sparse gradients: momentum on the paper's clock and coupled weight decay; a
+    projection would move rows without a gradient."""
+    if kwargs.get("momentum", 0.0) != 0.0 and not kwargs.get("lazy", False):
+        return False
+    return kwargs.get("projection") is None
+
+
+def is_offered(kwargs: dict[str, Any]) -> bool:
+    """False for the one pair of an input and an implementation that is refused: autograd cannot follow the root-find
+    of a projection that is not elementwise."""
+    projection = kwargs.get("projection")
+    return projection is None or getattr(projection, "elementwise", False) or not kwargs.get("differentiable", False)
+
+
+def treats_coordinates_alike(kwargs: dict[str, Any]) -> bool:
+    """True where cutting a tensor into pieces changes nothing: each coordinate alone, or the whole group as one."""
+    projection = kwargs.get("projection")
+    elementwise = projection is None or getattr(projection, "elementwise", False)
+    return elementwise and kwargs.get("granularity", "element") in ("element", "group")
+
+
+GRADAGRAD = OptimizerInfo(
+    GradaGrad,  # pyright: ignore[reportArgumentType]
+    optim_inputs_func=inputs,
+    optim_error_inputs_func=error_inputs,
+    scheduler_inputs=(  # pyright: ignore[reportArgumentType]
+        [lambda opt: StepLR(opt, gamma=0.9, step_size=10), lambda opt: ReduceLROnPlateau(opt)],
+        [lambda opt: LinearLR(opt, start_factor=0.4, total_iters=4), lambda opt: ExponentialLR(opt, gamma=0.9)],
+    ),
+    supported_impls=("foreach", "differentiable", "fused") if fused_is_loaded() else ("foreach", "differentiable"),
+    not_og_supported_flags=("foreach", "differentiable", "fused", "maximize", "capturable"),
+    supports_fused_on=("cpu",) if fused_is_loaded() else (),
+    supports_sparse=True,
+    has_capturable_arg=True,
+    metadata_for_sparse=(
+        {"lr": 0.1, "weight_decay": 0, "lr_decay": 0},
+        [
+            lambda opt: StepLR(opt, gamma=1 - 1e-5, step_size=500),
+            lambda opt: ReduceLROnPlateau(opt, threshold=1e-4),
+        ],
+    ),
+)

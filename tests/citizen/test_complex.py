@@ -1,0 +1,78 @@
+"""A complex number is a pair of reals: same path as its real view."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+from torch.testing._internal.common_optimizers import OptimizerInfo
+
+from .harness import Case, assert_identical, cases, quiet
+from .info import treats_coordinates_alike
+from .test_rosenbrock import rosenbrock
+
+pytestmark = quiet
+
+NOT_COMPLEX = ("differentiable", "fused")  # torch's own exclusions: fused kernels take real numbers only
+
+
+def coordinates_alike(info: OptimizerInfo, kwargs: dict[str, Any]) -> bool:
+    return treats_coordinates_alike(kwargs)
+
+
+def as_real(tensor: Tensor) -> Tensor:
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+@cases(skip=NOT_COMPLEX)
+def test_complex(case: Case) -> None:
+    # The last one is real on purpose: both kinds in one list.
+    params = [torch.randn(10, 5, dtype=torch.complex64), torch.randn(10, dtype=torch.complex64), torch.randn(10, 5)]
+    reals = [as_real(param).clone() for param in params]
+    optimizer, real_optimizer = case.make(params), case.make(reals)
+    for _ in range(5):
+        for param, real in zip(params, reals, strict=True):
+            param.grad = torch.randn_like(param)
+            real.grad = as_real(param.grad).clone()
+        optimizer.step()
+        real_optimizer.step()
+        assert_close([as_real(param) for param in params], reals)
+
+
+@cases(skip=NOT_COMPLEX, only=coordinates_alike)
+def test_complex_2d(case: Case) -> None:
+    whole = torch.randn(2, dtype=torch.complex64, requires_grad=True)
+    real, imaginary = (part.detach().clone().requires_grad_() for part in (whole.real, whole.imag))
+    optimizer, parts_optimizer = case.make([whole]), case.make([real, imaginary])
+    for _ in range(3):
+        optimizer.zero_grad()
+        parts_optimizer.zero_grad()
+        rosenbrock(whole).abs().backward()
+        # The slope comes from the same point, so that only the optimizers are compared.
+        assert whole.grad is not None
+        real.grad, imaginary.grad = whole.grad.real.clone(), whole.grad.imag.clone()
+        optimizer.step()
+        parts_optimizer.step()
+        assert_close(torch.view_as_real(whole), torch.stack([real, imaginary], dim=-1))
+
+
+@cases(skip=NOT_COMPLEX)
+def test_complex_state_survives_a_round_trip(case: Case) -> None:
+    param = torch.randn(4, 3, dtype=torch.complex64)
+    twin = param.clone()
+    optimizer, other = case.make([param]), case.make([twin])
+    param.grad = torch.randn_like(param)
+    optimizer.step()
+    # A copy: torch's load_state_dict keeps the very tensors it is given.
+    other.load_state_dict(deepcopy(optimizer.state_dict()))
+    assert_identical(other.state_dict()["state"], optimizer.state_dict()["state"])
+    with torch.no_grad():
+        twin.copy_(param)
+    param.grad = torch.randn_like(param)
+    twin.grad = param.grad.clone()
+    optimizer.step()
+    other.step()
+    assert_identical(twin, param)

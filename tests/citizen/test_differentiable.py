@@ -1,0 +1,66 @@
+"""differentiable=True: gradients flow through several steps, and they are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck
+
+from .harness import Case, implementation_cases, quiet
+
+pytestmark = quiet
+
+DOUBLE: dict[str, Any] = {"dtype": torch.float64}
+
+
+def unrolled(case: Case, start: Tensor, grads: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Parameter and state after one step for each gradient, as functions of all of them."""
+    param = start.clone()
+    optimizer = case.make([param], differentiable=True)
+    for grad in grads:
+        param.grad = grad
+        optimizer.step()
+    state = optimizer.state[param]
+    return (param, *(state[key] for key in sorted(state) if key != "step" and state[key].requires_grad))
+
+
+@implementation_cases("differentiable")
+def test_differentiable_gradcheck(case: Case) -> None:
+    """Through four steps, in the start point and every gradient: two that agree (growth), one that turns back."""
+    start = torch.randn(3, 2, **DOUBLE)
+    first = torch.randn(3, 2, **DOUBLE)
+    grads = (first, 0.9 * first + 0.1, -0.5 * first + 0.2, 0.3 * first - 0.1)
+    points = tuple(tensor.clone().requires_grad_() for tensor in (start, *grads))
+    assert gradcheck(lambda start, *grads: unrolled(case, start, grads), points, fast_mode=True)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+@implementation_cases("differentiable")
+def test_differentiable_reaches_the_start(case: Case, steps: int) -> None:
+    """A loss after training has a gradient with respect to the initial point and to the data: meta-learning."""
+    start = torch.randn(4, **DOUBLE).requires_grad_()
+    target = torch.randn(4, **DOUBLE).requires_grad_()
+    param = start.clone()
+    optimizer = case.make([param], differentiable=True)
+    for _ in range(steps):
+        loss = (param - target).pow(2).sum()
+        (param.grad,) = torch.autograd.grad(loss, param, create_graph=True)
+        optimizer.step()
+    to_start, to_target = torch.autograd.grad((param - target).pow(2).sum(), (start, target))
+    assert torch.isfinite(to_start).all()
+    assert torch.isfinite(to_target).all()
+    assert to_start.abs().sum() > 0
+    assert to_target.abs().sum() > 0
+
+
+@implementation_cases("differentiable")
+def test_differentiable_is_off_by_default(case: Case) -> None:
+    param = torch.randn(3, requires_grad=True)
+    param.grad = torch.randn(3).requires_grad_()
+    optimizer = case.make([param])
+    optimizer.step()
+    assert param.grad_fn is None
+    assert not any(value.requires_grad for value in optimizer.state[param].values())

@@ -1,0 +1,125 @@
+"""Rosenbrock's valley, coordinate by coordinate; sparse and dense gradients must give the same path."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
+from torch.testing import assert_close
+from torch.testing._internal.common_optimizers import OptimizerInfo
+
+from .harness import Case, advance, cases, loop_cases, quiet
+from .info import takes_sparse_gradients
+
+pytestmark = quiet
+
+SOLUTION = torch.tensor([1.0, 1.0])
+START = (1.5, 2.5)  # above the valley, so that 80 steps suffice to come closer (torch: (1.5, 1.5) and 1800)
+STEPS = 80
+
+
+def rosenbrock(point: Tensor) -> Tensor:
+    x, y = point
+    return (1 - x) ** 2 + 100 * (y - x**2) ** 2
+
+
+def slope(point: Tensor, coordinate: int) -> float:
+    x, y = point.tolist()
+    return 200 * (y - x**2) if coordinate else -400 * x * (y - x**2) - 2 * (1 - x)
+
+
+def one_coordinate(point: Tensor, coordinate: int, *, sparse: bool) -> Tensor:
+    """The gradient with one entry; the sparse one is uncoalesced (two parts that add up), to be nasty."""
+    value = slope(point, coordinate)
+    if not sparse:
+        grad = torch.zeros_like(point)
+        grad[coordinate] = value
+        return grad
+    parts = torch.tensor([value / 4, value - value / 4], dtype=point.dtype)
+    return torch.sparse_coo_tensor(torch.full((1, 2), coordinate), parts, (2,))
+
+
+def takes_sparse(info: OptimizerInfo, kwargs: dict[str, Any]) -> bool:
+    return info.supports_sparse and takes_sparse_gradients(kwargs)
+
+
+def starts(case: Case, dtype: torch.dtype) -> list[Parameter]:
+    """With foreach a list of two dtypes, so that the list is split."""
+    params = [Parameter(torch.tensor(START, dtype=dtype))]
+    if case.kwargs().get("foreach", False):
+        params.append(Parameter(torch.tensor(START, dtype=torch.float64)))
+    return params
+
+
+def descend(params: Sequence[Parameter], optimizer: Optimizer, coordinate: int, *, sparse: bool) -> None:
+    for param in params:
+        param.grad = one_coordinate(param, coordinate, sparse=sparse)
+    optimizer.step()
+
+
+def check_arrival(case: Case, params: Sequence[Parameter]) -> None:
+    start = torch.tensor(START)
+    for param in params:
+        if case.maximize:
+            assert rosenbrock(param.detach()) >= rosenbrock(start)
+        else:
+            assert param.detach().float().dist(SOLUTION) <= start.dist(SOLUTION)
+
+
+def rosenbrock_sparse(case: Case, constructors: Sequence[Any]) -> None:
+    tuned = case.info.metadata_for_sparse[0]
+    params, twins = starts(case, torch.float32), starts(case, torch.float32)
+    optimizer, dense = case.make(params, **tuned), case.make(twins, **tuned)
+    ours = [constructor(optimizer) for constructor in constructors]
+    theirs = [constructor(dense) for constructor in constructors]
+    for step in range(STEPS):
+        descend(params, optimizer, 1 - step % 2, sparse=True)
+        descend(twins, dense, 1 - step % 2, sparse=False)
+        advance(ours, rosenbrock(params[0].detach()))
+        advance(theirs, rosenbrock(twins[0].detach()))
+        if step % 10 == 9:
+            # Two parts that add up differ from the whole by rounding, and the valley magnifies it.
+            assert_close(params, twins, atol=5e-6, rtol=5e-6)
+    check_arrival(case, params)
+
+
+@cases(skip=("differentiable", "fused"), only=takes_sparse)
+def test_rosenbrock_sparse(case: Case) -> None:
+    rosenbrock_sparse(case, ())
+
+
+@cases(skip=("differentiable", "fused"), only=takes_sparse, few=True)
+def test_rosenbrock_sparse_with_lrsched(case: Case) -> None:
+    rosenbrock_sparse(case, case.info.metadata_for_sparse[1])
+
+
+@loop_cases()
+def test_rosenbrock_dense(case: Case) -> None:
+    tuned, constructors = case.info.metadata_for_sparse
+    params = starts(case, torch.float64)
+    optimizer = case.make(params, **tuned)
+    schedulers = [constructor(optimizer) for constructor in constructors]
+    for _ in range(STEPS):
+        params[0].grad = torch.tensor([slope(params[0], 0), slope(params[0], 1)], dtype=torch.float64)
+        optimizer.step()
+        advance(schedulers, rosenbrock(params[0].detach()))
+    check_arrival(case, params)
+
+
+@cases(skip=("differentiable", "fused"), only=takes_sparse)
+def test_sparse_matches_dense_on_a_table(case: Case) -> None:
+    """Rows that come and go, repeated, unordered, none at all: the numbers of a dense run."""
+    start = torch.randn(7, 3)
+    table, twin = Parameter(start.clone()), Parameter(start.clone())
+    changes = {"weight_decay": 0.0}
+    optimizer, dense = case.make([table], **changes), case.make([twin], **changes)
+    for rows in ([1, 4, 1], [4, 2], [], [6, 4, 4, 0], [1], [4, 1]):
+        grad = torch.sparse_coo_tensor(torch.tensor([rows]).long(), torch.randn(len(rows), 3), (7, 3))
+        table.grad, twin.grad = grad, grad.to_dense()
+        optimizer.step()
+        dense.step()
+        assert_close(table, twin, atol=1e-6, rtol=1e-5)

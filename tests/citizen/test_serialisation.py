@@ -1,0 +1,133 @@
+"""torch.save, pickle and deepcopy."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
+from .harness import Affine, Case, assert_identical, cases, give_gradients, named, quiet, random_gradients
+
+pytestmark = quiet
+
+
+def through_a_file(value: Any, *, weights_only: bool) -> Any:
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, weights_only=weights_only)
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["named", "unnamed"])
+@cases(skip=("differentiable",))
+def test_save_load_equality_with_weights_only(case: Case, is_named: bool) -> None:
+    problem = Affine()
+    optimizer = case.make(named(problem.params) if is_named else problem.params)
+    problem.train(optimizer, 3)
+    saved = optimizer.state_dict()
+    assert_identical(through_a_file(saved, weights_only=True), saved)
+    assert_identical(through_a_file(saved, weights_only=False), saved)
+
+
+@cases(skip=("differentiable",))
+def test_resume_from_a_weights_only_file(case: Case) -> None:
+    """Construct, load, go on: bit for bit the run that never stopped."""
+    problem = Affine()
+    optimizer = case.make(problem.params)
+    problem.train(optimizer, 3)
+    twin = problem.copy()
+    resumed = case.make(twin.params)
+    resumed.load_state_dict(through_a_file(optimizer.state_dict(), weights_only=True))
+    problem.train(optimizer, 4)
+    twin.train(resumed, 4)
+    assert_identical(twin.params, problem.params)
+    assert_identical(resumed.state_dict(), optimizer.state_dict())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@cases(skip=("differentiable",))
+def test_low_precision_parameters_resume_bit_for_bit(case: Case, dtype: torch.dtype) -> None:
+    params = [torch.randn(4, 3).to(dtype)]
+    optimizer = case.make(params)
+    twins: list[torch.Tensor] = []
+    resumed: Optimizer | None = None
+    for step in range(6):
+        if step == 3:
+            twins = [param.clone() for param in params]
+            resumed = case.make(twins)
+            resumed.load_state_dict(through_a_file(optimizer.state_dict(), weights_only=True))
+        grads = random_gradients(params)
+        give_gradients(params, grads)
+        optimizer.step()
+        if resumed is not None:
+            give_gradients(twins, grads)
+            resumed.step()
+    assert resumed is not None
+    assert_identical(twins, params)
+    assert_identical(resumed.state_dict(), optimizer.state_dict())
+
+
+def public_attributes(optimizer: Optimizer) -> set[str]:
+    return {name for name in vars(optimizer) if not name.startswith("_")}
+
+
+def primed(case: Case) -> tuple[list[Parameter], Optimizer]:
+    params = [Parameter(torch.randn(2, 3)) for _ in range(2)]
+    optimizer = case.make(params)
+    for _ in range(3):
+        give_gradients(params, random_gradients(params))
+        optimizer.step()
+    return params, optimizer
+
+
+@cases(skip=("differentiable",))
+def test_deepcopy_copies_all_public_attrs(case: Case) -> None:
+    _, optimizer = primed(case)
+    assert public_attributes(deepcopy(optimizer)) == public_attributes(optimizer)
+
+
+def check_an_independent_twin(optimizer: Optimizer, twin: Optimizer, params: list[Parameter]) -> None:
+    """Same numbers, nothing shared, and it goes on the same way."""
+    twins = twin.param_groups[0]["params"]
+    assert_identical(twin.state_dict(), optimizer.state_dict())
+    for param, other in zip(params, twins, strict=True):
+        assert other is not param
+        assert twin.state[other].keys() == optimizer.state[param].keys()
+        for key, value in optimizer.state[param].items():
+            assert value.numel() == 0 or twin.state[other][key].data_ptr() != value.data_ptr()
+    grads = random_gradients(params)
+    give_gradients(params, grads)
+    start = [other.detach().clone() for other in twins]
+    optimizer.step()
+    assert_identical([other.detach() for other in twins], start)
+    give_gradients(twins, grads)
+    twin.step()
+    assert_identical([other.detach() for other in twins], [param.detach() for param in params])
+    assert_identical(twin.state_dict(), optimizer.state_dict())
+
+
+@cases(skip=("differentiable",))
+def test_deepcopy_is_independent_and_goes_on_alike(case: Case) -> None:
+    params, optimizer = primed(case)
+    check_an_independent_twin(optimizer, deepcopy(optimizer), params)
+
+
+@cases(skip=("differentiable",))
+def test_pickle_is_independent_and_goes_on_alike(case: Case) -> None:
+    params, optimizer = primed(case)
+    check_an_independent_twin(optimizer, pickle.loads(pickle.dumps(optimizer)), params)
+
+
+@cases(skip=("differentiable",))
+def test_pickle_before_the_first_step(case: Case) -> None:
+    params = [Parameter(torch.randn(2, 3))]
+    optimizer = case.make(params)
+    twin = pickle.loads(pickle.dumps(optimizer))
+    assert public_attributes(twin) == public_attributes(optimizer)
+    check_an_independent_twin(optimizer, twin, params)

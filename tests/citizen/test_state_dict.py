@@ -1,0 +1,191 @@
+"""state_dict and load_state_dict: determinism, older and named dictionaries, other dtypes."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
+from .harness import Affine, Case, assert_identical, cases, give_gradients, named, quiet, random_gradients
+
+pytestmark = quiet
+
+NAMED = pytest.mark.parametrize("names", [(a, b) for a in (True, False) for b in (True, False)], ids=str)
+
+
+def without_names(state_dict: dict[str, Any]) -> dict[str, Any]:
+    copy = deepcopy(state_dict)
+    for group in copy["param_groups"]:
+        group.pop("param_names", None)
+    return copy
+
+
+def small_network() -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(4, 2, 1, stride=2), nn.BatchNorm2d(2))
+
+
+def train(model: nn.Module, optimizer: Optimizer, steps: int) -> None:
+    image = torch.linspace(0.0, 1.0, 4 * 8 * 8).reshape(1, 4, 8, 8)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(image).pow(2).sum().backward()
+        optimizer.step()
+
+
+@pytest.mark.parametrize("names", [(False, False), (True, False)], ids=str)
+@cases(skip=("differentiable",))
+def test_state_dict_deterministic(case: Case, names: tuple[bool, bool]) -> None:
+    """A resumed run continues bit for bit, and equal parameters give equal dictionaries."""
+    problem = Affine()
+    optimizer = case.make(named(problem.params) if names[0] else problem.params)
+    problem.train(optimizer, 4)
+    twin = problem.copy()
+    resumed = case.make(named(twin.params) if names[1] else twin.params)
+    saved = deepcopy(optimizer.state_dict())
+    given = deepcopy(saved)
+    resumed.load_state_dict(given)
+    assert_identical(given, saved)  # loading leaves the dictionary alone
+    for _ in range(4):
+        problem.train(optimizer, 1)
+        twin.train(resumed, 1)
+        assert_identical(twin.params, problem.params)
+    assert_identical(without_names(resumed.state_dict()), without_names(optimizer.state_dict()))
+    # Repeated parameters are written the same way both times.
+    resumed.param_groups.extend(resumed.param_groups)
+    assert_identical(
+        without_names(resumed.state_dict())["param_groups"][-1],
+        without_names(optimizer.state_dict())["param_groups"][-1],
+    )
+
+
+@cases(skip=("differentiable",))
+def test_can_load_older_state_dict(case: Case) -> None:
+    """Flags that came after the first release may be missing."""
+    model = small_network()
+    optimizer = case.make(model.parameters())
+    train(model, optimizer, 3)
+    older = deepcopy(optimizer.state_dict())
+    for group in older["param_groups"]:
+        for flag in case.info.not_og_supported_flags:
+            group.pop(flag, None)
+    optimizer.load_state_dict(older)
+    before = [param.detach().clone() for param in model.parameters()]
+    train(model, optimizer, 1)
+    assert any(not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
+    for param in model.parameters():
+        assert torch.isfinite(param).all()
+        assert optimizer.state[param]["step"].item() == 4
+
+
+@NAMED
+@cases(skip=("differentiable",), few=True)
+def test_can_load_from_to_named_state_dict(case: Case, names: tuple[bool, bool]) -> None:
+    model = small_network()
+    optimizer = case.make(model.named_parameters() if names[0] else model.parameters())
+    train(model, optimizer, 3)
+    saved = deepcopy(optimizer.state_dict())
+    assert ("param_names" in saved["param_groups"][0]) is names[0]
+    other = case.make(model.named_parameters() if names[1] else model.parameters())
+    other.load_state_dict(saved)
+    train(model, other, 1)
+    group = other.state_dict()["param_groups"][0]
+    if any(names):
+        assert group["param_names"] == ["0.weight", "0.bias", "1.weight", "1.bias"]
+    else:
+        assert "param_names" not in group
+
+
+@cases(skip=("differentiable",))
+def test_load_nontensor_step(case: Case) -> None:
+    """Dictionaries once held the step count as a number."""
+    params = [Parameter(torch.randn(2, 3)) for _ in range(2)]
+    optimizer = case.make(params)
+    for _ in range(3):
+        give_gradients(params, random_gradients(params))
+        optimizer.step()
+    saved = deepcopy(optimizer.state_dict())
+    for state in saved["state"].values():
+        state["step"] = state["step"].item()
+    optimizer.load_state_dict(saved)
+    optimizer.step()
+    for param in params:
+        step = optimizer.state[param]["step"]
+        assert torch.is_tensor(step)
+        assert step.item() == 4
+
+
+def primed(case: Case, dtype: torch.dtype) -> tuple[list[Tensor], Optimizer]:
+    """Parameters and an optimizer that has taken two steps on them."""
+    params = [torch.randn(4, 3).to(dtype), torch.randn(3).to(dtype)]
+    optimizer = case.make(params)
+    for _ in range(2):
+        give_gradients(params, random_gradients(params))
+        optimizer.step()
+    return params, optimizer
+
+
+def dtypes_of(optimizer: Optimizer) -> list[dict[str, torch.dtype]]:
+    return [{key: value.dtype for key, value in state.items()} for state in optimizer.state.values()]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (torch.float32, torch.float64),
+        (torch.float64, torch.float32),
+        (torch.float32, torch.bfloat16),
+        (torch.bfloat16, torch.float32),
+    ],
+    ids=str,
+)
+@cases(skip=("differentiable", "foreach"))
+def test_state_dict_of_another_dtype_can_be_loaded(case: Case, before: torch.dtype, after: torch.dtype) -> None:
+    """Loaded state has the dtypes this optimizer would have made itself, and the values that were saved."""
+    _, source = primed(case, before)
+    params, native = primed(case, after)
+    native_dtypes = dtypes_of(native)
+    saved = deepcopy(source.state_dict())
+    native.load_state_dict(saved)
+    assert dtypes_of(native) == native_dtypes
+    for index, state in enumerate(native.state.values()):
+        for key, value in state.items():
+            assert_identical(value, saved["state"][index][key].to(value.dtype))
+    give_gradients(params, random_gradients(params))
+    native.step()
+    for param, state in zip(params, native.state.values(), strict=True):
+        assert torch.isfinite(param).all()
+        assert state["step"].item() == 3
+
+
+@cases(skip=("differentiable",))
+def test_load_state_dict_refuses_other_groups_and_changes_nothing(case: Case) -> None:
+    problem = Affine()
+    optimizer = case.make(problem.params)
+    problem.train(optimizer, 2)
+    before = deepcopy(optimizer.state_dict())
+    two_groups = case.make([{"params": [Parameter(torch.ones(2))]}, {"params": [Parameter(torch.ones(2))]}])
+    with pytest.raises(ValueError, match="different number of parameter groups"):
+        optimizer.load_state_dict(two_groups.state_dict())
+    one_parameter = case.make([Parameter(torch.ones(2))])
+    with pytest.raises(ValueError, match="doesn't match the size of optimizer's group"):
+        optimizer.load_state_dict(one_parameter.state_dict())
+    assert_identical(optimizer.state_dict(), before)
+
+
+@cases()
+def test_non_empty_state(case: Case) -> None:
+    params = [torch.randn(5, 5), torch.randn(5)]
+    optimizer = case.make(params)
+    give_gradients(params, random_gradients(params))
+    optimizer.step()
+    assert len(optimizer.state) == 2
+    for state in optimizer.state.values():
+        assert len(state) > 0
+        # Distributed checkpoints and weights_only loading take nothing else.
+        assert all(torch.is_tensor(value) for value in state.values())
+    assert all(torch.is_tensor(key) for key in optimizer.state)

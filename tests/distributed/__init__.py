@@ -1,0 +1,1 @@
+"""Several processes, checkpoints, and the tools and frameworks that people train with. Everything on the CPU with gloo."""

@@ -1,0 +1,40 @@
+"""Starting scripts as a user does, with a time limit and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+
+
+def python(*arguments: str | Path, seconds: float = 150.0) -> str:
+    """Runs this Python with the arguments and returns what it printed; fails with all of it otherwise."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "CUDA_VISIBLE_DEVICES": ""}
+    environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    process = subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+        start_new_session=True,  # so that its children can be ended with it
+    )
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        raise AssertionError(f"not done after {seconds} s:\n{output}") from None
+    assert process.returncode == 0, output
+    return output
+
+
+def torchrun(ranks: int, *arguments: str | Path, restarts: int = 0) -> str:
+    """As `python`, on some ranks; the rendezvous chooses a free port."""
+    options = ["--standalone", f"--nproc-per-node={ranks}", f"--max-restarts={restarts}", "--monitor-interval=0.2"]
+    return python("-m", "torch.distributed.run", *options, *arguments)

@@ -1,0 +1,119 @@
+"""DistributedDataParallel, ZeroRedundancyOptimizer and post-local SGD."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch import distributed as dist
+from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+from torch.nn.parallel import DistributedDataParallel
+
+from gradagrad import GradaGrad
+
+from . import models
+from .models import GRANULARITIES, Net
+from .world import World
+
+
+class Tables(nn.Module):
+    """Two embedding tables and a small net on top."""
+
+    def __init__(self, *, sparse: bool) -> None:
+        super().__init__()
+        self.table = nn.Embedding(20, 3, sparse=sparse, dtype=torch.float64)
+        self.bag = nn.EmbeddingBag(12, 3, sparse=sparse, mode="sum", dtype=torch.float64)
+        self.net = Net()
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = (x[:, 0].abs() * 10).long() % 20
+        second = (x[:, 1:4].abs() * 10).long() % 12
+        return self.net(torch.cat([self.table(first), self.bag(second)], dim=1))
+
+
+def check_ddp(rank: int, size: int, granularity: str, sparse: bool, options: dict[str, Any]) -> None:
+    results: list[dict[str, Tensor]] = []
+    for parallel in (False, True):
+        torch.manual_seed(5)
+        model = Tables(sparse=sparse)
+        optimizer = GradaGrad(model.parameters(), lr=1e-3, granularity=granularity, **options)  # pyright: ignore
+        wrapped = DistributedDataParallel(model) if parallel else model
+        models.train(wrapped, optimizer, 40, share=models.share(rank, size) if parallel else slice(None))
+        state = models.gathered(model, optimizer)
+        results.append({name: value for name, value in state.items() if "last_rows" not in name})
+    models.assert_equal(results[1], results[0])
+    models.assert_growth(optimizer)
+    assert ("table.weight.last_rows" in state) is (sparse and not options["lazy"])
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize(
+    ("sparse", "options"),
+    [
+        (False, {"lazy": False, "momentum": 0.9}),
+        (True, {"lazy": False}),
+        (True, {"lazy": True, "momentum": 0.9}),
+    ],
+    ids=["dense", "sparse", "sparse-lazy"],
+)
+def test_two_ranks_of_ddp_equal_one_process(world: World, granularity: str, sparse: bool, options: dict[str, Any]):
+    world.run(check_ddp, 2, granularity, sparse, options)
+
+
+def check_zero(rank: int, size: int, granularity: str) -> None:
+    from torch.distributed.optim import ZeroRedundancyOptimizer  # in the ranks only: importing it warns
+
+    torch.manual_seed(3)
+    model = Net()
+    parallel = DistributedDataParallel(model)
+    optimizer = ZeroRedundancyOptimizer(
+        parallel.parameters(), GradaGrad, granularity=granularity, **models.SETTINGS["momentum"]
+    )
+    models.train(parallel, optimizer, 50, share=models.share(rank, size))
+
+    # Saved on rank 0, loaded everywhere, gone on with.
+    optimizer.consolidate_state_dict(to=0)
+    saved: list[Any] = [optimizer.state_dict() if rank == 0 else None]
+    dist.broadcast_object_list(saved)
+    resumed = ZeroRedundancyOptimizer(
+        parallel.parameters(), GradaGrad, granularity=granularity, **models.SETTINGS["momentum"]
+    )
+    resumed.load_state_dict(saved[0])
+    models.train(parallel, resumed, 50, start=50, share=models.share(rank, size))
+
+    expected, *_ = models.reference(granularity, "momentum")
+    models.assert_equal({n: p.detach() for n, p in model.named_parameters()}, {n: expected[n] for n in dict(model.named_parameters())})
+    held = [p for group in resumed.optim.param_groups for p in group["params"]]
+    assert 0 < len(held) < len(list(model.parameters()))  # each rank keeps the state of its own parameters only
+    for p in held:
+        name = next(n for n, q in model.named_parameters() if q is p)
+        for key, value in resumed.optim.state[p].items():
+            torch.testing.assert_close(value, expected[f"{name}.{key}"], rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("granularity", ["element", "row", "tensor"])
+def test_zero_redundancy_optimizer_equals_one_process(world: World, granularity: str):
+    """Not "group": each rank's optimizer sees its own parameters only, so a group would be one per rank."""
+    world.run(check_zero, 2, granularity)
+
+
+def check_post_local(rank: int, size: int) -> tuple[list[float], float]:
+    from torch.distributed.optim import PostLocalSGDOptimizer
+
+    torch.manual_seed(3)
+    model = Net()
+    averager = PeriodicModelAverager(period=4, warmup_steps=0)
+    optimizer = PostLocalSGDOptimizer(GradaGrad(model.parameters(), lr=0.02), averager)
+    x, y = models.batch(1000, rows=200)
+    before = (model(x) - y).square().mean().item()
+    models.train(model, optimizer, 121, share=models.share(rank, size))  # averaged at the 121st step
+    after = (model(x) - y).square().mean().item()
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()]).tolist(), after / before
+
+
+def test_post_local_sgd_averages_our_models(world: World):
+    (first, improvement), (second, _) = world.run(check_post_local, 2)
+    torch.testing.assert_close(first, second, rtol=1e-12, atol=1e-13)
+    assert improvement < 0.95

@@ -1,0 +1,69 @@
+"""The examples that torchrun starts, run as their first lines say, and killed on the way."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+from .launch import EXAMPLES, python, torchrun
+
+
+def loaded(folder: Path, target: Path) -> Any:
+    """A distributed checkpoint as one ordinary dictionary."""
+    dcp_to_torch_save(folder, target)
+    return torch.load(target, weights_only=False)
+
+
+def leaves(value: Any, name: str = "") -> dict[str, Any]:
+    if isinstance(value, dict):
+        return {n: leaf for key, part in value.items() for n, leaf in leaves(part, f"{name}/{key}").items()}
+    if isinstance(value, list):
+        return {n: leaf for i, part in enumerate(value) for n, leaf in leaves(part, f"{name}/{i}").items()}
+    return {name: value}
+
+
+def assert_bit_for_bit(first: Any, second: Any) -> None:
+    left, right = leaves(first), leaves(second)
+    assert left.keys() == right.keys()
+    for name, value in left.items():
+        assert torch.equal(value, right[name]) if isinstance(value, torch.Tensor) else value == right[name], name
+
+
+def test_a_killed_rank_costs_nothing_but_time(tmp_path: Path):
+    """Killed at step 14, then halfway through the save at step 20, the run ends where an undisturbed one ends."""
+    options = ["--steps", "30", "--save-every", "10", "--granularity", "group", "--checkpoints"]
+    script = EXAMPLES / "train_fsdp2.py"
+    torchrun(2, script, *options, tmp_path / "quiet")
+    output = torchrun(2, Path(__file__).with_name("killer.py"), script, *options, tmp_path / "killed", restarts=3)
+    # Two lives resumed from step 10: the second death left a step_20 without .metadata and with half a file in it.
+    assert re.findall(r"resumed from step (\d+)", output) == ["10", "10"], output
+    quiet = loaded(tmp_path / "quiet" / "step_30", tmp_path / "quiet.pt")
+    killed = loaded(tmp_path / "killed" / "step_30", tmp_path / "killed.pt")
+    assert_bit_for_bit(killed, quiet)
+    growths = [value for name, value in leaves(quiet).items() if name.endswith("/growth")]
+    assert growths
+    assert max(growth.max() for growth in growths) > 1.0
+
+
+def test_fsdp2_example_learns_and_moves_to_another_number_of_ranks(tmp_path: Path):
+    output = torchrun(2, EXAMPLES / "train_fsdp2.py", "--steps", "40", "--checkpoints", tmp_path)
+    first = float(re.findall(r"loss ([\d.]+)", output)[0])
+    output = torchrun(1, EXAMPLES / "train_fsdp2.py", "--steps", "80", "--checkpoints", tmp_path)
+    assert "resumed from step 40 on 1 rank(s)" in output
+    assert float(re.findall(r"loss ([\d.]+)", output)[-1]) < min(first, 2.2)
+
+
+def test_ddp_example_is_the_same_on_one_and_two_ranks(tmp_path: Path):
+    whole = python(EXAMPLES / "train_ddp.py", "--checkpoint", tmp_path / "one.pt")
+    first, last = map(float, re.search(r"loss ([\d.]+) -> ([\d.]+)", whole).groups())  # pyright: ignore
+    assert last < 0.9 * first
+    torchrun(2, EXAMPLES / "train_ddp.py", "--steps", "200", "--checkpoint", tmp_path / "two.pt")
+    resumed = torchrun(2, EXAMPLES / "train_ddp.py", "--checkpoint", tmp_path / "two.pt")
+    assert "steps 200..300 on 2 rank(s)" in resumed
+    one, two = (torch.load(tmp_path / name, weights_only=True)["model"] for name in ("one.pt", "two.pt"))
+    for name, value in one.items():
+        torch.testing.assert_close(two[name], value, rtol=1e-3, atol=1e-4)

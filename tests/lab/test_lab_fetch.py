@@ -1,0 +1,169 @@
+"""Downloads against a local server: complete, resumed, broken off, corrupt, missing."""
+
+import bz2
+import errno
+import hashlib
+import http.server
+import threading
+from dataclasses import replace
+
+import pytest
+
+from gradagrad_lab.data import catalogue, fetch
+from gradagrad_lab.errors import DATA, OUTPUT, UserError
+
+TEXT = b"".join(b"%d 1:%d\n" % (row % 2, row) for row in range(5000))
+PACKED = bz2.compress(TEXT)
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Serves ``files``, honours Range unless told not to, and can break off after some bytes."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = {}
+        self.ranges = True
+        self.break_after = None
+        self.asked = []
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    server: Server  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def do_GET(self):
+        self.server.asked.append((self.path, self.headers.get("Range")))
+        content = self.server.files.get(self.path)
+        if content is None:
+            self.send_error(404)
+            return
+        start = 0
+        wanted = self.headers.get("Range")
+        if wanted and self.server.ranges:
+            start = int(wanted.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(content):
+                self.send_error(416)
+                return
+            self.send_response(206)
+        else:
+            self.send_response(200)
+        body = content[start:]
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.server.break_after is not None:
+            body = body[: self.server.break_after]
+        self.wfile.write(body)
+
+    def log_message(self, format, *arguments):
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch):
+    running = Server()
+    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    monkeypatch.setenv("GRADAGRAD_MIRROR", f"http://127.0.0.1:{running.server_port}")
+    yield running
+    running.shutdown()
+    thread.join()
+    running.server_close()
+
+
+@pytest.fixture
+def usps(monkeypatch):
+    """The catalogue's usps with the hash of our own file."""
+    one = catalogue.Download("usps.bz2", md5=hashlib.md5(PACKED, usedforsecurity=False).hexdigest())
+    monkeypatch.setitem(catalogue.CATALOGUE, "usps", replace(catalogue.CATALOGUE["usps"], downloads=(one,)))
+
+
+def test_fetches_verifies_and_unpacks(server, usps, tmp_path):
+    server.files["/usps.bz2"] = PACKED
+    seen = []
+    (path,) = fetch.fetch("usps", tmp_path, lambda done, total: seen.append((done, total)))
+    assert path == tmp_path / "usps" / "usps"
+    assert path.read_bytes() == TEXT
+    assert seen[-1] == (len(PACKED), len(PACKED))
+    assert sorted(file.name for file in path.parent.iterdir()) == ["hashes.json", "usps"]
+    assert fetch.remembered(path.parent) == {"usps": hashlib.sha256(TEXT).hexdigest()}
+    fetch.fetch("usps", tmp_path)
+    assert len(server.asked) == 1, "a file that is there must not be fetched again"
+
+
+def test_resumes_where_a_download_broke_off(server, usps, tmp_path):
+    server.files["/usps.bz2"] = PACKED
+    server.break_after = 1000
+    with pytest.raises(UserError, match="go on from where it stopped") as caught:
+        fetch.fetch("usps", tmp_path)
+    assert caught.value.exit_code == DATA
+    partial = tmp_path / "usps" / "usps.bz2.part"
+    have = partial.stat().st_size
+    assert 0 < have < len(PACKED)
+    assert not (tmp_path / "usps" / "usps").exists(), "never half a file"
+    server.break_after = None
+    fetch.fetch("usps", tmp_path)
+    assert server.asked[-1] == ("/usps.bz2", f"bytes={have}-")
+    assert (tmp_path / "usps" / "usps").read_bytes() == TEXT
+    assert not partial.exists()
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_part_left_by_a_killed_command(server, usps, tmp_path, ranges):
+    server.files["/usps.bz2"] = PACKED
+    server.ranges = ranges
+    (tmp_path / "usps").mkdir()
+    (tmp_path / "usps" / "usps.bz2.part").write_bytes(PACKED[:777])
+    fetch.fetch("usps", tmp_path)
+    assert (tmp_path / "usps" / "usps").read_bytes() == TEXT
+
+
+def test_a_complete_part_needs_no_second_download(server, usps, tmp_path):
+    server.files["/usps.bz2"] = PACKED
+    (tmp_path / "usps").mkdir()
+    (tmp_path / "usps" / "usps.bz2.part").write_bytes(PACKED)
+    fetch.fetch("usps", tmp_path)
+    assert (tmp_path / "usps" / "usps").read_bytes() == TEXT
+
+
+def test_a_corrupt_download_is_refused_and_removed(server, usps, tmp_path):
+    broken = bytearray(PACKED)
+    broken[500] ^= 1
+    server.files["/usps.bz2"] = bytes(broken)
+    with pytest.raises(UserError, match=r"its md5 is .*, not .*; the download was removed") as caught:
+        fetch.fetch("usps", tmp_path)
+    assert caught.value.exit_code == DATA
+    assert list((tmp_path / "usps").iterdir()) == []
+    server.files["/usps.bz2"] = PACKED
+    fetch.fetch("usps", tmp_path)
+    assert (tmp_path / "usps" / "usps").read_bytes() == TEXT
+
+
+def test_a_packed_file_without_known_hash_must_at_least_unpack(server, tmp_path):
+    server.files["/protein.bz2"] = PACKED[:-30]
+    with pytest.raises(UserError, match="does not decompress"):
+        fetch.fetch("protein", tmp_path)
+    assert list((tmp_path / "protein").iterdir()) == []
+
+
+def test_missing_file_unreachable_server_unknown_set(server, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="answered 404"):
+        fetch.fetch("glass", tmp_path)
+    with pytest.raises(UserError, match=r"data must be one of .*got 'iris'"):
+        fetch.fetch("iris", tmp_path)
+    monkeypatch.setenv("GRADAGRAD_MIRROR", "http://127.0.0.1:1")
+    with pytest.raises(UserError, match=r"cannot be reached .* --data-dir or GRADAGRAD_DATA"):
+        fetch.fetch("glass", tmp_path)
+
+
+def test_full_disk(server, usps, tmp_path, monkeypatch):
+    server.files["/usps.bz2"] = PACKED
+
+    def full(*arguments):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UserError, match="disk is full") as caught:
+        fetch.fetch("usps", tmp_path)
+    assert caught.value.exit_code == OUTPUT
+    assert [file.name for file in (tmp_path / "usps").iterdir()] == ["usps.bz2.part"]

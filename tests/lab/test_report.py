@@ -1,0 +1,287 @@
+"""The report as text: what it says, that it escapes what it is given, and that it is written whole or not at all."""
+
+import base64
+import errno
+import os
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradagrad_lab import report, style
+from gradagrad_lab.context import Context
+from gradagrad_lab.errors import OUTPUT, UserError
+from gradagrad_lab.results import VERDICTS, Claim, Picture, Section, Source, Table
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and all text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(out=tmp_path / "out")
+
+
+def drawn(context: Context, stem: str, *, narrow: bool = False) -> Picture:
+    figure, axes = style.subplots(height=1.5)
+    axes[0, 0].plot([0, 1], [0, 1], **style.line("gradagrad"))
+    style.save(figure, context, stem, narrow=figure if narrow else None)
+    return Picture("A picture", stem, "Its caption.", "a rising line")
+
+
+NASTY = '<script>alert("x")</script> & "quotes" \'single\' <b>'
+
+
+def test_everything_a_user_writes_is_escaped(context: Context) -> None:
+    drawn(context, "stem")
+    section = Section(
+        key=NASTY,
+        title=NASTY,
+        intro=NASTY,
+        claims=[Claim(NASTY, NASTY, "holds")],
+        tables=[Table(NASTY, [NASTY, "b"], [[NASTY, NASTY]], NASTY)],
+        pictures=[Picture(NASTY, "stem", NASTY, NASTY)],
+        settings={NASTY: NASTY},
+        summary=NASTY,
+        sources=[Source(NASTY, NASTY, NASTY)],
+    )
+    nasty_folder = Context(out=context.out, data_dir=Path(f"/tmp/{NASTY}"))
+    html = report.render([section], nasty_folder)
+    page = Page(html)
+    assert "<script" not in html
+    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "iframe", "object"})
+    assert page.all("img")[0]["alt"] == NASTY
+    assert page.text.count(NASTY) >= 15
+    assert all("<" not in (attributes.get("id") or "") for _, attributes in page.tags)
+
+
+def test_nothing_is_fetched_from_elsewhere(context: Context) -> None:
+    page = Page(report.render([Section("a", "A", "B", pictures=[drawn(context, "stem", narrow=True)])], context))
+    addresses = [
+        value or ""
+        for _, attributes in page.tags
+        for name, value in attributes.items()
+        if name in ("src", "srcset", "href")
+    ]
+    assert len(addresses) > 4
+    assert all(address.startswith(("data:", "#")) for address in addresses)
+    policy = next(meta["content"] or "" for meta in page.all("meta") if "http-equiv" in meta)
+    assert policy.startswith("default-src 'none'")
+
+
+def test_summary_counts_verdicts_and_has_a_line_per_experiment(context: Context) -> None:
+    claims = [Claim("a", "first evidence", "holds"), Claim("b", "e", "holds"), Claim("c", "e", "not tested")]
+    sections = [
+        Section("one", "One", "", claims=claims, seconds=61),
+        Section("two", "Two", "", claims=[Claim("d", "e", "does not hold")], summary="Two in a line."),
+    ]
+    page = Page(report.render(sections, context))
+    text = re.sub(r"\s+", " ", page.text)
+    assert "4 claims checked in 2 experiments." in text
+    for count, verdict in ((2, "✓ holds"), (0, "◐ holds in part"), (1, "✕ does not hold"), (1, "– not tested")):
+        assert f"{count}{verdict}" in text
+    assert "✓ 2 hold" in text
+    assert text.index("first evidence") < text.index("Two in a line.") < text.index("Run it again")
+    assert {"#one", "#two"} <= {link["href"] for link in page.all("a")}
+
+
+def test_an_unknown_verdict_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"verdict must be one of 'holds', .*, got 'proven'\."):
+        Claim("a", "b", "proven")  # pyright: ignore[reportArgumentType]
+    assert set(report.LOOKS) == set(VERDICTS)
+
+
+def test_a_ragged_table_and_a_picture_without_words_are_refused() -> None:
+    with pytest.raises(ValueError, match="row 2 has 1"):
+        Table("t", ["a", "b"], [["1", "2"], ["1"]])
+    with pytest.raises(ValueError, match="alt of picture 'p'"):
+        Picture("p", "stem", "caption", " ")
+
+
+def test_numbers_are_aligned_as_numbers(context: Context) -> None:
+    columns = ["name", "value", "spread", "mixed", "power"]
+    rows = [["a", "1.5", "−0.1 ± 0.02", "3", "1e-12"], ["b", "–", "12 ± 3", "level", "3.2 ×"]]
+    page = Page(report.render([Section("a", "A", "", tables=[Table("t", columns, rows)])], context))
+    cells = [
+        "number" in (attributes.get("class") or "")
+        for tag, attributes in page.tags
+        if tag == "td" or (tag == "th" and attributes["scope"] == "row")
+    ]
+    assert cells == [False, True, True, False, True] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "gradagrad reproduce figure2 --quick"),
+        ({"quick": False, "seeds": 3, "peers": True}, "gradagrad reproduce figure2 --full --seeds 3 --peers"),
+        ({"data_dir": Path("my data")}, "gradagrad reproduce figure2 --quick --data-dir 'my data'"),
+    ],
+)
+def test_the_command_to_run_it_again(options: dict[str, Any], expected: str) -> None:
+    assert report.command([Section("figure2", "", "")], Context(out=Path("out"), **options)) == f"{expected} --out out"
+
+
+def test_the_command_for_everything_names_no_experiment() -> None:
+    sections = [Section("figure1", "", ""), Section("figure2", "", "")]
+    assert report.command(sections, Context(out=Path("out"))) == "gradagrad reproduce --quick --out out"
+
+
+def test_the_command_is_one_that_the_program_accepts() -> None:
+    import shlex
+
+    import typer.main
+
+    from gradagrad_lab.cli import app
+
+    words = shlex.split(
+        report.command([Section("bound", "", "")], Context(out=Path("o"), seeds=2, peers=True, quick=False))
+    )
+    group: Any = typer.main.get_command(app)
+    reproduce = group.commands[words[1]]
+    parsed = reproduce.make_context("reproduce", words[2:]).params
+    assert (parsed["experiment"], parsed["full"], parsed["seeds"], parsed["peers"]) == ("bound", True, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "under a second"), (1, "1 second"), (89.6, "1 min 30 s"), (120, "2 minutes"), (5000, "1 h 23 min")],
+)
+def test_durations_in_words(seconds: float, words: str) -> None:
+    assert report.duration(seconds) == words
+
+
+def test_machine_versions_and_sources_are_told(context: Context) -> None:
+    section = Section("a", "A", "", sources=[Source("glass", "LIBSVM", "reconstructed")], settings={"epochs": "100"})
+    text = Page(report.render([section], context)).text
+    for part in ("Processor", "Python", "torch", "numpy", "matplotlib", "glass", "LIBSVM", "reconstructed", "epochs"):
+        assert part in text
+    assert "No data set was read" in Page(report.render([Section("a", "A", "")], context)).text
+
+
+def sources_of(html: str) -> list[str]:
+    return re.findall(r'(?:src|srcset)="([^"]+)"', html)
+
+
+def test_wide_narrow_light_and_dark_are_embedded_whole(context: Context) -> None:
+    picture = drawn(context, "stem", narrow=True)
+    embedded = [
+        base64.b64decode(uri.partition(",")[2]).decode()
+        for uri in sources_of(report.render([Section("a", "A", "", pictures=[picture])], context))
+    ]
+    light = (context.out / "figures" / "stem.svg").read_text(encoding="utf-8")
+    assert len(embedded) == 4
+    assert embedded[-1] == light
+    assert embedded[2] == style.darken(light) != light
+    assert style.colour("gradagrad") in light
+    assert style.colour("gradagrad") not in style.darken(light)
+
+
+def test_a_picture_too_large_as_vectors_is_embedded_as_pixels(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    picture = drawn(context, "stem")
+    monkeypatch.setattr(report, "LARGEST_SVG", 100)
+    (uri,) = sources_of(report.render([Section("a", "A", "", pictures=[picture])], context))
+    assert uri.startswith("data:image/png;base64,")
+    assert base64.b64decode(uri.partition(",")[2]) == (context.out / "figures" / "stem.png").read_bytes()
+
+
+def test_a_missing_picture_is_one_clear_sentence(context: Context) -> None:
+    with pytest.raises(UserError, match=r"gone\.png is missing; run the same command again") as caught:
+        report.render([Section("a", "A", "", pictures=[Picture("a", "gone", "", "nothing")])], context)
+    assert caught.value.exit_code == OUTPUT
+
+
+def test_a_failed_write_leaves_the_old_report(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = report.write_report([Section("a", "Old", "")], context)
+    before = path.read_bytes()
+
+    def full(source: Any, target: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(UserError, match="disk is full"):
+        report.write_report([Section("a", "New", "")], context)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in context.out.iterdir()] == ["report.html"]
+
+
+def test_pictures_are_written_whole_and_always_the_same(context: Context) -> None:
+    drawn(context, "stem", narrow=True)
+    folder = context.out / "figures"
+    names = {"stem.png", "stem.svg", "stem-narrow.png", "stem-narrow.svg"}
+    assert {entry.name for entry in folder.iterdir()} == names
+    first = {name: (folder / name).read_bytes() for name in names}
+    drawn(context, "stem", narrow=True)
+    assert {name: (folder / name).read_bytes() for name in names} == first
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+NAMES = (
+    "GradaGrad",
+    "AdaGrad",
+    "Adam",
+    "SGD",
+    "Prodigy",
+    "DoG",
+    "COCOB",
+    "Schedule-Free AdamW",
+    "D-Adaptation Adam",
+    "other",
+)
+
+
+@pytest.mark.parametrize("shade", [*(style.colour(name) for name in NAMES), *style.ramp(7), style.INK, style.MUTED])
+def test_colours_are_readable_on_light_and_on_dark(shade: str) -> None:
+    assert contrast(shade, style.PAPER) >= 4
+    assert contrast(style.darken(shade), style.darken(style.PAPER)) >= 4.5
+
+
+def test_optimizers_are_told_apart_by_colour_and_by_dashes() -> None:
+    assert len({style.colour(name) for name in NAMES}) == len(NAMES)
+    assert len({str(style.line(name)["linestyle"]) for name in NAMES}) == len(NAMES)
+    assert style.colour("gradagrad rho=4") == style.colour("GradaGrad (scalar)") == style.colour("GradaGrad")
+    assert style.colour("dadapt_adam") == style.colour("D-Adaptation Adam")
+    assert style.colour("schedulefree") == style.colour("Schedule-Free AdamW")
+
+
+def test_learning_rates_as_people_write_them() -> None:
+    assert [style.power(value) for value in (1.0, 0.1, 1e-3, 1e-4, 1e-12, 2.5e-6)] == [
+        "1",
+        "0.1",
+        "0.001",
+        "1e-4",
+        "1e-12",
+        "2.5e-6",
+    ]
+    with pytest.raises(ValueError, match="1 to 7 colours, got 8"):
+        style.ramp(8)

@@ -1,0 +1,315 @@
+"""The report in a real browser: headless Chromium, driven over its DevTools pipe, so that no package is needed."""
+
+import base64
+import itertools
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradagrad_lab import style
+from gradagrad_lab.context import Context
+from gradagrad_lab.figures import figure1
+from gradagrad_lab.report import write_report
+from gradagrad_lab.results import Claim, Picture, Section, Source, Table
+
+PHONE, DESKTOP = 390, 1200
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--remote-debugging-pipe",
+)
+# The browser wants its pipes at exactly 3 and 4: move them out of the way, then there, then become the browser.
+WIRING = """
+import os, sys
+high = [os.dup2(int(number), 100 + place) for place, number in enumerate(sys.argv[1:3])]
+for place, number in enumerate(high):
+    os.dup2(number, 3 + place)
+    os.close(number)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+
+
+class Chromium:
+    """One browser and one page; commands and answers are NUL-separated JSON on file descriptors 3 and 4."""
+
+    def __init__(self, program: str, profile: Path) -> None:
+        commands, self._to = os.pipe()
+        self._from, answers = os.pipe()
+        self._process = subprocess.Popen(
+            (sys.executable, "-c", WIRING, f"{commands}", f"{answers}", program, *FLAGS, f"--user-data-dir={profile}"),
+            pass_fds=(commands, answers),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(commands)
+        os.close(answers)
+        self._number = 0
+        self._pending = b""
+        self.events: list[dict[str, Any]] = []
+        target = self.ask("Target.createTarget", session=None, url="about:blank")["targetId"]
+        self._session = self.ask("Target.attachToTarget", session=None, targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.ask(f"{domain}.enable")
+
+    def ask(self, method: str, *, session: str | None = "", **parameters: Any) -> dict[str, Any]:
+        """Send one command and return its answer; events that arrive meanwhile are kept."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
+        if session is not None:
+            message["sessionId"] = session or self._session
+        os.write(self._to, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == self._number:
+                if "error" in answer:
+                    raise RuntimeError(f"{method}: {answer['error']}")
+                return answer["result"]
+            self.events.append(answer)
+
+    def _receive(self, patience: float = 60) -> dict[str, Any]:
+        deadline = time.monotonic() + patience
+        while b"\0" not in self._pending:
+            if not select.select([self._from], [], [], max(0.0, deadline - time.monotonic()))[0]:
+                raise TimeoutError("Chromium did not answer")
+            chunk = os.read(self._from, 1 << 20)
+            if not chunk:
+                raise RuntimeError(f"Chromium ended with exit code {self._process.wait()}")
+            self._pending += chunk
+        message, _, self._pending = self._pending.partition(b"\0")
+        return json.loads(message)
+
+    def open(self, path: Path, *, width: int, scheme: str, media: str = "") -> None:
+        """Show a page at a width and in a colour scheme, and wait until it is loaded."""
+        self.events.clear()
+        mobile = width < 600
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=mobile)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.ask("Emulation.setEmulatedMedia", media=media, features=features)
+        self.ask("Page.navigate", url=path.as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._receive())
+
+    def value(self, expression: str) -> Any:
+        """The value of a JavaScript expression, promises awaited."""
+        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in answer:
+            raise RuntimeError(str(answer["exceptionDetails"]))
+        return answer["result"].get("value")
+
+    def complaints(self) -> list[str]:
+        """Everything the console, the log or an uncaught exception said since the page was opened."""
+        heard = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Network.loadingFailed")
+        return [json.dumps(event) for event in self.events if event.get("method") in heard]
+
+    def requests(self) -> list[str]:
+        """Addresses asked for, those inside the page excepted."""
+        sent = [
+            event["params"]["request"]["url"]
+            for event in self.events
+            if event.get("method") == "Network.requestWillBeSent"
+        ]
+        return [url for url in sent if not url.startswith("data:")]
+
+    def screenshot(self, path: Path) -> None:
+        """The whole page as a PNG."""
+        answer = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(answer["data"]))
+
+    def pdf(self) -> bytes:
+        answer = self.ask(
+            "Page.printToPDF", printBackground=True, preferCSSPageSize=True, paperWidth=8.27, paperHeight=11.69
+        )
+        return base64.b64decode(answer["data"])
+
+    def close(self) -> None:
+        os.close(self._to)  # the browser ends when its pipe does
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._from)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no Chromium on this machine; on Debian: apt-get install chromium")
+    chromium = Chromium(program, tmp_path_factory.mktemp("profile"))
+    yield chromium
+    chromium.close()
+
+
+def mock_sections(context: Context) -> list[Section]:
+    """A section as Figure 3 makes it: a table far wider than a phone, a six-panel picture without a narrow layout."""
+    with style.use():
+        figure, grid = style.subplots(2, 3, height=5.0)
+        for number, axes in enumerate(grid.flat):
+            axes.set_title(f"panel {number}")
+            for name in ("adam", "sgd", "adagrad", "gradagrad"):
+                axes.plot([0, 50, 100], [0.4, 0.6, 0.62 + 0.01 * number], **style.line(name))
+    style.save(figure, context, "mock")
+    columns = ["data set", *(f"baseline {number} at its best" for number in range(9)), "difference", "verdict"]
+    rows = [
+        [name, *("0.6721" for _ in range(9)), "−0.012 ± 0.004", "level"] for name in ("glass", "vowel (reconstructed)")
+    ]
+    wide = Section(
+        key="figure3",
+        title="Figure 3: a mock with a wide table",
+        intro="First paragraph.\n\nSecond, with a long word: " + "Donaudampfschifffahrtsgesellschaft" * 4,
+        claims=[
+            Claim("GradaGrad matches tuned baselines.", "Level on 4 of 6 sets.", "holds in part"),
+            Claim("It needs no tuning.", "/a/path/" + "without-any-space" * 12, "does not hold"),
+            Claim("It scales to 300 million parameters.", "No such machine here.", "not tested"),
+        ],
+        tables=[Table("Accuracy", columns, rows, "Last 10 epochs.")],
+        pictures=[Picture("Six panels", "mock", "A mock.", "six panels of curves")],
+        settings={"epochs": "100", "grid": ", ".join(f"2^{power}" for power in range(-12, 7))},
+        seconds=312.0,
+        sources=[Source("glass", "LIBSVM", "complete"), Source("vowel", "UCI", "reconstructed")],
+    )
+    return [figure1.run(context), wide]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    context = Context(out=tmp_path_factory.mktemp("out"))
+    return write_report(mock_sections(context), context)
+
+
+EVERY_VIEW = pytest.mark.parametrize("scheme", ["light", "dark"])
+EVERY_WIDTH = pytest.mark.parametrize("width", [320, PHONE, 768, DESKTOP])
+
+
+@EVERY_VIEW
+@EVERY_WIDTH
+def test_quiet_complete_and_no_wider_than_the_screen(browser: Chromium, page: Path, width: int, scheme: str) -> None:
+    browser.open(page, width=width, scheme=scheme)
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    images = browser.value("[...document.images].map(image => [image.complete, image.naturalWidth])")
+    assert len(images) == 2
+    assert all(complete and natural > 0 for complete, natural in images)
+    assert browser.complaints() == []
+    assert browser.requests() == [page.as_uri()], "the page must need no other file and no network"
+
+
+def test_the_width_check_can_fail(browser: Chromium, tmp_path: Path) -> None:
+    page = tmp_path / "wide.html"
+    wide = '<body style="margin:0"><div style="width:700px">wide</div><img src="x.png">'
+    page.write_text(f'<meta name="viewport" content="width=device-width">{wide}')
+    browser.open(page, width=PHONE, scheme="light")
+    assert browser.value("document.documentElement.scrollWidth") == 700
+    assert browser.value("document.images[0].naturalWidth") == 0
+    assert browser.complaints()
+
+
+def test_a_wide_table_scrolls_in_its_own_box(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=PHONE, scheme="light")
+    boxes = browser.value("[...document.querySelectorAll('.scroll')].map(box => [box.scrollWidth, box.clientWidth])")
+    assert any(inner > outer for inner, outer in boxes)
+    assert all(outer < PHONE for _, outer in boxes)
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme", "expected"),
+    [
+        (PHONE, "light", "narrow_light"),
+        (PHONE, "dark", "narrow_dark"),
+        (DESKTOP, "light", "wide_light"),
+        (DESKTOP, "dark", "wide_dark"),
+    ],
+)
+def test_the_picture_fits_screen_and_scheme(
+    browser: Chromium, page: Path, width: int, scheme: str, expected: str
+) -> None:
+    suffix = "-narrow" if width == PHONE else ""
+    drawing = (page.parent / "figures" / f"figure1{suffix}.svg").read_text(encoding="utf-8")
+    if scheme == "dark":
+        drawing = style.darken(drawing)
+    browser.open(page, width=width, scheme=scheme)
+    shown = browser.value("document.images[0].currentSrc")
+    assert base64.b64decode(shown.partition(",")[2]).decode() == drawing, expected
+
+
+CONTRAST = """
+(() => {
+  // Colours as the screen shows them: through a canvas, so that every notation ends as red, green, blue, alpha.
+  const pen = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const rgba = colour => {
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    return pen.getImageData(0, 0, 1, 1).data;
+  };
+  const linear = c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => [r, g, b].map(c => linear(c / 255))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const below = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = rgba(getComputedStyle(e).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let worst = [99, ""];
+  while (words.nextNode()) {
+    if (!words.currentNode.data.trim()) continue;
+    const element = words.currentNode.parentElement;
+    const [a, b] = [light(rgba(getComputedStyle(element).color)), light(below(element))].sort((p, q) => q - p);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < worst[0]) worst = [ratio, words.currentNode.data.trim().slice(0, 60)];
+  }
+  return worst;
+})()
+"""
+
+
+@EVERY_VIEW
+def test_every_word_has_the_contrast_of_wcag_aa(browser: Chromium, page: Path, scheme: str) -> None:
+    browser.open(page, width=DESKTOP, scheme=scheme)
+    ratio, words = browser.value(CONTRAST)
+    assert ratio >= 4.5, words
+
+
+def test_headings_alternatives_and_anchors(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=DESKTOP, scheme="light")
+    levels = browser.value("[...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].map(h => +h.tagName[1])")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    assert browser.value("[...document.images].every(image => image.alt.trim().length > 10)")
+    assert browser.value("document.documentElement.lang") == "en"
+    missing = (
+        "[...document.querySelectorAll('a[href^=\"#\"]')].filter(a => !document.getElementById(a.hash.slice(1))).length"
+    )
+    assert browser.value(missing) == 0
+    twice = "(ids => ids.length - new Set(ids).size)([...document.querySelectorAll('[id]')].map(e => e.id))"
+    assert browser.value(twice) == 0
+
+
+def test_it_prints_dark_on_white_with_nothing_cut_off(browser: Chromium, page: Path) -> None:
+    # A reader with a dark screen prints too: paper stays white, and the picture is the light, wide one.
+    browser.open(page, width=680, scheme="dark", media="print")
+    assert browser.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.value("getComputedStyle(document.body).color") == "rgb(29, 39, 51)"
+    shown = browser.value("document.images[0].currentSrc")
+    assert base64.b64decode(shown.partition(",")[2]) == (page.parent / "figures" / "figure1.svg").read_bytes()
+    assert browser.value("document.documentElement.scrollWidth") <= 680, "A4 less its margins is 680 px wide"
+    assert browser.pdf().startswith(b"%PDF")

@@ -1,0 +1,150 @@
+"""The drop-in promise: with ρ = 0 and β = 0 the method IS AdaGrad, argument by argument, and a running one can be taken over."""
+
+import copy
+
+import pytest
+import torch
+
+import gradagrad
+from gradagrad import GradaGrad
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning"),
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks"),  # torch's own Adagrad sets it off
+]
+
+SHARED = [
+    {},
+    {"lr_decay": 0.1},
+    {"weight_decay": 0.2},
+    {"initial_accumulator_value": 0.5},
+    {"eps": 0.01},
+    {"maximize": True},
+    {"lr_decay": 0.3, "weight_decay": 0.1, "initial_accumulator_value": 0.2, "eps": 1e-3, "maximize": True},
+]
+
+
+def dense(dtype):
+    return [torch.nn.Parameter(torch.randn(shape, dtype=dtype)) for shape in [(4, 3), (5,), ()]]
+
+
+def set_dense_gradients(params, k):
+    generator = torch.Generator().manual_seed(k)
+    for p in params:
+        p.grad = torch.randn(p.shape, generator=generator, dtype=p.dtype)
+
+
+def set_sparse_gradients(params, k):
+    generator = torch.Generator().manual_seed(k)
+    for p in params:
+        rows = torch.randint(len(p), (1, 6), generator=generator)  # duplicates: uncoalesced
+        values = torch.randn((6, *p.shape[1:]), generator=generator, dtype=p.dtype)
+        p.grad = torch.sparse_coo_tensor(rows, values, p.shape, check_invariants=True)
+
+
+@pytest.mark.parametrize("foreach", [False, True], ids=["loop", "foreach"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])
+@pytest.mark.parametrize("options", SHARED, ids=str)
+@pytest.mark.parametrize("lr", [0.1, torch.tensor(0.1)], ids=["float", "tensor"])
+def test_dense(options, dtype, foreach, lr):
+    theirs = dense(dtype)
+    ours = copy.deepcopy(theirs)
+    adagrad = torch.optim.Adagrad(theirs, lr=lr, **options)
+    optimizer = GradaGrad(ours, lr=lr, rho=0.0, foreach=foreach, **options)
+    for k in range(30):
+        set_dense_gradients(theirs, k)
+        set_dense_gradients(ours, k)
+        adagrad.step()
+        optimizer.step()
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128])
+@pytest.mark.parametrize("options", [o for o in SHARED if "weight_decay" not in o], ids=str)
+def test_sparse(options, dtype):
+    """Complex: torch's sparse path sums the complex square, unlike its dense one; ours equals the dense one."""
+    theirs = [torch.nn.Parameter(torch.randn(shape, dtype=dtype)) for shape in [(10, 3), (8,)]]
+    ours = copy.deepcopy(theirs)
+    adagrad = torch.optim.Adagrad(theirs, lr=0.1, **options)
+    optimizer = GradaGrad(ours, lr=0.1, rho=0.0, **options)
+    for k in range(30):
+        set_sparse_gradients(theirs, k)
+        set_sparse_gradients(ours, k)
+        if dtype.is_complex:
+            for p in theirs:
+                p.grad = p.grad.to_dense()
+        adagrad.step()
+        optimizer.step()
+    torch.testing.assert_close(ours, theirs)
+
+
+def run_adagrad(params, steps=10, **options):
+    adagrad = torch.optim.Adagrad(params, **options)
+    for k in range(steps):
+        set_dense_gradients(params, k)
+        adagrad.step()
+    return adagrad
+
+
+@pytest.mark.parametrize("as_state_dict", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+def test_a_run_can_be_taken_over(as_state_dict, dtype):
+    options = {"lr": 0.3, "lr_decay": 0.05, "weight_decay": 0.1, "eps": 1e-4, "initial_accumulator_value": 0.2}
+    theirs = dense(dtype)
+    adagrad = run_adagrad(theirs, **options)
+    ours = copy.deepcopy(theirs)
+    clone = torch.optim.Adagrad(ours, **options)
+    clone.load_state_dict(copy.deepcopy(adagrad.state_dict()))
+    if as_state_dict:
+        optimizer = gradagrad.from_adagrad(clone.state_dict(), ours, rho=0.0)
+    else:
+        optimizer = gradagrad.from_adagrad(clone, rho=0.0)
+    assert optimizer.param_groups[0]["lr"] == 0.3
+    for k in range(10, 20):
+        set_dense_gradients(theirs, k)
+        set_dense_gradients(ours, k)
+        adagrad.step()
+        optimizer.step()
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("granularity", ["row", "tensor", "group"])
+def test_taking_over_adds_up_the_accumulator(granularity):
+    params = dense(torch.float64)
+    adagrad = run_adagrad(params, lr=0.1)
+    optimizer = gradagrad.from_adagrad(adagrad, granularity=granularity)
+    sums = [adagrad.state[p]["sum"] for p in params]
+    expected = {
+        "row": [sums[0].sum(1, keepdim=True), sums[1], sums[2]],
+        "tensor": [s.sum() for s in sums],
+        "group": [sum(s.sum() for s in sums)] * 3,
+    }[granularity]
+    torch.testing.assert_close([optimizer.state[p]["accumulator"] for p in params], expected)
+    assert all(optimizer.state[p]["step"] == 10 for p in params)
+
+
+def test_taking_over_keeps_groups_and_overrides():
+    params = dense(torch.float32)
+    adagrad = torch.optim.Adagrad([{"params": params[:1], "lr": 0.5}, {"params": params[1:], "eps": 1e-3}], lr=0.1)
+    optimizer = gradagrad.from_adagrad(adagrad, rho=4.0, eps=1e-6)
+    assert [g["lr"] for g in optimizer.param_groups] == [0.5, 0.1]
+    assert [g["eps"] for g in optimizer.param_groups] == [1e-6, 1e-6]
+    assert [g["rho"] for g in optimizer.param_groups] == [4.0, 4.0]
+    assert not optimizer.state  # no step was taken: nothing to take over
+
+
+def test_taking_over_says_what_is_wrong():
+    params = dense(torch.float32)
+    with pytest.raises(TypeError, match=r"must be a torch\.optim\.Adagrad or its state dict, got SGD"):
+        gradagrad.from_adagrad(torch.optim.SGD(params))
+    with pytest.raises(ValueError, match="params must be given"):
+        gradagrad.from_adagrad(run_adagrad(params).state_dict())
+    with pytest.raises(ValueError, match="params must be left out"):
+        gradagrad.from_adagrad(run_adagrad(params), params)
+    with pytest.raises(ValueError, match='"state" and "param_groups"'):
+        gradagrad.from_adagrad({}, params)
+    adam = torch.optim.Adam(params)
+    set_dense_gradients(params, 0)
+    adam.step()
+    with pytest.raises(ValueError, match="no sum"):
+        gradagrad.from_adagrad(adam.state_dict(), params)

@@ -1,0 +1,195 @@
+"""State dicts: plain, complete, exact; and a damaged one changes nothing."""
+
+import copy
+import io
+import pickle
+
+import pytest
+import torch
+from cases import GRANULARITIES, OPTIONS, assert_same_state, noisy_gradients, parameters, train
+
+from gradagrad import GradaGrad
+from gradagrad.projections import Box
+
+pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
+
+
+def through_a_file(state_dict):
+    file = io.BytesIO()
+    torch.save(state_dict, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_resumed_run_continues_bit_for_bit(granularity, name):
+    params = parameters(torch.float32)
+    optimizer = GradaGrad(params, lr=0.1, granularity=granularity, **OPTIONS[name])
+    train(optimizer, params, 7)
+    others = copy.deepcopy(params)
+    resumed = GradaGrad(others, lr=0.7, projection=OPTIONS[name].get("projection"))
+    resumed.load_state_dict(through_a_file(optimizer.state_dict()))
+    train(optimizer, params, 7, start=7)
+    train(resumed, others, 7, start=7)
+    assert_same_state(optimizer, resumed)
+
+
+def test_a_sparse_run_resumes_bit_for_bit():
+    def sparse(p, k):
+        rows = torch.tensor([[k % 4, (k + 1) % 4]])
+        p.grad = torch.sparse_coo_tensor(rows, torch.ones(2, 3), p.shape, check_invariants=True)
+
+    p = torch.nn.Parameter(torch.randn(5, 3))
+    optimizer = GradaGrad([p], lr=0.1)
+    for k in range(6):
+        sparse(p, k)
+        optimizer.step()
+    q = copy.deepcopy(p)
+    resumed = GradaGrad([q], lr=0.1)
+    resumed.load_state_dict(through_a_file(optimizer.state_dict()))
+    assert resumed.state[q]["last_rows"].dtype == torch.int64
+    for k in range(6, 12):
+        for optimizer_, parameter in ((optimizer, p), (resumed, q)):
+            sparse(parameter, k)
+            optimizer_.step()
+    assert_same_state(optimizer, resumed)
+
+
+def test_the_state_holds_only_tensors_under_parameters():
+    params = parameters()
+    optimizer = GradaGrad(params, granularity="group", projection=Box(-1.0, 1.0))
+    train(optimizer, params, 2)
+    state_dict = optimizer.state_dict()
+    assert set(state_dict) == {"state", "param_groups"}
+    assert set(state_dict["state"]) == set(range(len(params)))
+    for state in state_dict["state"].values():
+        assert all(isinstance(value, torch.Tensor) for value in state.values())
+    plain = (int, float, str, bool, type(None), list)
+    assert all(isinstance(v, plain) for group in state_dict["param_groups"] for v in group.values())
+
+
+def test_a_loaded_state_shares_no_memory_with_the_dictionary():
+    params = parameters()
+    optimizer = GradaGrad(params, lr=0.1)
+    train(optimizer, params, 2)
+    state_dict = optimizer.state_dict()
+    others = copy.deepcopy(params)
+    resumed = GradaGrad(others, lr=0.1)
+    resumed.load_state_dict(state_dict)
+    kept = state_dict["state"][0]["growth"].clone()
+    train(resumed, others, 3)
+    assert torch.equal(state_dict["state"][0]["growth"], kept)
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))], ids=["deepcopy", "pickle"])
+def test_copies_continue_alike(way):
+    params = parameters(torch.float32)
+    optimizer = GradaGrad(params, lr=0.1, momentum=0.5, projection=Box(-1.0, 1.0))
+    train(optimizer, params, 3)
+    optimizer.diagnostics()
+    other = way(optimizer)
+    train(optimizer, params, 3, start=3)
+    train(other, [p for g in other.param_groups for p in g["params"]], 3, start=3)
+    assert_same_state(optimizer, other)
+    assert len(other.diagnostics()) == 1
+
+
+def test_older_dictionaries_take_this_optimizers_defaults():
+    params = parameters()
+    optimizer = GradaGrad(params, lr=0.1)
+    train(optimizer, params, 2)
+    old = optimizer.state_dict()
+    for group in old["param_groups"]:
+        for name in ("foreach", "maximize", "capturable", "differentiable", "lazy", "growth_limit", "projection"):
+            del group[name]
+    old["state"][0]["step"] = 2.0  # a plain number, as torch once stored it
+    others = copy.deepcopy(params)
+    resumed = GradaGrad(others, lr=0.5, lazy=True)
+    resumed.load_state_dict(old)
+    assert resumed.param_groups[0]["lazy"] is True
+    assert resumed.param_groups[0]["lr"] == 0.1
+    assert isinstance(resumed.state[others[0]]["step"], torch.Tensor)
+    noisy_gradients(others, 3)
+    resumed.step()
+
+
+DAMAGE = [
+    (lambda d: d.pop("state"), 'no "state"'),
+    (lambda d: d.update(param_groups=3), 'no "param_groups"'),
+    (lambda d: d["state"][0].pop("growth"), r'parameter 0 of group 0 has no "growth" \(found'),
+    (lambda d: d["state"][0].update(momentum="?"), '"momentum" of parameter 0 of group 0 is a str, not a tensor'),
+    (lambda d: d["state"][0].update(momentum=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),
+    (lambda d: d["state"][1].update(accumulator=torch.ones(4, 4)), r'"accumulator" of parameter 1 .* shape \(5,\)'),
+    (lambda d: d["state"].update({0: [1, 2]}), "state of parameter 0 of group 0 is a list"),
+    (lambda d: d["param_groups"][0].update(momentum=1.5), r"in param group 0, momentum must be in \[0, 1\), got 1\.5"),
+    (lambda d: d["param_groups"][0].update(granularity="row"), r'"growth" of .*granularity="row"'),
+    (lambda d: d["param_groups"][0].update(granularity="?"), "granularity must be one of"),
+    (lambda d: d["param_groups"].append(copy.deepcopy(d["param_groups"][0])), "different number of parameter groups"),
+    (lambda d: d["param_groups"][0]["params"].pop(), "doesn't match the size of optimizer's group"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE, ids=[m for _, m in DAMAGE])
+def test_a_damaged_dictionary_is_refused_whole(damage, message):
+    params = parameters()
+    optimizer = GradaGrad(params, lr=0.1)
+    train(optimizer, params, 2)
+    state_dict = copy.deepcopy(optimizer.state_dict())
+    damage(state_dict)
+    others = copy.deepcopy(params)
+    victim = GradaGrad(others, lr=0.7, momentum=0.5)
+    train(victim, others, 1)
+    before = copy.deepcopy(victim)
+    with pytest.raises(ValueError, match=message):
+        victim.load_state_dict(state_dict)
+    assert_same_state(victim, before)
+    assert victim.param_groups[0]["lr"] == 0.7
+    assert not victim._optimizer_load_state_dict_pre_hooks
+    assert not victim._optimizer_load_state_dict_post_hooks
+
+
+def test_an_adagrad_dictionary_names_the_remedy():
+    params = parameters()
+    adagrad = torch.optim.Adagrad(params)
+    noisy_gradients(params, 0)
+    adagrad.step()
+    with pytest.raises(ValueError, match=r"gradagrad\.from_adagrad"):
+        GradaGrad(params).load_state_dict(adagrad.state_dict())
+
+
+def test_users_hooks_see_the_restored_state_and_may_change_the_dictionary():
+    params = parameters()
+    optimizer = GradaGrad(params, lr=0.1)
+    train(optimizer, params, 2)
+    seen = []
+    resumed = GradaGrad(copy.deepcopy(params), lr=0.1)
+
+    def halve(_, state_dict):
+        state_dict = copy.deepcopy(state_dict)
+        state_dict["param_groups"][0]["lr"] = 0.05
+        return state_dict
+
+    resumed.register_load_state_dict_pre_hook(halve)
+    resumed.register_load_state_dict_post_hook(lambda o: seen.append(next(iter(o.state.values()))["growth"].dtype))
+    resumed.load_state_dict(optimizer.state_dict())
+    assert resumed.param_groups[0]["lr"] == 0.05
+    assert seen == [torch.float64]
+
+
+def test_projections_stay_the_loading_optimizers():
+    params = parameters()
+    mine = Box(-2.0, 2.0)
+    optimizer = GradaGrad(params, lr=0.1, projection=Box(-1.0, 1.0))
+    train(optimizer, params, 1)
+    resumed = GradaGrad(copy.deepcopy(params), lr=0.1, projection=mine)
+    resumed.load_state_dict(optimizer.state_dict())
+    assert resumed.param_groups[0]["projection"] is mine
+
+
+def test_shared_memory():
+    params = parameters()
+    optimizer = GradaGrad(params, lr=0.1)
+    optimizer.share_memory()
+    assert all(value.is_shared() for p in params if p.numel() for value in optimizer.state[p].values())
+    train(optimizer, params, 2)

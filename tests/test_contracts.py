@@ -1,0 +1,107 @@
+"""Promises about the code itself: who imports what, no waiting for the device, .grad never written, nothing printed."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from cases import GRANULARITIES, OPTIONS, noisy_gradients, parameters
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import gradagrad
+from gradagrad import GradaGrad
+
+pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
+
+LIBRARY = Path(gradagrad.__file__).parent
+
+
+def imports(path):
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add((node.module or "").split(".")[0])
+    return names
+
+
+def test_the_rule_imports_no_framework():
+    assert imports(LIBRARY / "rule.py") <= {"collections", "typing"}
+
+
+def test_the_library_does_not_import_the_lab():
+    for path in LIBRARY.rglob("*.py"):
+        assert "gradagrad_lab" not in imports(path), path
+
+
+def test_torch_is_the_only_hard_dependency():
+    """In an interpreter that has nothing but torch and the standard library to offer, the package imports."""
+    code = (
+        "import sys\n"
+        "for name in ('numpy', 'scipy', 'sklearn', 'matplotlib', 'rich', 'typer', 'jax'): sys.modules[name] = None\n"
+        "import torch, gradagrad; gradagrad.GradaGrad([torch.nn.Parameter(torch.ones(2))])"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=120)
+
+
+class NoWaiting(TorchDispatchMode):
+    """Raises on whatever reads a tensor's value back to the host."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func._schema.name in ("aten::_local_scalar_dense", "aten::is_nonzero", "aten::nonzero", "aten::equal"):
+            raise AssertionError(f"{func} waits for the device")
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("foreach", [False, True])
+def test_a_step_never_waits_for_the_device(granularity, name, foreach):
+    params = parameters()
+    optimizer = GradaGrad(
+        params, lr=torch.tensor(0.1), lr_decay=0.1, granularity=granularity, foreach=foreach, **OPTIONS[name]
+    )
+    for k in range(3):
+        noisy_gradients(params, k)
+        if k == 0:  # the first step looks at itself once
+            optimizer.step()
+        else:
+            with NoWaiting():
+                optimizer.step()
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1, "maximize": True}, {"momentum": 0.9}], ids=str)
+@pytest.mark.parametrize("foreach", [False, True])
+def test_gradients_are_never_written(granularity, options, foreach):
+    params = parameters()
+    optimizer = GradaGrad(params, lr=0.1, granularity=granularity, foreach=foreach, **options)
+    for k in range(3):
+        noisy_gradients(params, k)
+        kept = [(p.grad, p.grad.clone(), p.grad._version) for p in params]
+        optimizer.step()
+        for p, (grad, values, version) in zip(params, kept, strict=True):
+            assert p.grad is grad
+            assert grad._version == version
+            assert torch.equal(grad, values)
+            assert optimizer.state[p]["momentum"].data_ptr() != grad.data_ptr() or not grad.numel()
+
+
+def test_nothing_is_printed(capfd):
+    params = parameters()
+    optimizer = GradaGrad(params, lr=0.1)
+    noisy_gradients(params, 0)
+    optimizer.step()
+    optimizer.diagnostics()
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == ""
+
+
+def test_version_matches_the_metadata():
+    from importlib.metadata import version
+
+    assert version("gradagrad") == gradagrad.__version__

@@ -1,0 +1,58 @@
+"""A NaN or infinity in a gradient spoils its own slot, as in torch's optimizers, and never another."""
+
+import pytest
+import torch
+
+from gradagrad import GradaGrad
+
+pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("granularity", ["element", "row", "tensor"])
+@pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize("beta", [0.0, 0.9])
+@pytest.mark.parametrize("when", [0, 2])
+def test_other_slots_are_untouched(bad, granularity, foreach, beta, when):
+    runs = []
+    for spoil in (False, True):
+        params = [torch.nn.Parameter(torch.ones(3, 2)), torch.nn.Parameter(torch.ones(4))]
+        optimizer = GradaGrad(params, lr=0.1, granularity=granularity, foreach=foreach, momentum=beta, gamma_max=5.0)
+        for k in range(5):
+            for p in params:
+                p.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(k))
+            if spoil and k == when:
+                params[0].grad[1, 1] = bad
+            optimizer.step()
+        runs.append((params, [optimizer.state[p] for p in params]))
+    (clean, clean_states), (spoilt, spoilt_states) = runs
+    assert torch.equal(clean[1], spoilt[1])
+    for key in ("momentum", "growth", "accumulator"):
+        assert torch.equal(clean_states[1][key], spoilt_states[1][key])
+    if granularity != "tensor":
+        healthy = torch.ones(3, 2, dtype=torch.bool)
+        healthy[1, 1 if granularity == "element" else slice(None)] = False
+        assert torch.equal(clean[0][healthy], spoilt[0][healthy])
+        for key in ("momentum", "growth", "accumulator"):
+            same = clean_states[0][key] == spoilt_states[0][key]
+            assert same.expand(3, 2)[healthy].all()
+    assert not torch.isfinite(spoilt[0][1, 1])  # the spoilt slot itself shows it, as with torch's optimizers
+
+
+@pytest.mark.parametrize("granularity", ["element", "group"])
+def test_a_step_skipped_by_grad_scaler_changes_nothing(granularity):
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = GradaGrad([p], lr=0.1, granularity=granularity)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    scaler.scale(p.square().sum()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    before = p.detach().clone(), {k: v.clone() for k, v in optimizer.state[p].items()}
+    optimizer.zero_grad()
+    scaler.scale(p.square().sum() * float("inf")).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.equal(p, before[0])
+    for key, value in before[1].items():
+        assert torch.equal(optimizer.state[p][key], value)
+    assert scaler.get_scale() == 2.0

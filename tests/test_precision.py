@@ -1,0 +1,217 @@
+"""Number formats and shapes: half precision with float32 state, complex as real pairs, 0-d and empty tensors, tiny lr."""
+
+import copy
+import io
+import math
+
+import pytest
+import torch
+from cases import GRANULARITIES, assert_same_state
+
+from gradagrad import GradaGrad
+
+pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
+
+
+@pytest.mark.parametrize(("lr", "expected"), [(1e-8, 58), (1e-12, 84)])
+@pytest.mark.parametrize("foreach", [False, True])
+def test_float32_adapts_from_a_tiny_learning_rate(lr, expected, foreach):
+    """The paper: below 1e-6 there is no adaptivity in single precision. Its literal form never moves; ours does."""
+    p = torch.nn.Parameter(torch.tensor([3.0]))
+    optimizer = GradaGrad([p], lr=lr, foreach=foreach)
+    steps = 0
+    while p.abs() > 0.1 and steps < 200:
+        p.grad = p.detach().sign()
+        optimizer.step()
+        steps += 1
+    assert abs(steps - expected) <= 1
+
+
+def test_the_literal_form_stays_put_in_float32():
+    """What the recursion for m avoids: x_k − x_{k+1} is 0, so the literal m is 0 and nothing ever grows."""
+    x, alpha, gamma, m = torch.tensor(3.0), torch.tensor(0.0), torch.tensor(1e-12), torch.tensor(0.0)
+    for k in range(200):
+        g = torch.tensor(1.0)
+        v = g * g - 2 * g * m if k else g * g
+        alpha = alpha + v.clamp(min=0)
+        gamma = gamma * (1 + (-v).clamp(min=0) / alpha).sqrt()
+        a = alpha.sqrt() / gamma
+        new = x - g / a
+        m = a * (x - new)
+        x = new
+    assert x == 3.0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("foreach", [False, True])
+def test_half_precision_keeps_float32_state(dtype, granularity, foreach):
+    """The step is computed in float32 and only the stored parameter is rounded."""
+    p = torch.nn.Parameter(torch.randn(6, 4).to(dtype))
+    optimizer = GradaGrad([p], lr=0.01, granularity=granularity, momentum=0.5, foreach=foreach)
+    q = torch.nn.Parameter(p.detach().float())
+    reference = GradaGrad([q], lr=0.01, granularity=granularity, momentum=0.5)
+    for k in range(10):
+        p.grad = torch.randn(6, 4, generator=torch.Generator().manual_seed(k)).to(dtype)
+        q.grad = p.grad.float()
+        optimizer.step()
+        reference.step()
+        with torch.no_grad():
+            q.copy_(q.to(dtype))
+        assert torch.equal(p.float(), q)
+    for key in ("momentum", "growth", "accumulator"):
+        assert optimizer.state[p][key].dtype == torch.float32
+        torch.testing.assert_close(optimizer.state[p][key], reference.state[q][key], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.complex64])
+def test_state_survives_save_and_load_bit_for_bit(dtype):
+    p = torch.nn.Parameter(torch.randn(6, 4).to(dtype))
+    optimizer = GradaGrad([p], lr=0.01, momentum=0.9)
+    for _ in range(5):
+        p.grad = torch.randn(6, 4).to(dtype)
+        optimizer.step()
+    file = io.BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    file.seek(0)
+    q = torch.nn.Parameter(p.detach().clone())
+    resumed = GradaGrad([q], lr=0.5)
+    resumed.load_state_dict(torch.load(file, weights_only=True))
+    assert_same_state(optimizer, resumed)
+    p.grad = torch.randn(6, 4).to(dtype)
+    q.grad = p.grad.clone()
+    optimizer.step()
+    resumed.step()
+    assert_same_state(optimizer, resumed)
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"weight_decay": 0.1}, {"lazy": True}])
+def test_complex_is_real_pairs(granularity, foreach, options):
+    z = torch.nn.Parameter(torch.randn(3, 2, dtype=torch.complex128))
+    x = torch.nn.Parameter(torch.view_as_real(z.detach()).clone())
+    a = GradaGrad([z], lr=0.1, granularity=granularity, foreach=foreach, **options)
+    b = GradaGrad([x], lr=0.1, granularity=granularity, **options)
+    for k in range(20):
+        z.grad = torch.randn(3, 2, dtype=torch.complex128, generator=torch.Generator().manual_seed(k))
+        x.grad = torch.view_as_real(z.grad).clone()
+        a.step()
+        b.step()
+        torch.testing.assert_close(torch.view_as_real(z.detach()), x.detach(), rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("foreach", [False, True])
+def test_scalars_empties_and_missing_gradients(granularity, foreach):
+    scalar = torch.nn.Parameter(torch.tensor(2.0))
+    empty = torch.nn.Parameter(torch.empty(0, 3))
+    late = torch.nn.Parameter(torch.ones(2))
+    never = torch.nn.Parameter(torch.ones(2))
+    optimizer = GradaGrad([scalar, empty, late, never], lr=0.1, granularity=granularity, foreach=foreach, momentum=0.5)
+    for k in range(6):
+        scalar.grad, empty.grad = scalar.detach() * 2, torch.empty(0, 3)
+        late.grad = torch.ones(2) if k >= 3 else None
+        optimizer.step()
+    assert scalar < 2.0
+    assert optimizer.state[late]["step"] == 3
+    assert (late < 1.0).all()
+    assert never not in optimizer.state
+    assert torch.equal(never, torch.ones(2))
+
+
+def test_a_late_parameter_joins_its_groups_step_size():
+    first, late = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(3))
+    optimizer = GradaGrad([late, first], lr=1e-3, granularity="group")
+    for _ in range(5):
+        first.grad = torch.ones(2)
+        optimizer.step()
+    grown = optimizer.state[first]["growth"].clone()
+    assert grown > 1
+    late.grad = torch.ones(3)
+    optimizer.step()
+    for key in ("growth", "accumulator"):
+        assert torch.equal(optimizer.state[late][key], optimizer.state[first][key])
+    first.grad = None  # the copy of a parameter without a gradient is kept up to date too
+    optimizer.step()
+    assert torch.equal(optimizer.state[late]["growth"], optimizer.state[first]["growth"])
+    assert optimizer.state[late]["growth"] > grown
+
+
+def test_mixed_precisions_share_one_group():
+    params = [torch.nn.Parameter(torch.ones(3, dtype=d)) for d in (torch.bfloat16, torch.float64, torch.float32)]
+    optimizer = GradaGrad(params, lr=1e-3, granularity="group")
+    for _ in range(5):
+        for p in params:
+            p.grad = torch.ones_like(p)
+        optimizer.step()
+    growths = [optimizer.state[p]["growth"] for p in params]
+    assert [g.dtype for g in growths] == [torch.float32, torch.float64, torch.float32]
+    assert growths[0].item() == pytest.approx(growths[1].item(), rel=1e-6)
+    # The most precise copy is the group's: in float64 the same numbers come out as from float64 alone.
+    q = torch.nn.Parameter(torch.ones(9, dtype=torch.float64))
+    alone = GradaGrad([q], lr=1e-3, granularity="group")
+    for _ in range(5):
+        q.grad = torch.ones_like(q)
+        alone.step()
+    assert growths[1].item() == pytest.approx(alone.state[q]["growth"].item(), rel=1e-14)
+
+
+def test_memory_layout_of_the_state_follows_the_parameter():
+    p = torch.nn.Parameter(torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last))
+    optimizer = GradaGrad([p], lr=0.1)
+    p.grad = torch.randn_like(p)
+    optimizer.step()
+    for key in ("momentum", "growth", "accumulator"):
+        assert optimizer.state[p][key].stride() == p.stride()
+    resumed = GradaGrad([copy.deepcopy(p)], lr=0.1)
+    saved = copy.deepcopy(optimizer.state_dict())
+    for key in ("momentum", "growth", "accumulator"):
+        saved["state"][0][key] = saved["state"][0][key].contiguous()
+    resumed.load_state_dict(saved)
+    assert resumed.state[resumed.param_groups[0]["params"][0]]["growth"].stride() == p.stride()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e-19, 1e15, 1e19])
+@pytest.mark.parametrize("beta", [0.0, 0.9])
+@pytest.mark.parametrize("eps", [0.0, 1e-10])
+def test_float32_survives_extreme_gradients(scale, beta, eps):
+    """Squares that underflow or overflow, tiny α followed by an ordinary gradient: nothing becomes NaN or infinite."""
+    p = torch.nn.Parameter(torch.tensor([1.0, -1.0, 0.0]))
+    optimizer = GradaGrad([p], lr=0.1, momentum=beta, eps=eps, rho=10.0)
+    pattern = [scale, scale, -scale, 0.0, scale, 1.0, 1.0, scale, -1.0]
+    for g in pattern * 3:
+        p.grad = torch.tensor([g, -g, 0.0])
+        optimizer.step()
+        state = optimizer.state[p]
+        for value in (p, state["growth"], state["accumulator"], state["momentum"]):
+            assert torch.isfinite(value).all(), (g, value)
+        assert p[2] == 0.0
+
+
+def test_growth_stops_at_the_largest_number():
+    """A linear function grows γ for ever; it stops at the largest float instead of becoming infinite."""
+    p = torch.nn.Parameter(torch.zeros(1))
+    optimizer = GradaGrad([p], lr=1e-38, rho=100.0)
+    for _ in range(300):
+        p.grad = torch.full((1,), 1e-3)
+        optimizer.step()
+    assert optimizer.state[p]["growth"].item() <= torch.finfo(torch.float32).max
+    assert torch.isfinite(optimizer.state[p]["accumulator"]).all()
+
+
+def test_lr_zero_moves_nothing_and_a_schedule_scales_the_step():
+    p, q = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    still = GradaGrad([p], lr=0.0)
+    p.grad = torch.ones(3)
+    still.step()
+    assert torch.equal(p, torch.ones(3))
+    optimizer = GradaGrad([q], lr=0.1)
+    for lr in (0.1, 0.05):
+        q.grad = torch.ones(3)
+        optimizer.param_groups[0]["lr"] = lr
+        before = q.detach().clone()
+        optimizer.step()
+        growth, alpha = optimizer.state[q]["growth"], optimizer.state[q]["accumulator"]
+        torch.testing.assert_close(before - q, lr * growth / (alpha.sqrt() + 1e-10))
+    assert math.isclose(optimizer.state[q]["growth"][0].item(), math.sqrt(2), rel_tol=1e-6)  # v = −1, α = 1

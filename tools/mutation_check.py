@@ -1,0 +1,58 @@
+"""Breaks the update rule in known ways, one at a time, and shows that the tests notice each.
+
+Works on a copy of the library in a temporary folder; the tree is never touched. Exit code 1 if a mutant survives.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# name, file below src/gradagrad, what stands there, what the mutant has instead
+MUTANTS = [
+    ("the sign of ρ flipped", "rule.py", "v = gg - agreement", "v = gg + agreement"),
+    ("the restricted-increase clip dropped", "rule.py", "factor = ops.minimum(by_sum, by_clip)", "factor = by_sum"),
+    ("α and α' swapped in the step", "rule.py", "new_growth, new_alpha = after", "new_growth, new_alpha = after[0], alpha"),
+    ("the cap on γ removed", "rule.py", "new_growth = ops.minimum(growth * factor, cap)", "new_growth = growth * factor"),
+    ("no AdaGrad at the cap", "rule.py", "v = ops.where(ops.less(growth, cap), v, gg)", "pass"),
+    ("growth while α grows", "rule.py", "ops.maximum(-v, 0.0)", "ops.maximum(v, -v)"),
+    ("the fixed clip ignored", "rule.py", "factor = ops.minimum(factor, s.growth_limit)", "pass"),
+    ("G∞ ignored", "rule.py", "v = ops.where(first, bounded, v)", "pass"),
+    ("momentum without the metric's change", "rule.py", "(new_root / root) * (growth / new_growth)", "1.0"),
+    ("projection leaves m alone", "rule.py", "new_m = new_m + (z - p) * (metric * (1.0 - s.beta))", "pass"),
+    ("lazy ignored", "rule.py", "new_m = ops.where(touched, new_m, m)", "pass"),
+    ("eps outside the root's sum", "rule.py", "ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps", "ops.sqrt(ops.maximum(new_alpha, ops.tiny) + s.eps)"),
+    ("stale momentum of untouched rows kept", "steps/sparse.py", "_forget(batch, i, state.get(\"last_rows\"))", "pass"),
+]
+TESTS = ["test_faithful.py", "test_adagrad.py", "test_properties.py", "test_sparse.py", "test_precision.py"]
+
+
+def survives(name: str, file: str, old: str, new: str) -> bool:
+    """Whether the tests pass with the mutation in place."""
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "gradagrad"
+        shutil.copytree(ROOT / "src" / "gradagrad", library)
+        path = library / file
+        text = path.read_text()
+        if text.count(old) < 1:
+            raise SystemExit(f"mutation check is out of date: {name!r} no longer finds {old!r} in {file}.")
+        path.write_text(text.replace(old, new))
+        environment = {**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1", "GRADAGRAD_DISABLE_KERNEL": "1"}
+        tests = [str(ROOT / "tests" / test) for test in TESTS]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
+        result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600)
+        if result.returncode not in (0, 1):
+            raise SystemExit(f"the tests could not run for {name!r}:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
+        first = next((line for line in result.stdout.splitlines() if line.startswith("FAILED")), "")
+        print(f"{'SURVIVED' if result.returncode == 0 else 'killed':9} {name:45} {first[7:110]}", flush=True)
+        return result.returncode == 0
+
+
+if __name__ == "__main__":
+    survivors = [mutant[0] for mutant in MUTANTS if survives(*mutant)]
+    print(f"{len(MUTANTS) - len(survivors)} of {len(MUTANTS)} mutants killed")
+    sys.exit(bool(survivors))
