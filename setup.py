@@ -25,7 +25,9 @@ GCC_FLAGS = ["-fvect-cost-model=dynamic"]
 def compiler() -> str | None:
     """The C++ compiler that will be used, if there is one."""
     configured = os.environ.get("CXX") or sysconfig.get_config_var("CXX") or "c++"
-    return next((found for name in (configured.split()[0], "c++", "g++", "clang++") if (found := shutil.which(name))), None)
+    return next(
+        (found for name in (configured.split()[0], "c++", "g++", "clang++") if (found := shutil.which(name))), None
+    )
 
 
 def leave_out(reason: str) -> dict[str, Any]:
@@ -44,7 +46,9 @@ def kernel() -> dict[str, Any]:
         import torch
         from torch.utils.cpp_extension import BuildExtension, CppExtension
     except ImportError as error:
-        return leave_out(f"torch cannot be imported here ({error}); install torch, then pip install --no-build-isolation .")
+        return leave_out(
+            f"torch cannot be imported here ({error}); install torch, then pip install --no-build-isolation ."
+        )
     if (found := compiler()) is None:
         return leave_out("there is no C++ compiler; install g++ or clang++, or name one in the variable CXX.")
     if sys.platform == "win32":

@@ -1,11 +1,13 @@
-"""A character model under FSDP2 with distributed checkpoints; survives the loss of a rank.
+r"""A character model under FSDP2 with distributed checkpoints; survives the loss of a rank.
 
-    torchrun --standalone --nproc-per-node 2 --max-restarts 3 examples/train_fsdp2.py --checkpoints /tmp/run
+    TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 \
+        torchrun --standalone --nproc-per-node 2 --max-restarts 3 examples/train_fsdp2.py --checkpoints run
 
 Parameters, gradients and optimizer state are sharded. With granularity="tensor" or "group" the optimizer adds up two
 numbers for each tensor over the ranks, in one all-reduce for the whole step; "element" needs none. If a rank dies,
 torchrun starts all of them again and they go on from the last whole checkpoint, on any number of ranks. Gloo on the
-CPU, NCCL where there are GPUs.
+CPU, NCCL where there are GPUs. (Without the variable, torchrun's restarted ranks find the addresses of the dead ones in
+its store: pytorch/pytorch#135712.)
 """
 
 import argparse

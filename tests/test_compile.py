@@ -61,8 +61,8 @@ def test_inductor_gives_the_same_numbers_without_recompiling():
     eager = copy.deepcopy(params)
     a = GradaGrad(params, lr=torch.tensor(0.1), momentum=0.5)
     b = GradaGrad(eager, lr=0.1, momentum=0.5)
-    compiled = torch.compile(a.step)
     schedules = [torch.optim.lr_scheduler.CosineAnnealingLR(o, 30) for o in (a, b)]
+    compiled = torch.compile(a.step)
     for k in range(3):
         train_with(compiled, params, k)
         train(b, eager, 1, start=k)

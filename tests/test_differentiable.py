@@ -5,7 +5,7 @@ import torch
 from cases import GRANULARITIES
 
 from gradagrad import GradaGrad
-from gradagrad.projections import Box
+from gradagrad.projections import Ball, Box
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 
@@ -17,6 +17,7 @@ OPTIONS = [
     {"rho": 10.0, "growth_limit": 1.3, "gamma_max": 0.5},
     {"grad_bound": 2.0, "lr_decay": 0.1, "maximize": True},
     {"projection": Box(-3.0, 3.0), "momentum": 0.5},
+    {"projection": Ball(1.1), "momentum": 0.5},
 ]
 
 

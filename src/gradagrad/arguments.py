@@ -117,11 +117,6 @@ def _check_together(group: Mapping[str, Any]) -> None:
                 "decoupled_weight_decay=True cannot be combined with a projection, since decay moves the parameters "
                 "out of the set; use coupled weight_decay."
             )
-        if group["differentiable"] and not getattr(group["projection"], "elementwise", False):
-            raise ValueError(
-                "differentiable=True needs an elementwise projection (Box, NonNegative), since the others solve for a "
-                f"multiplier that autograd does not see, got {group['projection']!r}."
-            )
     lr, gamma_max = group["lr"], group["gamma_max"]
     if not isinstance(lr, Tensor) and gamma_max < lr:
         raise ValueError(complaint("gamma_max", f"at least lr = {lr}", gamma_max, "γ starts at lr and never falls."))

@@ -243,7 +243,8 @@ class GradaGrad(Optimizer):
             with torch.enable_grad():
                 loss = closure()
 
-        if getattr(self, "found_inf", None) is not None and bool(self.found_inf):  # set by GradScaler for fused=True
+        found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler's, as is grad_scale
+        if found_inf is not None and bool(found_inf):
             return loss
         compiling = torch.compiler.is_compiling()
         is_first = not compiling and not any(self.state.values())

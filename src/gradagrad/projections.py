@@ -21,16 +21,14 @@ Common to all sets here:
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import copysign, inf, isfinite
-from numbers import Real
 from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from gradagrad.arguments import complaint
+from gradagrad.projection_arguments import dimension, everywhere, freeze, number, number_or_tensor, radius_of, require
 
 
 class Projection(Protocol):
@@ -56,15 +54,17 @@ class Box:
     upper: float | Tensor = inf
 
     def __post_init__(self) -> None:
-        lower, upper = _number_or_tensor("Box: lower", self.lower), _number_or_tensor("Box: upper", self.upper)
-        _require(_all(lambda b: b < inf, lower), "Box: lower", "below inf and not NaN", lower, "No bound is -inf.")
-        _require(_all(lambda b: b > -inf, upper), "Box: upper", "above -inf and not NaN", upper, "No bound is inf.")
+        lower, upper = number_or_tensor("Box: lower", self.lower), number_or_tensor("Box: upper", self.upper)
+        require(everywhere(lambda b: b < inf, lower), "Box: lower", "below inf and not NaN", lower, "No bound is -inf.")
+        require(
+            everywhere(lambda b: b > -inf, upper), "Box: upper", "above -inf and not NaN", upper, "No bound is inf."
+        )
         try:
-            ordered = _all(lambda b: b.cpu() <= torch.as_tensor(upper).cpu(), lower)
+            ordered = everywhere(lambda b: b.cpu() <= torch.as_tensor(upper).cpu(), lower)
         except RuntimeError as error:
             raise ValueError(f"Box: lower and upper must broadcast together. {error}") from None
-        _require(ordered, "Box: lower", "<= upper everywhere", (lower, upper), "Exchange the two.")
-        _freeze(self, lower=lower, upper=upper)
+        require(ordered, "Box: lower", "<= upper everywhere", (lower, upper), "Exchange the two.")
+        freeze(self, lower=lower, upper=upper)
 
     @property
     def elementwise(self) -> bool:
@@ -74,7 +74,7 @@ class Box:
     def __call__(self, point: Tensor, metric: Tensor) -> Tensor:
         """Nearest point of the box; the metric is not needed."""
         lower, upper = _like(point, "Box: lower", self.lower), _like(point, "Box: upper", self.upper)
-        # Not clamp: it may turn -0.0 into 0.0, and members come back bit for bit.
+        # Not clamp, which leaves open whether -0.0 becomes 0.0: members come back bit for bit.
         raised = torch.where(point < lower, lower, point)
         return torch.where(raised > upper, upper, raised)
 
@@ -106,7 +106,7 @@ class _Coupled(ABC):
         dim: int | None = getattr(self, "dim", None)
         name, shape = type(self).__name__, tuple(point.shape)
         fits = dim is None or -point.dim() <= dim < point.dim()
-        _require(fits, f"{name}: dim", f"a dimension of the parameter of shape {shape}", dim, "None: one vector.")
+        require(fits, f"{name}: dim", f"a dimension of the parameter of shape {shape}", dim, "None: one vector.")
         precise = point.to(torch.float32 if point.device.type == "mps" else torch.float64)
 
         def lay(what: str, value: float | Tensor) -> Tensor:
@@ -157,9 +157,9 @@ class Ball(_Coupled):
     _iterations: ClassVar[int] = 16
 
     def __post_init__(self) -> None:
-        radius, center = _radius("Ball", self.radius), _number_or_tensor("Ball: center", self.center)
-        _require(_all(torch.isfinite, center), "Ball: center", "finite", center, "The origin is 0.0.")
-        _freeze(self, radius=radius, center=center, dim=_dimension("Ball", self.dim))
+        radius, center = radius_of("Ball", self.radius), number_or_tensor("Ball: center", self.center)
+        require(everywhere(torch.isfinite, center), "Ball: center", "finite", center, "The origin is 0.0.")
+        freeze(self, radius=radius, center=center, dim=dimension("Ball", self.dim))
 
     def _own(self) -> tuple[str, float | Tensor]:
         return "center", self.center
@@ -209,9 +209,9 @@ class Simplex(_Coupled):
     dim: int | None = None
 
     def __post_init__(self) -> None:
-        total = _number("Simplex: total", self.total)
-        _require(0 < total < inf, "Simplex: total", "a finite number > 0", total, "Probabilities have total=1.0.")
-        _freeze(self, total=total, dim=_dimension("Simplex", self.dim))
+        total = number("Simplex: total", self.total)
+        require(0 < total < inf, "Simplex: total", "a finite number > 0", total, "Probabilities have total=1.0.")
+        freeze(self, total=total, dim=dimension("Simplex", self.dim))
 
     def _violated(self, z: Tensor, own: Tensor, rounding: float) -> Tensor:
         # A softmax, say, is a member: besides its entries, its normaliser is rounded.
@@ -230,7 +230,7 @@ class L1Ball(_Coupled):
     dim: int | None = None
 
     def __post_init__(self) -> None:
-        _freeze(self, radius=_radius("L1Ball", self.radius), dim=_dimension("L1Ball", self.dim))
+        freeze(self, radius=radius_of("L1Ball", self.radius), dim=dimension("L1Ball", self.dim))
 
     def _violated(self, z: Tensor, own: Tensor, rounding: float) -> Tensor:
         return z.abs().sum(-1, keepdim=True) > self.radius * (1 + 4 * rounding)
@@ -251,11 +251,11 @@ class Hyperplane(_Coupled):
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        normal, offset = _number_or_tensor(f"{name}: normal", self.normal), _number(f"{name}: offset", self.offset)
-        usable = _all(torch.isfinite, normal) and not _all(lambda n: n == 0, normal)
-        _require(usable, f"{name}: normal", "finite and not all zero", normal, "It is the direction across the plane.")
-        _require(isfinite(offset), f"{name}: offset", "finite", offset, "It is the value of ⟨normal, p⟩ on the plane.")
-        _freeze(self, normal=normal, offset=offset)
+        normal, offset = number_or_tensor(f"{name}: normal", self.normal), number(f"{name}: offset", self.offset)
+        usable = everywhere(torch.isfinite, normal) and not everywhere(lambda n: n == 0, normal)
+        require(usable, f"{name}: normal", "finite and not all zero", normal, "It is the direction across the plane.")
+        require(isfinite(offset), f"{name}: offset", "finite", offset, "It is the value of ⟨normal, p⟩ on the plane.")
+        freeze(self, normal=normal, offset=offset)
 
     def _own(self) -> tuple[str, float | Tensor]:
         return "normal", self.normal
@@ -327,46 +327,5 @@ def _like(point: Tensor, name: str, value: float | Tensor) -> Tensor:
     sizes = zip(reversed(value.shape), reversed(point.shape), strict=False)
     fits = value.dim() <= point.dim() and all(own in (1, size) for own, size in sizes)
     rule = f"of a shape that broadcasts to the parameter's {tuple(point.shape)}"
-    _require(fits, name, rule, tuple(value.shape), "Reshape it.")
+    require(fits, name, rule, tuple(value.shape), "Reshape it.")
     return value.to(device=point.device, dtype=point.dtype)
-
-
-def _require(holds: bool, name: str, rule: str, value: object, remedy: str) -> None:
-    if not holds:
-        raise ValueError(complaint(name, rule, value, remedy))
-
-
-def _number(name: str, value: object) -> float:
-    if not isinstance(value, Real):
-        raise TypeError(complaint(name, "a number", value, "Convert it with float()."))
-    return float(value)
-
-
-def _radius(owner: str, value: object) -> float:
-    radius = _number(f"{owner}: radius", value)
-    _require(0 <= radius < inf, f"{owner}: radius", "a finite number >= 0", radius, "Without limit, use no projection.")
-    return radius
-
-
-def _number_or_tensor(name: str, value: object) -> float | Tensor:
-    if not isinstance(value, Tensor):
-        return _number(name, value)
-    if value.is_complex():
-        raise TypeError(complaint(name, "real", value.dtype, "Complex parameters are projected as real pairs."))
-    return value.detach().clone()
-
-
-def _dimension(owner: str, value: object) -> int | None:
-    if value is not None and not isinstance(value, int):
-        raise TypeError(complaint(f"{owner}: dim", "an integer or None", value, "None: one vector."))
-    return value
-
-
-def _all(condition: Callable[[Tensor], Tensor], value: float | Tensor) -> bool:
-    return bool(condition(torch.as_tensor(value)).all())
-
-
-def _freeze(instance: object, **fields: object) -> None:
-    """Store checked fields in a frozen dataclass, the way its own ``__init__`` does."""
-    for name, value in fields.items():
-        object.__setattr__(instance, name, value)

@@ -64,7 +64,7 @@ def rounded(values: Tensor, random16: Tensor) -> Tensor:
 
     What bf16 holds exactly is kept, infinities and NaN too; a finite value beyond the largest bf16 becomes that.
     """
-    bits = values.to(torch.float32).contiguous(memory_format=torch.preserve_format).view(torch.int32)
+    bits = values.to(torch.float32).view(torch.int32)
     magnitude = (bits & 0x7FFFFFFF).to(torch.int64)
     up = ((magnitude + random16) >> 16).clamp(max=0x7F7F) << 16
     magnitude = torch.where(magnitude < 0x7F800000, up, torch.where(magnitude > 0x7F800000, 0x7FC00000, magnitude))
@@ -92,9 +92,7 @@ def store(target: Tensor, values: Tensor, bits: Tensor | None, *, high: bool = F
     target.copy_(stored(target, values, bits, high=high) if target.dtype == torch.bfloat16 else values)
 
 
-def store_each(
-    targets: list[Tensor], values: list[Tensor], bits: list[Tensor | None], *, high: bool = False
-) -> None:
+def store_each(targets: list[Tensor], values: list[Tensor], bits: list[Tensor | None], *, high: bool = False) -> None:
     """`store` for lists of tensors."""
     if not any(target.dtype == torch.bfloat16 for target in targets):
         torch._foreach_copy_(targets, values)

@@ -5,7 +5,6 @@ As in torch's own table, inputs hold no implementation flag (foreach, differenti
 
 from __future__ import annotations
 
-import inspect
 import math
 from typing import Any
 
@@ -26,8 +25,8 @@ from gradagrad.kernel import kernel_status
 
 
 def fused_is_loaded() -> bool:
-    """The one switch: True once GradaGrad takes fused and its kernel is loaded; fused inputs then join every test."""
-    return "fused" in inspect.signature(GradaGrad.__init__).parameters and kernel_status().loaded
+    """The one switch: where the kernel is not loaded, fused inputs leave every test."""
+    return kernel_status().loaded
 
 
 def users_own(point: Tensor, metric: Tensor) -> Tensor:
@@ -78,9 +77,8 @@ INPUTS: dict[str, dict[str, Any]] = {
         "weight_decay": 0.1,
     },
     "Tensor lr, capturable": {"lr": 0.125, "capturable": True, "momentum": 0.5},
+    "bfloat16 state": {"lr": 0.1, "state_dtype": torch.bfloat16, "momentum": 0.5},
 }
-if "state_dtype" in inspect.signature(GradaGrad.__init__).parameters:
-    INPUTS["state_dtype"] = {"lr": 0.1, "state_dtype": torch.float32, "momentum": 0.5}
 
 
 def inputs(device: Any, dtype: torch.dtype | None = None) -> list[OptimizerInput]:
@@ -113,7 +111,17 @@ REFUSED: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
     ({"gamma_max": -1.0}, ValueError, r"gamma_max must be .*-1\.0"),
     ({"growth_limit": 0.5}, ValueError, r"growth_limit must be .*0\.5"),
     ({"projection": 3}, TypeError, r"projection must be .*3"),
-    ({"foreach": True, "differentiable": True}, ValueError, r"foreach.*differentiable|differentiable.*foreach"),
+    ({"state_dtype": torch.float16}, ValueError, r"state_dtype must be .*float16"),
+    ({"foreach": True, "differentiable": True}, ValueError, r"foreach=True cannot be .*differentiable=True"),
+    ({"fused": True, "foreach": True}, ValueError, r"fused=True cannot be .*foreach=True"),
+    ({"fused": True, "differentiable": True}, ValueError, r"fused=True cannot be .*differentiable=True"),
+    ({"fused": True, "capturable": True}, ValueError, r"fused=True cannot be .*capturable=True"),
+    (
+        {"differentiable": True, "projection": projections.Ball(3.0)},
+        ValueError,
+        r"differentiable=True needs an elementwise projection.*Ball",
+    ),
+    ({"differentiable": True, "state_dtype": torch.bfloat16}, ValueError, r"differentiable=True needs state_dtype"),
 )
 
 
@@ -134,8 +142,21 @@ def error_inputs(device: Any, dtype: torch.dtype) -> list[ErrorOptimizerInput]:
         ({"momentum": 0.5}, r"momentum.*sparse.*lazy=True"),
         ({"weight_decay": 0.5}, r"weight_decay.*sparse.*decoupled_weight_decay"),
     ]
-    for kwargs, regex in refused_at_step:
-        given = OptimizerInput(params=[sparse_gradient(3, 2)], kwargs=kwargs, desc=f"sparse gradient, {kwargs}")
+    refused = [
+        OptimizerInput(params=[sparse_gradient(3, 2)], kwargs=kwargs, desc=f"sparse gradient, {kwargs}")
+        for kwargs, _ in refused_at_step
+    ]
+    regexes = [regex for _, regex in refused_at_step]
+    if fused_is_loaded():
+        half, dense = (Parameter(torch.ones(2, dtype=dtype)) for dtype in (torch.float16, torch.float32))
+        half.grad, dense.grad = torch.ones_like(half), torch.ones_like(dense)
+        ball = {"fused": True, "projection": projections.Ball(3.0)}
+        refused += [
+            OptimizerInput(params=[half], kwargs={"fused": True}, desc="fused, float16"),
+            OptimizerInput(params=[dense], kwargs=ball, desc="fused, ball"),
+        ]
+        regexes += [r"fused=True is impossible.*float32, float64 or bfloat16", r"fused=True is impossible.*Box.*Ball"]
+    for given, regex in zip(refused, regexes, strict=True):
         found.append(
             ErrorOptimizerInput(
                 given,
@@ -156,17 +177,40 @@ def takes_sparse_gradients(kwargs: dict[str, Any]) -> bool:
 
 
 def is_offered(kwargs: dict[str, Any]) -> bool:
-    """False for the one pair of an input and an implementation that is refused: autograd cannot follow the root-find
-    of a projection that is not elementwise."""
+    """False for the pairs of an input and an implementation that are refused, as `error_inputs` checks: autograd
+    follows neither a root-find nor rounding; the kernel knows no projection but boxes and no accelerator's graph."""
     projection = kwargs.get("projection")
-    return projection is None or getattr(projection, "elementwise", False) or not kwargs.get("differentiable", False)
+    if kwargs.get("differentiable", False):
+        followed = projection is None or getattr(projection, "elementwise", False)
+        return followed and not rounds_its_state(kwargs)
+    if kwargs.get("fused", False):
+        return isinstance(projection, projections.Box | None) and not kwargs.get("capturable", False)
+    return True
+
+
+def rounds_its_state(kwargs: dict[str, Any]) -> bool:
+    """Stochastic rounding draws its bits by a parameter's place among all, so another place means other bits."""
+    return kwargs.get("state_dtype") == torch.bfloat16
+
+
+FUSED_DTYPES = (torch.float64, torch.float32, torch.bfloat16)  # torch's Adagrad takes float16 too
+
+
+def kernel_takes(kwargs: dict[str, Any], param: Tensor) -> bool:
+    """What fused=True accepts: no gaps in memory, whole rows where rows matter, no rounded state for float64."""
+    if param.dtype not in FUSED_DTYPES or (param.dtype == torch.float64 and rounds_its_state(kwargs)):
+        return False
+    if param.untyped_storage().nbytes() != param.numel() * param.element_size():
+        return False
+    by_rows = kwargs.get("granularity") == "row" or kwargs.get("lazy", False)
+    return not by_rows or param.dim() == 0 or param.stride(0) == max(param.stride())
 
 
 def treats_coordinates_alike(kwargs: dict[str, Any]) -> bool:
     """True where cutting a tensor into pieces changes nothing: each coordinate alone, or the whole group as one."""
     projection = kwargs.get("projection")
     elementwise = projection is None or getattr(projection, "elementwise", False)
-    return elementwise and kwargs.get("granularity", "element") in ("element", "group")
+    return elementwise and not rounds_its_state(kwargs) and kwargs.get("granularity", "element") in ("element", "group")
 
 
 GRADAGRAD = OptimizerInfo(

@@ -19,6 +19,7 @@ from .harness import (
     quiet,
     random_gradients,
 )
+from .info import rounds_its_state
 
 pytestmark = quiet
 
@@ -77,7 +78,7 @@ def test_param_group_with_lr_zero_does_not_move(case: Case) -> None:
     assert not torch.equal(params[0], start[0])
 
 
-@cases()
+@cases(only=lambda info, kwargs: not rounds_its_state(kwargs))
 def test_param_groups_equal_separate_optimizers(case: Case) -> None:
     params = [torch.randn(4, 3), torch.randn(3), torch.randn(2, 2)]
     twins = [param.clone() for param in params]
@@ -93,7 +94,7 @@ def test_param_groups_equal_separate_optimizers(case: Case) -> None:
         assert_close(params, twins)
 
 
-@cases()
+@cases(only=lambda info, kwargs: not rounds_its_state(kwargs))
 def test_add_param_group_after_steps(case: Case) -> None:
     """The newcomer starts its own count; those already there go on as if alone."""
     first, late = torch.randn(4, 3), torch.randn(3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,24 +11,26 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 
-def python(*arguments: str | Path, seconds: float = 150.0) -> str:
+def python(*arguments: str | Path, seconds: float = 120.0) -> str:
     """Runs this Python with the arguments and returns what it printed; fails with all of it otherwise."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src"), "CUDA_VISIBLE_DEVICES": ""}
-    environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    environment |= {"GLOO_SOCKET_IFNAME": "lo", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}  # see train_fsdp2.py
     process = subprocess.Popen(
         [sys.executable, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=environment,
-        start_new_session=True,  # so that its children can be ended with it
     )
-    try:
-        output, _ = process.communicate(timeout=seconds)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        output, _ = process.communicate()
-        raise AssertionError(f"not done after {seconds} s:\n{output}") from None
+    with process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except BaseException as error:
+            process.terminate()  # torchrun ends its ranks, which are in sessions of their own, on this signal only
+            output, _ = process.communicate()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise AssertionError(f"not done after {seconds} s:\n{output}") from None
     assert process.returncode == 0, output
     return output
 

@@ -25,9 +25,7 @@ def text_rows(count: int, seed: int = 0) -> list[bytes]:
     raw = raw_block(seed, 0)
     lines = []
     for row in range(count):
-        integers = [
-            "" if gone else str(value) for value, gone in zip(raw.integers[row], raw.missing[row], strict=True)
-        ]
+        integers = ["" if gone else str(value) for value, gone in zip(raw.integers[row], raw.missing[row], strict=True)]
         ids = ["" if value == 0 else f"{(int(value) * 2654435761) % 2**32:08x}" for value in raw.ids[row]]
         lines.append("\t".join([str(int(raw.clicks[row])), *integers, *ids]).encode())
     return lines

@@ -1,6 +1,7 @@
 """Runs side by side give the numbers of runs one by one, through the real optimizers on the plain model."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -21,7 +22,14 @@ TINY = Size(cap=60, dimension=4, bottom=(8,), top=(8,))
 SIZES = table_sizes(TINY.cap)
 STEPS, BATCH = 8, 32
 
-pytestmark = pytest.mark.filterwarnings("ignore:the first step moves", "ignore:Sparse invariant checks")
+pytestmark = pytest.mark.filterwarnings("ignore:the first step moves")
+
+
+@pytest.fixture(autouse=True)
+def checked_sparse_tensors() -> Iterator[None]:
+    """torch warns unless one decides; here every sparse gradient is checked."""
+    with torch.sparse.check_sparse_tensor_invariants(True):
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +74,10 @@ def assert_same(stack: BatchedDLRM, run: int, alone: DLRM) -> None:
         begin += size
 
 
-def test_gradients_are_autograds(rows: Rows) -> None:
+@pytest.mark.parametrize("by_run", [False, True])
+def test_gradients_are_autograds(by_run: bool, rows: Rows) -> None:
     model = model_of()
-    stack = BatchedDLRM(model, 3)
+    stack = BatchedDLRM(model, 3, by_run=by_run)
     batch = in_double(cuts(rows)[0])
     losses = stack.backward(batch)
     cut = cuts(rows)[0]
@@ -84,7 +93,9 @@ def test_gradients_are_autograds(rows: Rows) -> None:
         assert table_gradient is not None
         assert own_gradient is not None
         torch.testing.assert_close(own_gradient, flat, rtol=1e-9, atol=1e-13)
-        torch.testing.assert_close(table_gradient.to_dense(), model.tables.weight.grad.to_dense(), rtol=1e-9, atol=1e-13)
+        torch.testing.assert_close(
+            table_gradient.to_dense(), model.tables.weight.grad.to_dense(), rtol=1e-9, atol=1e-13
+        )
 
 
 def test_scalar_stack_is_the_real_optimizer(rows: Rows) -> None:
@@ -155,9 +166,11 @@ class RowWiseAdagrad(Optimizer):
         ("gradagrad row", [(0.01, 2.0), (1e-3, 4.0)]),
     ],
 )
-def test_stacked_optimizers_equal_single_ones(name: str, settings: list[tuple[float, float | None]], rows: Rows) -> None:
+def test_stacked_optimizers_equal_single_ones(
+    name: str, settings: list[tuple[float, float | None]], rows: Rows
+) -> None:
     lanes = [Lane(name, rate, rho) for rate, rho in settings]
-    stack = BatchedDLRM(model_of(), len(lanes))
+    stack = BatchedDLRM(model_of(), len(lanes), by_run=True)
     optimizers = runs.optimizers_of(stack, lanes)
     losses = []
     for cut in cuts(rows):

@@ -17,7 +17,9 @@ def check(parsed: criteo.Parsed, lines: list[bytes]) -> None:
     np.testing.assert_array_equal(parsed.clicks, clicks)
     np.testing.assert_array_equal(parsed.integers, integers)
     np.testing.assert_array_equal(np.where(parsed.ids_missing, -1, parsed.ids.astype(np.int64)), ids)
-    np.testing.assert_array_equal(parsed.integers_missing, [[f == b"" for f in line.split(b"\t")[1:14]] for line in lines])
+    np.testing.assert_array_equal(
+        parsed.integers_missing, [[f == b"" for f in line.split(b"\t")[1:14]] for line in lines]
+    )
 
 
 def test_fields_are_what_python_reads() -> None:

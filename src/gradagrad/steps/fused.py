@@ -21,21 +21,21 @@ Copies = Sequence[tuple[Tensor, Tensor]]
 # In the order of `Refusal` in csrc/tensors.h. "{p}" is the parameter's place in its list and shape.
 _REASONS = (
     "",
-    "the lists of parameters, gradients and states differ in length",
-    "{p}, its gradient and its state must be on the CPU",
-    "{p}, its gradient and its state must be dense",
-    "{p} must be float32, float64 or bfloat16",
-    "the gradient of {p} must have the parameter's dtype",
-    "the state of {p} must be float32 (float64 for float64), or bfloat16 for float32 and bfloat16 parameters",
-    "the gradient of {p} must have the parameter's shape",
-    "the state of {p} does not fit its shape",
-    "{p}, its gradient and its state must have the same strides",
-    "{p} must fill its memory without gaps (contiguous, channels_last or another permutation)",
-    "the first dimension of {p} must be the outermost in memory for row-wise or lazy steps",
-    "the step counter of {p} must be a float32 number on the CPU",
-    "a parameter or its state shares memory with another tensor of the step",
-    "grad_scale and found_inf must be float32 numbers on the CPU",
-    "the rows of the sparse gradient must be int64 and inside the table",
+    "the lists of parameters, gradients and states differ in length.",
+    "{p}, its gradient and its state must be on the CPU.",
+    "{p}, its gradient and its state must be dense.",
+    "{p} must be float32, float64 or bfloat16.",
+    "the gradient of {p} must have the parameter's dtype.",
+    "the state of {p} must be float32 (float64 for float64), or bfloat16 for float32 and bfloat16 parameters.",
+    "the gradient of {p} must have the parameter's shape.",
+    "the state of {p} does not fit its shape.",
+    "{p}, its gradient and its state must have the same strides.",
+    "{p} must fill its memory without gaps (contiguous, channels_last or another permutation).",
+    "the first dimension of {p} must be the outermost in memory for row-wise or lazy steps.",
+    "the step counter of {p} must be a float32 number on the CPU.",
+    "a parameter or its state shares memory with another tensor of the step.",
+    "grad_scale and found_inf must be float32 numbers on the CPU.",
+    "the rows of the sparse gradient must be int64 and inside the table.",
 )
 
 
@@ -44,37 +44,37 @@ def advance(
 ) -> Batch | None:
     """Counts and takes the step of what the kernel can step, and returns the rest for torch operations, if any.
 
-    ``required`` raises instead, before anything has changed, if dense parameters are left over. Gradients of the rest are
-    unscaled.
+    ``required`` raises instead, before anything has changed, if dense parameters are left over. The gradients of the rest
+    are unscaled.
     """
-    sparse = [i for i, g in enumerate(batch.grads) if g.layout != torch.strided]
-    dense = batch if not sparse else batch.select(i for i in range(len(batch.grads)) if i not in set(sparse))
-    reason = _unfit(batch) or (_group_unfit(sparse) if batch.granularity == "group" else None)
-    left = list(sparse) if reason else []
-    if dense.params:
-        reason = reason or step(dense, copies, grad_scale)
-        if reason:
-            if required:
-                raise RuntimeError(f"fused=True is impossible here: {reason}. Pass fused=None to use it where it can be.")
-            if kernel.ops() is None:
-                kernel.warn_once()
-            left = [i for i in range(len(batch.grads)) if i not in set(sparse)] + left
-    if not (reason and left):
-        left = [i for i in sparse if sparse_step(batch, i, states[i], grad_scale)]
+    dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
+    sparse = [i for i, gradient in enumerate(batch.grads) if gradient.layout != torch.strided]
+    unfit = _unfit(batch, sparse)
+    left: list[int] = []
+    if dense and (reason := unfit or step(batch if not sparse else batch.select(dense), copies, grad_scale)):
+        if required:
+            raise RuntimeError(_IMPOSSIBLE.format(reason))
+        if kernel.ops() is None:
+            kernel.warn_once()
+        left += dense
+    left += [i for i in sparse if unfit or sparse_step(batch, i, states[i], grad_scale)]
     if not left:
         return None
-    rest = batch.select(left)
+    rest = batch.select(sorted(left)) if len(left) < len(batch.params) else batch
     if grad_scale is not None:
         unscale(rest.grads, grad_scale)
     return rest
 
 
+_IMPOSSIBLE = "fused=True is impossible here: {} Pass fused=None to use the kernel where it can be used."
+
+
 def require(batch: Batch, copies: Copies | None = None) -> None:
     """Raises unless the kernel can step all dense parameters of a batch."""
-    dense = batch.select(i for i, g in enumerate(batch.grads) if g.layout == torch.strided)
-    reason = _unfit(batch) or (refusal(dense, copies) if dense.params else None)
-    if reason:
-        raise RuntimeError(f"fused=True is impossible here: {reason}. Pass fused=None to use it where it can be.")
+    dense = batch.select(i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided)
+    sparse = [i for i, gradient in enumerate(batch.grads) if gradient.layout != torch.strided]
+    if dense.params and (reason := _unfit(batch, sparse) or refusal(dense, copies)):
+        raise RuntimeError(_IMPOSSIBLE.format(reason))
 
 
 def unscale(grads: Sequence[Tensor], grad_scale: Tensor) -> None:
@@ -84,15 +84,13 @@ def unscale(grads: Sequence[Tensor], grad_scale: Tensor) -> None:
         values.div_(grad_scale.to(values.device))
 
 
-def _unfit(batch: Batch) -> str | None:
+def _unfit(batch: Batch, sparse: Sequence[int]) -> str | None:
     """Why no parameter of this batch is for the kernel."""
-    if any(axes for axes, _ in batch.parts()):
-        return "parameters that share a step size are spread over several ranks"
+    if batch.owners is not batch.params and any(axes for axes, _ in batch.parts()):
+        return "parameters that share a step size are spread over several ranks."
+    if sparse and batch.granularity == "group":
+        return 'a group of granularity "group" has sparse gradients.'
     return None
-
-
-def _group_unfit(sparse: Sequence[int]) -> str | None:
-    return 'sparse gradients with granularity="group" are stepped by torch operations' if sparse else None
 
 
 def refusal(batch: Batch, copies: Copies | None = None) -> str | None:
@@ -156,12 +154,12 @@ def sparse_step(
     ops, numbers, flags = settings
     gradient, parameter = batch.grads[i], batch.params[i]
     if batch.granularity not in ("element", "row"):
-        return f'sparse gradients with granularity="{batch.granularity}" are stepped by torch operations'
+        return f'sparse gradients with granularity="{batch.granularity}" are stepped by torch operations.'
     if gradient.sparse_dim() != 1 or parameter.is_complex():
-        return "sparse gradients must be real and sparse in their first dimension only"
+        return "sparse gradients must be real and sparse in their first dimension only."
     last_rows: Tensor | None = state.get("last_rows")
     if not batch.settings.lazy and last_rows is None:
-        return "the first sparse step visits the whole table"
+        return "the first sparse step visits the whole table."
     rows = gradient._indices()[0]
     rows_out = None if batch.settings.lazy else torch.empty_like(rows)
     code = ops.sparse_step_(
@@ -198,7 +196,7 @@ def settings_of(batch: Batch) -> tuple[Any, list[float], int] | str:
         status = kernel.kernel_status()
         return f"{status.reason} {status.remedy}"
     if batch.differentiable:
-        return "differentiable=True needs torch operations"
+        return "differentiable=True needs torch operations."
     s = batch.settings
     bounds = _bounds(s.project)
     if isinstance(bounds, str):
@@ -206,7 +204,7 @@ def settings_of(batch: Batch) -> tuple[Any, list[float], int] | str:
     lr = s.lr
     if isinstance(lr, Tensor):
         if lr.device.type != "cpu":
-            return f"lr must be a number or a tensor on the CPU, got one on {lr.device}"
+            return f"lr must be a number or a tensor on the CPU, got one on {lr.device}."
         lr = float(lr)
     numbers = [
         lr, s.rho, s.beta, s.eps, batch.coupled_decay, s.weight_decay, batch.lr_decay,
@@ -250,7 +248,7 @@ def _bounds(project: Callable[..., Any] | None) -> tuple[float, float] | str:
         and not isinstance(projection.upper, Tensor)
     ):
         return projection.lower, projection.upper
-    return f"projection must be NonNegative or a Box with numbers as bounds, got {projection!r}"
+    return f"projection must be NonNegative or a Box with numbers as bounds, got {projection!r}."
 
 
 def _reason(code: int, batch: Batch, i: int | None = None) -> str | None:

@@ -2,8 +2,8 @@
 
 The paper shows one run of each. Here every setting is trained from at least six initialisations, all shown, because
 which picture comes out depends on the initialisation; and beside it stand tuned SGD, AdaGrad, row-wise AdaGrad and
-Adam, and the element and row-wise variants. On real Criteo where the data folder has it (``criteo/train.txt`` or ``.gz``),
-else on the synthetic stream of `gradagrad_lab.data.clicks`.
+Adam, and the element and row-wise variants. On real Criteo where the data folder has it (``criteo/train.txt`` or
+``.gz``), else on the synthetic stream of `gradagrad_lab.data.clicks`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gradagrad_lab.figures.figure4_draw import TITLES, initial_text
-from gradagrad_lab.figures.figure4_read import Floats, Results
+from gradagrad_lab.figures.figure4_read import Floats, Results, comparable
 from gradagrad_lab.figures.figure4_runs import CLICK_RATE, DRAWN, INITIAL, RHO
 from gradagrad_lab.figures.figure4_tables import best_cell, spread_over_initial
 from gradagrad_lab.figures.figure4_train import DIAGONAL_RHO
@@ -34,7 +34,8 @@ def share_verdict(share: float) -> Verdict:
 
 def lag(losses: Floats) -> Floats:
     """(ρ, seeds): how much worse the smallest γ₀ ends than the best γ₀ of the same ρ and seed."""
-    return np.nan_to_num(losses[:, -1], nan=np.inf) - losses.min(axis=1)
+    losses = comparable(losses)
+    return losses[:, -1] - losses.min(axis=1)
 
 
 def lack_of_adaptivity(results: Results) -> Claim:

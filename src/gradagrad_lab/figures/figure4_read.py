@@ -16,6 +16,11 @@ from gradagrad_lab.records import Record
 Floats = NDArray[np.float64]
 
 
+def comparable(losses: Floats) -> Floats:
+    """Losses with those that are not finite, or absurd, at a large number: comparisons then need no special case."""
+    return np.minimum(np.nan_to_num(losses, nan=np.inf, posinf=np.inf), 1e3)
+
+
 @dataclass(frozen=True)
 class Results:
     """All records of the figure. Losses that are not finite stay so: they are a result."""

@@ -32,7 +32,7 @@ DRAWN, CLICK_RATE = "drawn", "click rate"
 """The last bias: as DLRM draws it from N(0, 1), or at the logit of the click rate."""
 SCALAR = "gradagrad scalar"
 STACK = 8  # runs side by side: more no longer helps, and each has a table of its own
-WINDOWS = 40  # points of a training curve
+WINDOWS, WINDOW = 40, 10  # points of a training curve, and the fewest steps in one: fewer would show mostly noise
 OPENING = 24  # first steps of which every product and every γ is kept
 _EVALUATED = 1024  # held-out rows at a time
 
@@ -166,7 +166,7 @@ def optimizers_of(model: BatchedDLRM, lanes: Sequence[Lane]) -> list[Optimizer]:
         # The industry's row-wise AdaGrad divides by the root of the MEAN square of a row; ours by that of the sum.
         scale = math.sqrt(model.dimension)
         wide = [{**group, "lr": group["lr"] * scale, "granularity": "row"} for group in tables]
-        return [torch.optim.Adagrad(own, foreach=False), GradaGrad(wide, rho=0.0)]
+        return [torch.optim.Adagrad(own, foreach=False), GradaGrad(wide, rho=0.0, eps=1e-10 * scale)]
     if name == "adam":
         return [torch.optim.Adam(own, foreach=False), torch.optim.SparseAdam(tables)]
     if name == "gradagrad element":
@@ -180,7 +180,8 @@ def optimizers_of(model: BatchedDLRM, lanes: Sequence[Lane]) -> list[Optimizer]:
 
 def train(stack: Stack, clicks: Clicks) -> list[Record]:
     """Train a stack through the whole stream, once, and return a record per lane."""
-    with warnings.catch_warnings():
+    # torch's own optimizers build sparse tensors from the indices we gave; torch wants to be told not to check them.
+    with torch.sparse.check_sparse_tensor_invariants(False), warnings.catch_warnings():
         # γ₀ = 1 is one of the settings to be shown, and its first step is too large, as the warning would say.
         warnings.simplefilter("ignore", LargeFirstStepWarning)
         return _train(stack, clicks)
@@ -190,14 +191,16 @@ def _train(stack: Stack, clicks: Clicks) -> list[Record]:
     started = time.perf_counter()
     setup = clicks.setup
     bias = None if stack.bias == DRAWN else math.log(clicks.click_rate / (1.0 - clicks.click_rate))
-    model = BatchedDLRM(DLRM(clicks.sizes, setup.size, seed=stack.seed, last_bias=bias), len(stack.lanes))
+    is_scalar = stack.lanes[0].optimizer == SCALAR
+    start = DLRM(clicks.sizes, setup.size, seed=stack.seed, last_bias=bias)
+    model = BatchedDLRM(start, len(stack.lanes), by_run=not is_scalar)
     losses: list[Tensor] = []
     growth: list[Tensor] = []
     opening: list[Tensor] = []
-    every = max(len(clicks.training) // WINDOWS, 1)
+    every = min(max(len(clicks.training) // WINDOWS, WINDOW), len(clicks.training))
     scalar: ScalarStack | None = None
     optimizers: list[Optimizer] = []
-    if stack.lanes[0].optimizer == SCALAR:
+    if is_scalar:
         scalar = ScalarStack(model, [lane.lr for lane in stack.lanes], [lane.rho or 0.0 for lane in stack.lanes])
     else:
         optimizers = optimizers_of(model, stack.lanes)

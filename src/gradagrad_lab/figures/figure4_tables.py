@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from gradagrad_lab.figures.figure4_draw import TITLES, initial_text
-from gradagrad_lab.figures.figure4_read import Floats, Results
+from gradagrad_lab.figures.figure4_read import Floats, Results, comparable
 from gradagrad_lab.figures.figure4_runs import CLICK_RATE, DRAWN, INITIAL, RHO
 from gradagrad_lab.figures.figure4_train import DIAGONAL, DIAGONAL_RHO
 from gradagrad_lab.optimizers import power_of_two
@@ -86,7 +86,7 @@ def optimizer_table(results: Results) -> Table:
 
 def best_cell(losses: Floats) -> tuple[int, int]:
     """(ρ, γ₀) of the lowest mean."""
-    means = np.nan_to_num(losses.mean(axis=2), nan=np.inf, posinf=np.inf)
+    means = comparable(losses).mean(axis=2)
     row, column = np.unravel_index(int(means.argmin()), means.shape)
     return int(row), int(column)
 
@@ -107,7 +107,7 @@ def seed_table(results: Results) -> Table:
         losses = results.scalar("held-out loss", bias)
         spread = spread_over_initial(losses)
         for position, seed in enumerate(results.plan.seeds):
-            cells = [f"{value:.3f}" if math.isfinite(value) else "–" for value in spread[:, position]]
+            cells = [f"{value:.3f}" if value < 10 else "diverged" for value in spread[:, position]]
             rows.append([str(seed), BIAS_WORDS[bias], f"{agreement[position]:+.2f}", f"{steps[position]:.0f}", *cells])
     return Table(
         "Initialisation by initialisation: distance between the best and the worst γ₀",
@@ -123,7 +123,8 @@ def seed_table(results: Results) -> Table:
 
 def spread_over_initial(losses: Floats) -> Floats:
     """(ρ, seeds): worst minus best over γ₀."""
-    return np.nan_to_num(losses, nan=np.inf).max(axis=1) - losses.min(axis=1)
+    losses = comparable(losses)
+    return losses.max(axis=1) - losses.min(axis=1)
 
 
 def diagonal_table(results: Results, name: str) -> Table:

@@ -1,8 +1,9 @@
 """Many runs of one DLRM side by side: same start, same rows in the same order, each with its own optimizer settings.
 
 Every run's parameters are two ordinary `nn.Parameter`s that share the stack's memory: its networks as one vector, and
-its table, a slice of a stack laid out (rows, runs, 16), so that one look-up serves all runs. Nothing here knows a rule:
-gradients come out stacked, or as every run's own, the table's sparse over the rows the batch touched.
+its table, a slice of a stack laid out (rows, runs, 16), so that one look-up serves all runs; or, ``by_run``, in one piece
+for each run, as torch's own optimizers want it. Nothing here knows a rule: gradients come out stacked, or as every run's
+own, the table's sparse over the rows the batch touched.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ class Batch(NamedTuple):
 
 
 class BatchedDLRM:
-    """``runs`` copies of ``model`` and their gradients."""
+    """``runs`` copies of ``model`` and their gradients. ``tables`` is (rows, runs, dimension), whatever its layout."""
 
-    def __init__(self, model: DLRM, runs: int) -> None:
+    def __init__(self, model: DLRM, runs: int, *, by_run: bool = False) -> None:
         self.runs = runs
+        self.by_run = by_run
         self.fields = len(model.sizes)
         self.dimension = model.tables.embedding_dim
         self._pairs = model.pairs
@@ -52,7 +54,11 @@ class BatchedDLRM:
         with torch.no_grad():
             flat = torch.cat([p.reshape(-1) for layer in layers for p in (layer.weight, layer.bias)])
             self.networks = flat.repeat(runs, 1)
-            self.tables = model.tables.weight.unsqueeze(1).repeat(1, runs, 1)
+            weight = model.tables.weight
+            # Adding a sparse gradient to a slice that is not in one piece costs torch 25 times as much.
+            self.tables = (
+                weight.repeat(runs, 1, 1).transpose(0, 1) if by_run else weight.unsqueeze(1).repeat(1, runs, 1)
+            )
         self.run_networks = [nn.Parameter(self.networks[run]) for run in range(runs)]
         self.run_tables = [nn.Parameter(self.tables[:, run]) for run in range(runs)]
 
@@ -60,7 +66,7 @@ class BatchedDLRM:
         """Every run's mean loss over the batch (runs,), and its gradient: of the networks (runs, numbers) and of the
         touched table rows (touched, runs, dimension)."""
         networks = self.networks.detach().requires_grad_()
-        rows = self.tables.index_select(0, batch.touched).requires_grad_()
+        rows = self._touched_rows(batch).requires_grad_()
         losses = _losses(self._logits(networks, rows, batch), batch.clicks)
         of_networks, of_rows = torch.autograd.grad(losses.sum(), (networks, rows))
         return losses.detach(), of_networks, of_rows
@@ -80,7 +86,13 @@ class BatchedDLRM:
     @torch.no_grad()
     def logits(self, batch: Batch) -> Tensor:
         """(runs, rows)."""
-        return self._logits(self.networks, self.tables.index_select(0, batch.touched), batch)
+        return self._logits(self.networks, self._touched_rows(batch), batch)
+
+    @torch.no_grad()
+    def _touched_rows(self, batch: Batch) -> Tensor:
+        if self.by_run:
+            return torch.stack([table.index_select(0, batch.touched) for table in self.run_tables], dim=1)
+        return self.tables.index_select(0, batch.touched)
 
     def _logits(self, networks: Tensor, table_rows: Tensor, batch: Batch) -> Tensor:
         runs, count = self.runs, len(batch.clicks)

@@ -1,0 +1,146 @@
+"""Who steps: our ways, torch's optimizers, the parameter-free peers, and probes that only move the bytes of a step."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from benchmarks.workloads import Workload
+from gradagrad import GradaGrad
+from gradagrad.kernel import kernel_status, ops
+
+Step = Callable[[], object]
+
+REFERENCE = "Adam fused"
+SPARSE_REFERENCE = "Adagrad sparse"
+# Small enough that hundreds of steps on noise stay finite.
+LR = 1e-6
+
+
+@dataclass
+class Contender:
+    name: str
+    family: str  # ours, torch, peers, probe
+    make: Callable[[Workload], Step]
+    state_bytes: float | None = None  # per element, measured after the first step where it is an optimizer
+
+
+def _optimizer(
+    name: str, family: str, factory: Callable[[list[torch.nn.Parameter]], torch.optim.Optimizer]
+) -> Contender:
+    def make(work: Workload) -> Step:
+        optimizer = factory(work.params)  # pyright: ignore[reportArgumentType]
+        if hasattr(optimizer, "train"):
+            optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
+        optimizer.step()
+        tensors = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, torch.Tensor)]
+        shared = {p.data_ptr() for p in work.params}
+        total = sum(t.numel() * t.itemsize for t in tensors if t.numel() > 1 and t.data_ptr() not in shared)
+        contender.state_bytes = total / work.elements
+        return optimizer.step
+
+    contender = Contender(name, family, make)
+    return contender
+
+
+def _ours(name: str, **options) -> Contender:
+    return _optimizer(name, "ours", lambda params: GradaGrad(params, LR, **options))
+
+
+def ours() -> list[Contender]:
+    bf16 = torch.bfloat16
+    fast = [
+        _ours("element", fused=True),
+        _ours("element, momentum", fused=True, momentum=0.9),
+        _ours("element, bf16 state", fused=True, state_dtype=bf16),
+        _ours("element, bf16 state, momentum", fused=True, state_dtype=bf16, momentum=0.9),
+        _ours("row", fused=True, granularity="row"),
+        _ours("row, momentum", fused=True, granularity="row", momentum=0.9),
+        _ours("tensor", fused=True, granularity="tensor"),
+        _ours("group", fused=True, granularity="group"),
+        _ours("group, momentum", fused=True, granularity="group", momentum=0.9),
+    ]
+    slow = [_ours("element, foreach", foreach=True, fused=False), _ours("element, loop", foreach=False, fused=False)]
+    return (fast if kernel_status().loaded else []) + slow
+
+
+def torch_ones() -> list[Contender]:
+    optim = torch.optim
+    return [
+        _optimizer("Adam foreach", "torch", lambda p: optim.Adam(p, LR, foreach=True)),
+        _optimizer("Adagrad fused", "torch", lambda p: optim.Adagrad(p, LR, fused=True)),
+        _optimizer("Adagrad foreach", "torch", lambda p: optim.Adagrad(p, LR, foreach=True)),
+        _optimizer("SGD fused, momentum", "torch", lambda p: optim.SGD(p, LR, momentum=0.9, fused=True)),
+        _optimizer("SGD foreach, momentum", "torch", lambda p: optim.SGD(p, LR, momentum=0.9, foreach=True)),
+    ]
+
+
+def peers() -> list[Contender]:
+    try:
+        import dadaptation
+        import dog
+        import prodigyopt
+        import schedulefree
+    except ImportError as error:
+        print(f"peers left out: {error}; pip install 'gradagrad[peers]' brings them.")
+        return []
+    return [
+        _optimizer("Schedule-Free AdamW", "peers", lambda p: schedulefree.AdamWScheduleFree(p, LR)),
+        _optimizer("Prodigy", "peers", lambda p: prodigyopt.Prodigy(p)),
+        _optimizer("D-Adaptation Adam", "peers", lambda p: dadaptation.DAdaptAdam(p)),
+        _optimizer("DoG", "peers", lambda p: dog.DoG(p)),
+    ]
+
+
+def probes() -> list[Contender]:
+    if not kernel_status().loaded:
+        return []
+    # Bytes per element that are only read, and that are read and written. x, g, m, growth, α: 9 streams of 4 bytes.
+    return [
+        _probe("probe, 9 streams (element)", 4, 16),
+        _probe("probe, bf16 state (element)", 4, 10),
+        _probe("probe, 6 streams (group)", 8, 8),
+        _probe("probe, 7 streams (Adam)", 4, 12),
+    ]
+
+
+def _probe(name: str, read: int, written: int) -> Contender:
+    """A probe of as many two-byte streams as make up the bytes per element that are read, and read and written."""
+
+    def make(work: Workload) -> Step:
+        words = max(1, work.elements // 4)  # int64 words of a two-byte stream
+        pair = [
+            w for size in (read, written) for w in [[torch.zeros(n * words, dtype=torch.int64) for n in _split(size)]]
+        ]
+        kernel = ops()
+        return lambda: kernel.probe_(pair[0], pair[1])  # pyright: ignore[reportOptionalMemberAccess]
+
+    return Contender(name, "probe", make)
+
+
+def _split(size: int) -> list[int]:
+    """Bytes as streams of four bytes where possible, else two, counted in two bytes."""
+    return [2] * (size // 4) + [1] * (size % 4 // 2)
+
+
+def reference() -> Contender:
+    return _optimizer(REFERENCE, "torch", lambda p: torch.optim.Adam(p, LR, fused=True))
+
+
+def sparse_reference() -> Contender:
+    return _optimizer(SPARSE_REFERENCE, "torch", lambda p: torch.optim.Adagrad(p, LR))
+
+
+def sparse_ones() -> list[Contender]:
+    kernels = [
+        _ours("element, lazy", fused=True, lazy=True),
+        _ours("element", fused=True),
+        _ours("element, lazy, momentum", fused=True, lazy=True, momentum=0.9),
+        _ours("element, lazy, bf16 state", fused=True, lazy=True, state_dtype=torch.bfloat16),
+        _ours("row, lazy", fused=True, lazy=True, granularity="row"),
+    ]
+    return [
+        *(kernels if kernel_status().loaded else []),
+        _ours("element, lazy, torch operations", fused=False, lazy=True),
+        _optimizer("SparseAdam", "torch", lambda p: torch.optim.SparseAdam(p, LR)),
+    ]

@@ -1,0 +1,62 @@
+"""What is stepped: lists of parameters with gradients, and the embedding table. Nothing here knows an optimizer."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class Workload:
+    """Parameters and two sets of gradients, used in turn so that no optimizer sees the same gradient twice running."""
+
+    name: str
+    params: list[Tensor]
+    gradients: list[list[Tensor]] = field(default_factory=list)
+
+    @property
+    def elements(self) -> int:
+        return sum(p.numel() for p in self.params)
+
+    def use(self, turn: int) -> None:
+        for parameter, gradient in zip(self.params, self.gradients[turn % len(self.gradients)], strict=True):
+            parameter.grad = gradient
+
+
+def dense(name: str, shapes: list[tuple[int, ...]]) -> Workload:
+    params = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+    return Workload(name, params, [[torch.randn(p.shape) for p in params] for _ in range(2)])
+
+
+def one_tensor(size: int) -> Workload:
+    return dense("one tensor", [(size,)])
+
+
+def resnet50_like(scale: int) -> Workload:
+    """The 161 parameter tensors of a ResNet-50: convolutions, batch norms, one linear layer; widths divided by ``scale``."""
+    shapes: list[tuple[int, ...]] = [(64 // scale, 3, 7, 7), (64 // scale,), (64 // scale,)]
+    width_in = 64
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(blocks):
+            convolutions = [(width, width_in, 1), (width, width, 3), (4 * width, width, 1)]
+            if block == 0:
+                convolutions.append((4 * width, width_in, 1))
+            for out, into, kernel in convolutions:
+                shapes += [(out // scale, into // scale, kernel, kernel), (out // scale,), (out // scale,)]
+            width_in = 4 * width
+    return dense("ResNet-50-like list", [*shapes, (1000, 2048 // scale), (1000,)])
+
+
+def tiny_tensors() -> Workload:
+    return dense("300 tiny tensors", [(8, 8) if i % 2 else (16,) for i in range(300)])
+
+
+def embedding(rows: int, width: int, touched: int) -> Workload:
+    """A table with sparse gradients as an embedding layer makes them: not coalesced, rows repeated."""
+    table = torch.nn.Parameter(torch.randn(rows, width))
+    gradients: list[list[Tensor]] = []
+    for _ in range(4):
+        index = torch.randint(rows, (1, touched))
+        values = torch.randn(touched, width)
+        gradients.append([torch.sparse_coo_tensor(index, values, (rows, width), check_invariants=True)])
+    return Workload("embedding table", [table], gradients)
