@@ -1,7 +1,7 @@
 """Adds the optional kernel to what pyproject.toml says. Without torch or a C++ compiler the install is pure Python.
 
-The kernel needs the torch that will run it, so build it with ``pip install --no-build-isolation .``; an isolated build sees
-no torch and leaves it out. GRADAGRAD_KERNEL=0 leaves it out on purpose, GRADAGRAD_KERNEL=1 makes failing to build an error.
+The kernel needs the torch that will run it, so build it with ``pip install --no-build-isolation .``; an isolated build
+sees no torch and leaves it out. GRADAGRAD_KERNEL=0 leaves it out on purpose, GRADAGRAD_KERNEL=1 makes failing an error.
 """
 
 import os

@@ -1,7 +1,7 @@
 """How long a step takes beside torch's optimizers and the parameter-free ones: ``python -m benchmarks.speed [--full]``.
 
-Absolute times mean little on a shared machine. Contenders are therefore timed in turns, in an order drawn anew for every
-round, a few at a time with the reference always among them, and reported as ratios to the reference of their own turn.
+Absolute times mean little on a shared machine. Contenders are therefore timed in turns, in an order drawn anew for
+every round, a few at a time with the reference always among them, and reported as ratios to that reference.
 """
 
 import argparse
@@ -103,10 +103,8 @@ def show(rows: Iterator[Row], work: what.Workload) -> list[Row]:
     kept = []
     for row in rows:
         state = "" if row["state_bytes"] is None else f"{row['state_bytes']:.1f}"
-        print(
-            f"  {row['contender']:34} {row['ratio']:7.2f} {row['ratio_of_best']:8.2f} {1e3 * row['median_seconds']:10.3f} {state:>14}",
-            flush=True,
-        )
+        numbers = f"{row['ratio']:7.2f} {row['ratio_of_best']:8.2f} {1e3 * row['median_seconds']:10.3f} {state:>14}"
+        print(f"  {row['contender']:34} {numbers}", flush=True)
         kept.append(row)
     return kept
 

@@ -24,7 +24,7 @@ class Workload:
 
 
 def dense(name: str, shapes: list[tuple[int, ...]]) -> Workload:
-    params = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
+    params: list[Tensor] = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
     return Workload(name, params, [[torch.randn(p.shape) for p in params] for _ in range(2)])
 
 
@@ -33,7 +33,7 @@ def one_tensor(size: int) -> Workload:
 
 
 def resnet50_like(scale: int) -> Workload:
-    """The 161 parameter tensors of a ResNet-50: convolutions, batch norms, one linear layer; widths divided by ``scale``."""
+    """A ResNet-50's 161 tensors: convolutions, batch norms, one linear layer; widths divided by ``scale``."""
     shapes: list[tuple[int, ...]] = [(64 // scale, 3, 7, 7), (64 // scale,), (64 // scale,)]
     width_in = 64
     for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):

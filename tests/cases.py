@@ -8,9 +8,15 @@ import torch
 from torch import Tensor
 
 from gradagrad import GradaGrad
+from gradagrad.kernel import kernel_status
 from gradagrad.projections import Box
 
 GRANULARITIES = ("element", "row", "tensor", "group")
+
+# The ways of stepping, each held to the same numbers.
+DRIVERS: dict[str, dict[str, Any]] = {"loop": {"fused": False, "foreach": False}, "foreach": {"foreach": True}}
+if kernel_status().loaded:
+    DRIVERS["fused"] = {"fused": True}
 
 # Every path of the rule, by name.
 OPTIONS: dict[str, dict[str, Any]] = {

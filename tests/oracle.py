@@ -1,7 +1,7 @@
-"""Algorithms 1 and 2 of the paper, transcribed literally in plain Python floats (arXiv 2206.06900). Imports nothing of ours.
+"""Algorithms 1 and 2 of the paper (arXiv 2206.06900), transcribed literally in plain floats. Imports nothing of ours.
 
 Each function follows its listing line by line: branches stay branches, z and m are formed as printed
-(m_k = A_{k+1}(x_k − x_{k+1})), one coordinate at a time. Options the paper has and the listing names: r, G∞, D∞, proj_X.
+(m_k = A_{k+1}(x_k − x_{k+1})), one coordinate at a time, with the listing's options r, G∞, D∞ and proj_X.
 ``eps`` is added to √α, where torch.optim.Adagrad has it; 0 is the paper.
 """
 
@@ -45,7 +45,7 @@ def algorithm_1(
     alpha_0: float = 0.0,
     eps: float = 0.0,
 ) -> Trace:
-    """GradaGrad, simplified scalar variant. ``r`` is a number as printed, or computed from (g_k, g_{k-1}) as in Lemma 4."""
+    """GradaGrad, simplified scalar variant. ``r`` is a number as printed, or formed from (g_k, g_{k-1}) by Lemma 4."""
     d = len(x_0)
     x, g_previous, alpha, gamma = list(x_0), [0.0] * d, alpha_0, gamma_0
     trace = Trace(x=[list(x)], gamma=[[gamma]], alpha=[[alpha]])
@@ -86,7 +86,7 @@ def algorithm_2(
     alpha_0: float = 0.0,
     eps: float = 0.0,
 ) -> Trace:
-    """GradaGrad. ``G`` None takes v_0 = g_0²; ``r`` bounds r_{i,k} as Algorithm 1's does; ``proj`` is given (z', A_{k+1})."""
+    """GradaGrad. Without ``G``, v_0 = g_0²; ``r`` bounds r_{i,k} as in Algorithm 1; ``proj`` is given (z', A_{k+1})."""
     d = len(x_0)
     x, z = list(x_0), list(x_0)
     m = [0.0] * d

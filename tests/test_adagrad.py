@@ -1,9 +1,10 @@
-"""The drop-in promise: with ρ = 0 and β = 0 the method IS AdaGrad, argument by argument, and a running one can be taken over."""
+"""The drop-in promise: with ρ = 0 and β = 0 the method IS AdaGrad, and a running one can be taken over."""
 
 import copy
 
 import pytest
 import torch
+from cases import DRIVERS
 
 import gradagrad
 from gradagrad import GradaGrad
@@ -42,15 +43,15 @@ def set_sparse_gradients(params, k):
         p.grad = torch.sparse_coo_tensor(rows, values, p.shape, check_invariants=True)
 
 
-@pytest.mark.parametrize("foreach", [False, True], ids=["loop", "foreach"])
+@pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])
 @pytest.mark.parametrize("options", SHARED, ids=str)
 @pytest.mark.parametrize("lr", [0.1, torch.tensor(0.1)], ids=["float", "tensor"])
-def test_dense(options, dtype, foreach, lr):
+def test_dense(options, dtype, driver, lr):
     theirs = dense(dtype)
     ours = copy.deepcopy(theirs)
     adagrad = torch.optim.Adagrad(theirs, lr=lr, **options)
-    optimizer = GradaGrad(ours, lr=lr, rho=0.0, foreach=foreach, **options)
+    optimizer = GradaGrad(ours, lr=lr, rho=0.0, **DRIVERS[driver], **options)
     for k in range(30):
         set_dense_gradients(theirs, k)
         set_dense_gradients(ours, k)

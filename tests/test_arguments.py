@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from cases import DRIVERS
 
 from gradagrad import GradaGrad
 from gradagrad.projections import Box
@@ -32,9 +33,15 @@ BAD_VALUES = [
     ({"gamma_max": 0.5}, r"gamma_max must be at least lr = 1\.0, got 0\.5\. γ starts at lr"),
     ({"growth_limit": 0.9}, r"growth_limit must be a number >= 1, got 0\.9\. It is the largest factor"),
     ({"granularity": "column"}, "granularity must be one of 'element', 'row', 'tensor', 'group', got 'column'"),
-    ({"lazy": True, "weight_decay": 0.1}, "weight_decay must be 0 or decoupled with lazy=True.*decoupled_weight_decay=True"),
+    (
+        {"lazy": True, "weight_decay": 0.1},
+        "weight_decay must be 0 or decoupled with lazy=True.*decoupled_weight_decay=True",
+    ),
     ({"foreach": True, "differentiable": True}, "foreach=True cannot be combined with differentiable=True"),
-    ({"projection": Box(-1.0, 1.0), "weight_decay": 0.1, "decoupled_weight_decay": True}, "cannot be combined with a proj"),
+    (
+        {"projection": Box(-1.0, 1.0), "weight_decay": 0.1, "decoupled_weight_decay": True},
+        "cannot be combined with a proj",
+    ),
 ]
 BAD_TYPES = [
     ({"lr": "0.1"}, "lr must be .* got '0.1'"),
@@ -88,11 +95,11 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-@pytest.mark.parametrize("foreach", [False, True])
-def test_a_wrong_projection_is_named_at_the_first_step_which_does_nothing(name, foreach):
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_a_wrong_projection_is_named_at_the_first_step_which_does_nothing(name, driver):
     projection, error, message = WRONG[name]
     p = torch.nn.Parameter(torch.ones(2))
-    optimizer = GradaGrad([p], lr=0.1, projection=projection, foreach=foreach)
+    optimizer = GradaGrad([p], lr=0.1, projection=projection, **DRIVERS[driver])
     p.grad = torch.ones(2)
     with pytest.raises(error, match=message):
         optimizer.step()

@@ -65,7 +65,7 @@ def test_the_state_holds_only_tensors_under_parameters():
     assert set(state_dict["state"]) == set(range(len(params)))
     for state in state_dict["state"].values():
         assert all(isinstance(value, torch.Tensor) for value in state.values())
-    plain = (int, float, str, bool, type(None), list)
+    plain = (int, float, str, bool, type(None), list, torch.dtype)
     assert all(isinstance(v, plain) for group in state_dict["param_groups"] for v in group.values())
 
 

@@ -34,7 +34,9 @@ def test_one_graph_over_a_schedule(granularity, foreach, options):
     """CompileCounter runs the traced graph without code generation: it counts what dynamo had to trace."""
     params = parameters()
     eager = copy.deepcopy(params)
-    a = GradaGrad(params, lr=torch.tensor(0.1, dtype=torch.float64), granularity=granularity, foreach=foreach, **options)
+    a = GradaGrad(
+        params, lr=torch.tensor(0.1, dtype=torch.float64), granularity=granularity, foreach=foreach, **options
+    )
     b = GradaGrad(eager, lr=torch.tensor(0.1, dtype=torch.float64), granularity=granularity, **options)
     schedules = [torch.optim.lr_scheduler.ExponentialLR(o, 0.9) for o in (a, b)]
     counter = CompileCounter()
@@ -78,7 +80,7 @@ def test_inductor_gives_the_same_numbers_without_recompiling():
 
 
 def test_a_float_lr_compiles_too():
-    """torch specialises on a Python float at first and makes it dynamic when it changes: a handful of graphs, not one a step."""
+    """torch specialises on a Python float at first and makes it dynamic when it changes: two graphs, not one a step."""
     params = parameters()[:2]
     optimizer = GradaGrad(params, lr=0.1)
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9)

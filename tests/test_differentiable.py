@@ -35,7 +35,12 @@ def test_gradcheck_through_several_steps(granularity, options):
 
     # Agreement, disagreement and growth, away from the kinks.
     x = torch.tensor([[0.4, -0.7], [1.2, 0.3]], dtype=torch.float64, requires_grad=True)
-    values = [[[1.0, -0.6], [0.8, 0.7]], [[0.9, -0.9], [0.5, 1.1]], [[-0.4, -0.7], [0.6, 0.9]], [[0.3, 0.8], [0.7, 1.0]]]
+    values = [
+        [[1.0, -0.6], [0.8, 0.7]],
+        [[0.9, -0.9], [0.5, 1.1]],
+        [[-0.4, -0.7], [0.6, 0.9]],
+        [[0.3, 0.8], [0.7, 1.0]],
+    ]
     gradients = [torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in values]
     assert torch.autograd.gradcheck(unrolled, (x, *gradients))
 

@@ -6,7 +6,7 @@ import random
 import oracle
 import pytest
 import torch
-from cases import OPTIONS
+from cases import DRIVERS, OPTIONS
 
 from gradagrad import GradaGrad
 from gradagrad.projections import Ball, Box
@@ -25,14 +25,14 @@ def noisy(seed: int, d: int, scale: float = 1.0):
     return lambda k, x: [scale * (curvature[i] * (x[i] - 1.0) + noise[k][i]) for i in range(d)]
 
 
-def run(gradient, shapes, x_0, *, lr, foreach=False, **options):
+def run(gradient, shapes, x_0, *, lr, driver="loop", **options):
     """The optimizer's trace: x, γ and α after each step, flattened over the tensors."""
     params, i = [], 0
     for shape in shapes:
         n = math.prod(shape)
         params.append(torch.nn.Parameter(torch.tensor(x_0[i : i + n], dtype=torch.float64).reshape(shape)))
         i += n
-    optimizer = GradaGrad(params, lr=lr, foreach=foreach, **options)
+    optimizer = GradaGrad(params, lr=lr, **DRIVERS[driver], **options)
     trace = []
     for k in range(STEPS):
         g = gradient(k, [v for p in params for v in p.detach().reshape(-1).tolist()])
@@ -81,15 +81,15 @@ def assert_close(ours, paper, first):
         torch.testing.assert_close(m, paper.m[k], rtol=1e-9, atol=1e-11, msg=lambda t, k=k: f"m at {k}: {t}")
 
 
-@pytest.mark.parametrize("foreach", [False, True], ids=["loop", "foreach"])
+@pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("lr", [0.3, 1e-3])
-def test_element_is_algorithm_2(name, lr, foreach):
+def test_element_is_algorithm_2(name, lr, driver):
     options = OPTIONS[name]
     shapes = [(3, 2), (4,), ()]
     x_0 = [0.1 * i - 0.3 for i in range(11)]
     gradient = noisy(7, 11)
-    ours = run(gradient, shapes, x_0, lr=lr, foreach=foreach, **options)
+    ours = run(gradient, shapes, x_0, lr=lr, driver=driver, **options)
     paper = oracle.algorithm_2(gradient, x_0, STEPS, gamma_0=lr, **of_paper(options))
     assert_close(ours, paper, slice(None))
 
@@ -99,10 +99,10 @@ SCALAR_OPTIONS = {
 }
 
 
-@pytest.mark.parametrize("foreach", [False, True], ids=["loop", "foreach"])
+@pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("name", SCALAR_OPTIONS)
 @pytest.mark.parametrize("granularity", ["group", "tensor", "row"])
-def test_shared_slots_are_algorithm_1(name, granularity, foreach):
+def test_shared_slots_are_algorithm_1(name, granularity, driver):
     """With one slot over everything, each shared granularity is the scalar variant with Lemma 4's r."""
     options = SCALAR_OPTIONS[name]
     shapes = {"group": [(3, 2), (4,), ()], "tensor": [(11,)], "row": [(1, 11)]}[granularity]
@@ -113,7 +113,7 @@ def test_shared_slots_are_algorithm_1(name, granularity, foreach):
     settings["r"] = lambda g, previous: min(lemma(g, previous), limit**2 - 1)
     gradient = noisy(3, 11)
     paper = oracle.algorithm_1(gradient, x_0, STEPS, gamma_0=0.01, **settings)
-    ours = run(gradient, shapes, x_0, lr=0.01, granularity=granularity, foreach=foreach, **options)
+    ours = run(gradient, shapes, x_0, lr=0.01, granularity=granularity, driver=driver, **options)
     assert_close(ours, paper, slice(0, 1))
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from cases import DRIVERS
 
 from gradagrad import GradaGrad
 
@@ -10,14 +11,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("granularity", ["element", "row", "tensor"])
-@pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("beta", [0.0, 0.9])
 @pytest.mark.parametrize("when", [0, 2])
-def test_other_slots_are_untouched(bad, granularity, foreach, beta, when):
+def test_other_slots_are_untouched(bad, granularity, driver, beta, when):
     runs = []
     for spoil in (False, True):
         params = [torch.nn.Parameter(torch.ones(3, 2)), torch.nn.Parameter(torch.ones(4))]
-        optimizer = GradaGrad(params, lr=0.1, granularity=granularity, foreach=foreach, momentum=beta, gamma_max=5.0)
+        optimizer = GradaGrad(params, lr=0.1, granularity=granularity, **DRIVERS[driver], momentum=beta, gamma_max=5.0)
         for k in range(5):
             for p in params:
                 p.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(k))

@@ -1,5 +1,6 @@
 """What must hold (METHOD.md), as exact inequalities in float64, on the optimizer itself."""
 
+import itertools
 import math
 
 import pytest
@@ -144,7 +145,9 @@ def metric(optimizer, p):
 
 def minimiser(f):
     x = torch.zeros(5, dtype=torch.float64, requires_grad=True)
-    solver = torch.optim.LBFGS([x], max_iter=500, tolerance_grad=1e-14, tolerance_change=0, line_search_fn="strong_wolfe")
+    solver = torch.optim.LBFGS(
+        [x], max_iter=500, tolerance_grad=1e-14, tolerance_change=0, line_search_fn="strong_wolfe"
+    )
 
     def closure():
         solver.zero_grad()
@@ -211,7 +214,7 @@ def test_rho_1_sums_gradient_differences():
     for value in g:
         p.grad = torch.tensor([value], dtype=torch.float64)
         optimizer.step()
-    expected = 0.5 * g[0] ** 2 + 0.5 * g[-1] ** 2 + 0.5 * sum((b - a) ** 2 for a, b in zip(g, g[1:], strict=False))
+    expected = 0.5 * g[0] ** 2 + 0.5 * g[-1] ** 2 + 0.5 * sum((b - a) ** 2 for a, b in itertools.pairwise(g))
     torch.testing.assert_close(optimizer.state[p]["accumulator"].item(), expected, rtol=1e-14, atol=0)
     assert optimizer.state[p]["growth"].item() == 1.0
 

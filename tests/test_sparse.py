@@ -24,7 +24,7 @@ def gradient(k, shape, dtype=torch.float64, repeats=True):
     rows = torch.randint(ROWS, (1, 6), generator=generator)
     values = torch.randn((6, *shape[1:]), generator=generator, dtype=dtype) + 0.5
     if not repeats:
-        rows, keep = rows.unique(dim=1, return_inverse=True)
+        rows = rows.unique(dim=1)
         values = values[: rows.shape[1]]
     values[0] = 0.0
     values.reshape(len(values), -1)[1, 0] = 0.0
@@ -55,7 +55,15 @@ def assert_equal(a, b, sparse, dense):
             torch.testing.assert_close(a.state[p][key], b.state[q][key], rtol=1e-12, atol=1e-14)
 
 
-PAPER = [{}, {"rho": 10.0}, {"grad_bound": 2.0}, {"gamma_max": 0.2}, {"growth_limit": 1.1}, {"lr_decay": 0.1}, {"maximize": True}]
+PAPER = [
+    {},
+    {"rho": 10.0},
+    {"grad_bound": 2.0},
+    {"gamma_max": 0.2},
+    {"growth_limit": 1.1},
+    {"lr_decay": 0.1},
+    {"maximize": True},
+]
 LAZY = [
     *PAPER,
     {"momentum": 0.9},
@@ -101,7 +109,9 @@ def test_several_sparse_dimensions(granularity):
     a, b = GradaGrad([p], lr=0.1, granularity=granularity), GradaGrad([q], lr=0.1, granularity=granularity)
     for k in range(12):
         generator = torch.Generator().manual_seed(k)
-        indices = torch.stack([torch.randint(5, (6,), generator=generator), torch.randint(4, (6,), generator=generator)])
+        indices = torch.stack(
+            [torch.randint(5, (6,), generator=generator), torch.randint(4, (6,), generator=generator)]
+        )
         p.grad = coo(indices, torch.randn(6, generator=generator, dtype=torch.float64), (5, 4))
         q.grad = p.grad.to_dense()
         a.step()
@@ -200,7 +210,10 @@ def test_cost_follows_the_touched_rows():
     [
         ({"momentum": 0.9}, r"momentum must be 0 with sparse gradients and lazy=False, got 0\.9.*lazy=True"),
         ({"weight_decay": 0.1}, r"weight_decay must be 0 with sparse gradients, got 0\.1.*decoupled_weight_decay=True"),
-        ({"weight_decay": 0.1, "decoupled_weight_decay": True}, r"weight_decay must be 0 .* lazy=False, got 0\.1.*lazy=True"),
+        (
+            {"weight_decay": 0.1, "decoupled_weight_decay": True},
+            r"weight_decay must be 0 .* lazy=False, got 0\.1.*lazy=True",
+        ),
         ({"projection": Ball(1.0)}, r"projection must be elementwise .* sparse=False"),
         ({"differentiable": True}, r"differentiable=True needs dense gradients"),
     ],
@@ -216,13 +229,11 @@ def test_what_sparse_gradients_cannot_do(options, message):
     assert not optimizer.state
 
 
-@pytest.mark.filterwarnings("ignore:Sparse CSR")
-def test_other_layouts_and_rows_of_entries_are_refused():
+def test_rows_of_single_entries_are_refused():
     p = torch.nn.Parameter(torch.randn(3, 3))
     optimizer = GradaGrad([p], granularity="row")
     p.grad = coo([[0, 1], [0, 1]], torch.ones(2), (3, 3))
-    with pytest.raises(RuntimeError, match='granularity="row" needs gradients that are sparse in their first dimension'):
-        optimizer.step()
-    p.grad = torch.eye(3).to_sparse_csr()
-    with pytest.raises(RuntimeError, match=r"layout torch\.sparse_coo, got torch\.sparse_csr; use \.to_sparse_coo"):
+    with pytest.raises(
+        RuntimeError, match='granularity="row" needs gradients that are sparse in their first dimension'
+    ):
         optimizer.step()

@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 MUTANTS = [
     ("the sign of ρ flipped", "rule.py", "v = gg - agreement", "v = gg + agreement"),
     ("the restricted-increase clip dropped", "rule.py", "factor = ops.minimum(by_sum, by_clip)", "factor = by_sum"),
-    ("α and α' swapped in the step", "rule.py", "new_growth, new_alpha = after", "new_growth, new_alpha = after[0], alpha"),
-    ("the cap on γ removed", "rule.py", "new_growth = ops.minimum(growth * factor, cap)", "new_growth = growth * factor"),
+    ("α for α' in the step", "rule.py", "new_growth, new_alpha = after", "new_growth, new_alpha = after[0], alpha"),
+    ("the cap on γ removed", "rule.py", "ops.minimum(growth * factor, cap)", "growth * factor"),
     ("no AdaGrad at the cap", "rule.py", "v = ops.where(ops.less(growth, cap), v, gg)", "pass"),
     ("growth while α grows", "rule.py", "ops.maximum(-v, 0.0)", "ops.maximum(v, -v)"),
     ("the fixed clip ignored", "rule.py", "factor = ops.minimum(factor, s.growth_limit)", "pass"),
@@ -25,8 +25,8 @@ MUTANTS = [
     ("momentum without the metric's change", "rule.py", "(new_root / root) * (growth / new_growth)", "1.0"),
     ("projection leaves m alone", "rule.py", "new_m = new_m + (z - p) * (metric * (1.0 - s.beta))", "pass"),
     ("lazy ignored", "rule.py", "new_m = ops.where(touched, new_m, m)", "pass"),
-    ("eps outside the root's sum", "rule.py", "ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps", "ops.sqrt(ops.maximum(new_alpha, ops.tiny) + s.eps)"),
-    ("stale momentum of untouched rows kept", "steps/sparse.py", "_forget(batch, i, state.get(\"last_rows\"))", "pass"),
+    ("eps left out", "rule.py", "ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps", "new_alpha**0.5"),
+    ("stale momentum kept", "steps/sparse.py", '_forget(batch, i, state.get("last_rows"))', "pass"),
 ]
 TESTS = ["test_faithful.py", "test_adagrad.py", "test_properties.py", "test_sparse.py", "test_precision.py"]
 
@@ -41,7 +41,7 @@ def survives(name: str, file: str, old: str, new: str) -> bool:
         if text.count(old) < 1:
             raise SystemExit(f"mutation check is out of date: {name!r} no longer finds {old!r} in {file}.")
         path.write_text(text.replace(old, new))
-        environment = {**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1", "GRADAGRAD_DISABLE_KERNEL": "1"}
+        environment = {**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
         tests = [str(ROOT / "tests" / test) for test in TESTS]
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
         result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600)

@@ -1,5 +1,6 @@
 """Finding and loading the compiled kernel, and saying why when there is none."""
 
+import os
 import warnings
 from dataclasses import dataclass
 from functools import cache
@@ -34,7 +35,9 @@ class KernelStatus:
 @cache
 def kernel_status() -> KernelStatus:
     """Loads the kernel at the first call and remembers what came of it."""
-    found = sorted(p for p in Path(__file__).parent.glob("_kernel*") if p.suffix in (".so", ".dylib", ".pyd"))
+    chosen = os.environ.get("GRADAGRAD_KERNEL_PATH")  # another build of it, for sanitizers
+    beside = sorted(p for p in Path(__file__).parent.glob("_kernel*") if p.suffix in (".so", ".dylib", ".pyd"))
+    found = [Path(chosen)] if chosen else beside
     if not found:
         return KernelStatus(False, None, "it was not built when gradagrad was installed.", _REMEDY)
     try:
@@ -57,8 +60,8 @@ def warn_once() -> None:
     status = kernel_status()
     if not status.loaded:
         warnings.warn(
-            f"gradagrad's compiled kernel is not used: {status.reason} Steps on the CPU are several times slower without "
-            f"it. {status.remedy} To silence this: pass fused=False.",
+            f"gradagrad's compiled kernel is not used: {status.reason} Steps on the CPU are several times slower "
+            f"without it. {status.remedy} To silence this: pass fused=False.",
             KernelMissingWarning,
             stacklevel=4,
         )

@@ -15,7 +15,7 @@ from gradagrad.optimizer import GradaGrad
 Send = Callable[[dict[str, float], int], object]
 
 # The quantiles worth a curve in a logger; a history keeps them all.
-_LOGGED = {0.05: "5%", 0.5: "median", 0.95: "95%"}
+_LOGGED = {0.05: "p5", 0.5: "median", 0.95: "p95"}
 
 
 @dataclass(frozen=True)
@@ -153,10 +153,11 @@ def _flat(groups: Sequence[GroupDiagnostics], prefix: str) -> dict[str, float]:
 
 def _unwrapped(optimizer: Any) -> GradaGrad:
     inner = optimizer
-    while not isinstance(inner, GradaGrad):
-        outer, inner = inner, getattr(inner, "optimizer", None) or getattr(inner, "optim", None)
-        if inner is None or inner is outer:
-            raise TypeError(f"optimizer must be a GradaGrad or a wrapper of one, got {type(optimizer).__name__}.")
+    # All the way in: Lightning's wrapper is itself an instance of what it wraps, but not the one that steps.
+    while (within := getattr(inner, "optimizer", None) or getattr(inner, "optim", None)) is not None:
+        inner = within
+    if not isinstance(inner, GradaGrad):
+        raise TypeError(f"optimizer must be a GradaGrad or a wrapper of one, got {type(inner).__name__}.")
     return inner
 
 

@@ -1,13 +1,13 @@
 """State in bf16: half the memory, with stochastic rounding so that small changes add up instead of being lost.
 
-bf16 keeps 8 significant bits. Rounded to nearest, an accumulator stops moving once its increments fall below 1/512 of it;
-rounded up or down at random, with the probabilities that make the mean exact, it goes on growing at the right rate. Two
-things survive that the method relies on: growth and accumulator never fall, since a number that bf16 holds exactly is
-kept, and an unchanged slot stays unchanged.
+bf16 keeps 8 significant bits. Rounded to nearest, an accumulator stops moving once its increments fall below 1/512 of
+it; rounded up or down at random, with the probabilities that make the mean exact, it goes on growing at the right rate.
+Two things survive that the method relies on: growth and accumulator never fall, since a number that bf16 holds exactly
+is kept, and an unchanged slot stays unchanged.
 
-The random bits are a hash of (seed, step, parameter, element) and of nothing else. A run is therefore reproducible, resumes
-bit for bit, does not depend on the number of threads, and is the same for every way of stepping: the hash is the kernel's
-(csrc/numbers.h), so that the Python steps round exactly as it does.
+The random bits are a hash of (seed, step, parameter, element) and of nothing else. A run is therefore reproducible,
+resumes bit for bit, does not depend on the number of threads, and is the same for every way of stepping: the hash is
+the kernel's (csrc/numbers.h), so that the Python steps round exactly as it does.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def stored_dtype(computing: torch.dtype, state_dtype: torch.dtype, granularity: 
 
 
 def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ...] | None = None) -> Tensor:
-    """32 random bits for each element, as int64: the low half is for the momentum, the high half for growth and accumulator.
+    """32 random bits for each element, as int64: low half for the momentum, high half for growth and accumulator.
 
-    ``step`` is the parameter's step counter after counting this step, ``stream`` its place in the optimizer. Elements are
-    numbered by their place in the memory of ``like``; ``index`` picks those of a sparse gradient.
+    ``step`` is the parameter's step counter after counting this step, ``stream`` its place in the optimizer. Elements
+    are numbered by their place in the memory of ``like``; ``index`` picks those of a sparse gradient.
     """
     key = _scramble(torch.as_tensor((SEED + _GOLDEN) & _MASK, device=like.device))
     key = _scramble(key ^ step.to(device=like.device, dtype=torch.int64))
@@ -73,7 +73,7 @@ def rounded(values: Tensor, random16: Tensor) -> Tensor:
 
 
 def bits_for(batch: Batch, i: int, index: tuple[Tensor, ...] | None = None) -> Tensor | None:
-    """The random bits of a batch's i-th parameter for its current step, or of the entries at ``index``; None if not needed."""
+    """The random bits of a batch's i-th parameter in its current step (at ``index``, if given); None if not needed."""
     momentum = batch.momenta[i]
     if momentum.dtype != torch.bfloat16:
         return None
@@ -81,7 +81,7 @@ def bits_for(batch: Batch, i: int, index: tuple[Tensor, ...] | None = None) -> T
 
 
 def stored(target: Tensor, values: Tensor, bits: Tensor | None, *, high: bool = False) -> Tensor:
-    """Computed values in the format of a state tensor: rounded, if need be, with one half of each element's random bits."""
+    """Computed values in the format of a state tensor, rounded with one half of each element's random bits."""
     if target.dtype != torch.bfloat16 or bits is None:
         return values.to(target.dtype)
     return rounded(values, bits >> 16 if high else bits & 0xFFFF)

@@ -116,11 +116,6 @@ REFUSED: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
     ({"fused": True, "foreach": True}, ValueError, r"fused=True cannot be .*foreach=True"),
     ({"fused": True, "differentiable": True}, ValueError, r"fused=True cannot be .*differentiable=True"),
     ({"fused": True, "capturable": True}, ValueError, r"fused=True cannot be .*capturable=True"),
-    (
-        {"differentiable": True, "projection": projections.Ball(3.0)},
-        ValueError,
-        r"differentiable=True needs an elementwise projection.*Ball",
-    ),
     ({"differentiable": True, "state_dtype": torch.bfloat16}, ValueError, r"differentiable=True needs state_dtype"),
 )
 
@@ -178,11 +173,10 @@ def takes_sparse_gradients(kwargs: dict[str, Any]) -> bool:
 
 def is_offered(kwargs: dict[str, Any]) -> bool:
     """False for the pairs of an input and an implementation that are refused, as `error_inputs` checks: autograd
-    follows neither a root-find nor rounding; the kernel knows no projection but boxes and no accelerator's graph."""
+    does not follow rounding; the kernel knows no projection but boxes and no accelerator's graph."""
     projection = kwargs.get("projection")
     if kwargs.get("differentiable", False):
-        followed = projection is None or getattr(projection, "elementwise", False)
-        return followed and not rounds_its_state(kwargs)
+        return not rounds_its_state(kwargs)
     if kwargs.get("fused", False):
         return isinstance(projection, projections.Box | None) and not kwargs.get("capturable", False)
     return True

@@ -52,10 +52,10 @@ def test_forloop_goes_right_direction(case: Case, which: int | None, contiguous:
     goes_right_direction(case, which, Affine(contiguous=contiguous), foreach=False)
 
 
-@SETTINGS
+@pytest.mark.parametrize("contiguous", [True, False], ids=["contiguous", "strided"])
 @implementation_cases("foreach")
-def test_foreach_goes_right_direction(case: Case, which: int | None, contiguous: bool) -> None:
-    goes_right_direction(case, which, Affine(contiguous=contiguous), foreach=True)
+def test_foreach_goes_right_direction(case: Case, contiguous: bool) -> None:
+    goes_right_direction(case, 0, Affine(contiguous=contiguous), foreach=True)
 
 
 @implementation_cases("fused")

@@ -14,6 +14,7 @@ from torch.testing import assert_close
 
 from .harness import (
     ADAGRAD,
+    IMPLEMENTATIONS,
     Case,
     assert_identical,
     assert_same_state,
@@ -88,7 +89,7 @@ def default_dtype(dtype: torch.dtype) -> Iterator[None]:
         torch.set_default_dtype(before)
 
 
-@implementation_cases("foreach")
+@cases(skip=IMPLEMENTATIONS, few=True)
 def test_set_default_dtype_works_with_foreach(case: Case) -> None:
     with default_dtype(torch.float64):
         matches_forloop(case, "foreach", torch.float32)
@@ -148,7 +149,7 @@ def test_foreach_matches_forloop_mixed_dtypes(case: Case) -> None:
     compare_lists(case, zoo(), "foreach", steps=4, skip_gradient=0)
 
 
-@implementation_cases("foreach")
+@cases(skip=IMPLEMENTATIONS, few=True)
 def test_foreach_matches_forloop_large_list(case: Case) -> None:
     shapes = [(1,), (3, 2), (2, 1, 4), ()]
     compare_lists(case, [torch.randn(shapes[i % 4]) for i in range(40)], "foreach", steps=2)

@@ -16,7 +16,7 @@ from torch.distributed.checkpoint import FileSystemWriter
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 FATAL_STEP = 14
-FATAL_SAVE = 2
+FATAL_SAVE = 1
 LIFE = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 VICTIM = 1
 

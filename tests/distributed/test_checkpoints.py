@@ -96,7 +96,9 @@ def check_whole_states(rank: int, size: int, granularity: str) -> None:
     options = StateDictOptions(full_state_dict=True)
     model, optimizer = training(size, granularity)
     models.train(model, optimizer, 10, share=models.share(rank, size))
-    expected = {k: v for k, v in models.gathered(model, optimizer).items() if k.count(".") > 1 or k.startswith("scale.")}
+    expected = {
+        k: v for k, v in models.gathered(model, optimizer).items() if k.count(".") > 1 or k.startswith("scale.")
+    }
     state = get_optimizer_state_dict(model, optimizer, options=options)
     assert not any(isinstance(v, DTensor) for s in state["state"].values() for v in s.values())  # pyright: ignore
 
@@ -121,7 +123,9 @@ def check_whole_states(rank: int, size: int, granularity: str) -> None:
         source = get_optimizer_state_dict(model, optimizer, options=options)
         source = {"state": {}, "param_groups": source["param_groups"]}
     set_optimizer_state_dict(third, broadcast, source, options=both)
-    models.assert_equal({k: v for k, v in models.gathered(third, broadcast).items() if k in expected}, expected, rtol=0.0)
+    models.assert_equal(
+        {k: v for k, v in models.gathered(third, broadcast).items() if k in expected}, expected, rtol=0.0
+    )
     dist.barrier()
 
 

@@ -84,7 +84,9 @@ def check_zero(rank: int, size: int, granularity: str) -> None:
     models.train(parallel, resumed, 50, start=50, share=models.share(rank, size))
 
     expected, *_ = models.reference(granularity, "momentum")
-    models.assert_equal({n: p.detach() for n, p in model.named_parameters()}, {n: expected[n] for n in dict(model.named_parameters())})
+    models.assert_equal(
+        {n: p.detach() for n, p in model.named_parameters()}, {n: expected[n] for n in dict(model.named_parameters())}
+    )
     held = [p for group in resumed.optim.param_groups for p in group["params"]]
     assert 0 < len(held) < len(list(model.parameters()))  # each rank keeps the state of its own parameters only
     for p in held:

@@ -37,9 +37,9 @@ def test_a_killed_rank_costs_nothing_but_time(tmp_path: Path):
     """Killed at step 14, then halfway through the save at step 20, the run ends where an undisturbed one ends."""
     options = ["--steps", "30", "--save-every", "10", "--granularity", "group", "--checkpoints"]
     script = EXAMPLES / "train_fsdp2.py"
-    torchrun(2, script, *options, tmp_path / "quiet")
+    quiet_output = torchrun(2, script, *options, tmp_path / "quiet")
     output = torchrun(2, Path(__file__).with_name("killer.py"), script, *options, tmp_path / "killed", restarts=3)
-    # Two lives resumed from step 10: the second death left a step_20 without .metadata and with half a file in it.
+    # Two lives went on from step 10: the second death left a step_20 with half a file in it and no .metadata.
     assert re.findall(r"resumed from step (\d+)", output) == ["10", "10"], output
     quiet = loaded(tmp_path / "quiet" / "step_30", tmp_path / "quiet.pt")
     killed = loaded(tmp_path / "killed" / "step_30", tmp_path / "killed.pt")
@@ -47,23 +47,15 @@ def test_a_killed_rank_costs_nothing_but_time(tmp_path: Path):
     growths = [value for name, value in leaves(quiet).items() if name.endswith("/growth")]
     assert growths
     assert max(growth.max() for growth in growths) > 1.0
-
-
-def test_fsdp2_example_learns_and_moves_to_another_number_of_ranks(tmp_path: Path):
-    output = torchrun(2, EXAMPLES / "train_fsdp2.py", "--steps", "40", "--checkpoints", tmp_path)
-    first = float(re.findall(r"loss ([\d.]+)", output)[0])
-    output = torchrun(1, EXAMPLES / "train_fsdp2.py", "--steps", "80", "--checkpoints", tmp_path)
-    assert "resumed from step 40 on 1 rank(s)" in output
-    assert float(re.findall(r"loss ([\d.]+)", output)[-1]) < min(first, 2.2)
+    assert float(re.findall(r"step 30: loss ([\d.]+)", quiet_output)[0]) < 2.6  # from log 26 = 3.3
 
 
 def test_ddp_example_is_the_same_on_one_and_two_ranks(tmp_path: Path):
     whole = python(EXAMPLES / "train_ddp.py", "--checkpoint", tmp_path / "one.pt")
     first, last = map(float, re.search(r"loss ([\d.]+) -> ([\d.]+)", whole).groups())  # pyright: ignore
     assert last < 0.9 * first
-    torchrun(2, EXAMPLES / "train_ddp.py", "--steps", "200", "--checkpoint", tmp_path / "two.pt")
-    resumed = torchrun(2, EXAMPLES / "train_ddp.py", "--checkpoint", tmp_path / "two.pt")
-    assert "steps 200..300 on 2 rank(s)" in resumed
-    one, two = (torch.load(tmp_path / name, weights_only=True)["model"] for name in ("one.pt", "two.pt"))
-    for name, value in one.items():
-        torch.testing.assert_close(two[name], value, rtol=1e-3, atol=1e-4)
+    output = torchrun(2, EXAMPLES / "train_ddp.py", "--checkpoint", tmp_path / "two.pt")
+    assert "steps 0..300 on 2 rank(s)" in output
+    one, two = (torch.load(tmp_path / name, weights_only=True) for name in ("one.pt", "two.pt"))
+    for name, value in one["model"].items():
+        torch.testing.assert_close(two["model"][name], value, rtol=1e-3, atol=1e-4)

@@ -28,7 +28,11 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], list[Any], int]] = {
     "mixed": ((2,), [[S0], [R], [R], [S0], [S1]], 1),
     "replicas": ((2,), [[R]] * 5, 0),
     "grid": ((2, 2), [[S0, S1], [S1, S0], [S0, S0], [R, S0], [S1, R]], 2),
-    "fsdp_and_tensor_parallel": ((2, 2), [[_StridedShard(0, split_factor=2), S0], [S0, S1], [R, S0], [S0, R], [R, R]], 2),
+    "fsdp_and_tensor_parallel": (
+        (2, 2),
+        [[_StridedShard(0, split_factor=2), S0], [S0, S1], [R, S0], [S0, R], [R, R]],
+        2,
+    ),
 }
 
 
@@ -45,7 +49,9 @@ def gradients(params: list[Tensor], k: int) -> list[Tensor]:
     return result
 
 
-def both(mesh: Any, placements: list[Any], dtype: torch.dtype, **settings: Any) -> tuple[list[Tensor], GradaGrad, list[Tensor], GradaGrad]:
+def both(
+    mesh: Any, placements: list[Any], dtype: torch.dtype, **settings: Any
+) -> tuple[list[Tensor], GradaGrad, list[Tensor], GradaGrad]:
     """The same parameters whole and sharded, each with its optimizer."""
     torch.manual_seed(1)
     values = [torch.randn(shape, dtype=dtype) for shape in SHAPES]
@@ -68,7 +74,9 @@ def sharded_like(value: Tensor, parameter: Tensor) -> Tensor:
     return distribute_tensor(value, parameter.device_mesh, parameter.placements, src_data_rank=None)
 
 
-def check_layout(rank: int, size: int, layout: str, granularity: str, dtype: torch.dtype, settings: dict[str, Any]) -> None:
+def check_layout(
+    rank: int, size: int, layout: str, granularity: str, dtype: torch.dtype, settings: dict[str, Any]
+) -> None:
     shape, placements, messages = LAYOUTS[layout]
     mesh = init_device_mesh("cpu", shape)
     options = {"lr": 0.01, "momentum": 0.5, "granularity": granularity} | settings
@@ -85,7 +93,9 @@ def check_layout(rank: int, size: int, layout: str, granularity: str, dtype: tor
             assert not counted.messages
     tolerance = 1e-5 if dtype in (torch.bfloat16, torch.float32) else 1e-10
     for p, q in zip(plain, shards, strict=True):
-        torch.testing.assert_close(whole(q), p.detach(), rtol=1e-2 if dtype == torch.bfloat16 else tolerance, atol=tolerance)
+        torch.testing.assert_close(
+            whole(q), p.detach(), rtol=1e-2 if dtype == torch.bfloat16 else tolerance, atol=tolerance
+        )
         for key, value in expected.state[p].items():
             ours = optimizer.state[q][key]
             assert whole(ours).shape == value.shape

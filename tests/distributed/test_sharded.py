@@ -54,7 +54,9 @@ def averaged_scale(model: Net, size: int) -> None:
     )
 
 
-def check_fsdp2(rank: int, size: int, granularity: str, setting: str, foreach: bool, mesh_shape: tuple[int, ...]) -> None:
+def check_fsdp2(
+    rank: int, size: int, granularity: str, setting: str, foreach: bool, mesh_shape: tuple[int, ...]
+) -> None:
     names = ("replicate", "shard")[-len(mesh_shape) :]
     model = sharded_net(init_device_mesh("cpu", mesh_shape, mesh_dim_names=names))
     averaged_scale(model, size)

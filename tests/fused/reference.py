@@ -68,12 +68,13 @@ def make(
     momentum_dtype = rounding.stored_dtype(computing, state_dtype, "element")
     slots = rounding.stored_dtype(computing, state_dtype, granularity)
     values = [real_view(p) for p in params]
+    start = settings.get("alpha_0", 0.0)
     batch = Batch(
         granularity, Settings(lr=lr, **settings), coupled_decay, lr_decay, maximize, False,
         params=params,
         momenta=[torch.zeros_like(v, dtype=momentum_dtype) for v in values],
         growths=[torch.ones(slot_shape(v.shape, granularity), dtype=slots) for v in values],
-        accumulators=[torch.full(slot_shape(v.shape, granularity), settings.get("alpha_0", 0.0), dtype=slots) for v in values],
+        accumulators=[torch.full(slot_shape(v.shape, granularity), start, dtype=slots) for v in values],
         steps=[torch.zeros(()) for _ in params],
         streams=list(range(3, 3 + len(params))),
     )  # fmt: skip
@@ -121,9 +122,9 @@ def tensors(batch: Batch) -> dict[str, list[Tensor]]:
     return {name: getattr(batch, name) for name in names}
 
 
-def assert_same(ours: Batch, theirs: Batch, **tolerance: float) -> None:
+def assert_same(ours: Batch, theirs: Batch, rtol: float = 0.0, atol: float = 0.0) -> None:
     """All tensors equal, bit for bit unless a tolerance is given; NaN equals NaN."""
-    tolerance = tolerance or {"rtol": 0.0, "atol": 0.0}
     for name, expected in tensors(theirs).items():
         for i, (a, b) in enumerate(zip(tensors(ours)[name], expected, strict=True)):
-            torch.testing.assert_close(a, b, equal_nan=True, **tolerance, msg=lambda m, n=name, i=i: f"{n}[{i}]: {m}")
+            where = f"{name}[{i}]"
+            torch.testing.assert_close(a, b, equal_nan=True, rtol=rtol, atol=atol, msg=lambda m, w=where: f"{w}: {m}")

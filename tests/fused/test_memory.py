@@ -85,8 +85,9 @@ def test_complex_parameters_are_stepped_as_real_pairs():
 
 def _unfit() -> dict[str, tuple[str, dict[str, object]]]:
     f32, f64 = torch.float32, torch.float64
+    everything = ("params", "grads", "momenta", "growths", "accumulators")
     return {
-        "half": ("must be float32, float64 or bfloat16", {"params": torch.ones(6, dtype=torch.float16), "grads": torch.ones(6, dtype=torch.float16)}),
+        "half": ("must be float32, float64 or bfloat16", {n: torch.ones(6).half() for n in ("params", "grads")}),
         "gradient dtype": ("must have the parameter's dtype", {"grads": torch.ones(6, dtype=f64)}),
         "state dtype": ("the state of parameter 1", {"momenta": torch.ones(6, dtype=f64)}),
         "slot dtype": ("the state of parameter 1", {"growths": torch.ones(6, dtype=f64)}),
@@ -95,7 +96,7 @@ def _unfit() -> dict[str, tuple[str, dict[str, object]]]:
         "accumulator shape": ("does not fit its shape", {"accumulators": torch.ones(5)}),
         "gradient strides": ("same strides", {"grads": torch.ones(12)[::2]}),
         "growth strides": ("same strides", {"growths": torch.ones(12)[::2]}),
-        "gaps": ("without gaps", {n: torch.ones(12)[::2] for n in ("params", "grads", "momenta", "growths", "accumulators")}),
+        "gaps": ("without gaps", {n: torch.ones(12)[::2] for n in everything}),
         "expanded": ("same strides", {"grads": torch.ones(1).expand(6)}),
         "device": ("on the CPU", {"grads": torch.ones(6, device="meta")}),
         "sparse": ("must be dense", {"grads": torch.ones(6).to_sparse()}),

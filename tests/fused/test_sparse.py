@@ -1,5 +1,7 @@
 """Sparse gradients in the kernel: the same as by torch operations, duplicates and forgotten rows included."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -25,7 +27,7 @@ def _train(use: bool | None, *, rows: int = 50, width: int = 5, sparse: bool = T
     return table, optimizer.state[table]
 
 
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "element": {},
     "lazy": {"lazy": True},
     "lazy momentum": {"lazy": True, "momentum": 0.9},
@@ -59,7 +61,7 @@ def test_sparse_equals_dense(case: str):
 
 
 def test_bf16_state_is_rounded_alike():
-    options = {"state_dtype": torch.bfloat16, "dtype": torch.float32, "steps": 30}
+    options: dict[str, Any] = {"state_dtype": torch.bfloat16, "dtype": torch.float32, "steps": 30}
     ours, our_state = _train(True, **options)
     theirs, their_state = _train(False, **options)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)

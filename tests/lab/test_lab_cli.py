@@ -39,7 +39,7 @@ def _elsewhere(tmp_path, monkeypatch):
         (["train", "missing.svm"], DATA, "The data file missing.svm does not exist."),
         (["train", "iris", "--optimizer", "sgd", "-o", "lr=-1"], USAGE, "Invalid learning rate"),
         (["compare", "iris", "adam:lr"], USAGE, "an option must have the form name=value, got 'lr'."),
-        (["reproduce", "figure9"], USAGE, "experiment must be one of figure1, figure2, figure3, bound"),
+        (["reproduce", "figure9"], USAGE, "experiment must be one of figure1, figure2, figure3, "),
         (["reproduce", "--data-dir", "nowhere"], DATA, "The data folder nowhere (from --data-dir) does not exist."),
         (["reproduce", "--seeds", "0"], USAGE, "--seeds"),
         (["data", "verify", "vowel"], DATA, "not found"),

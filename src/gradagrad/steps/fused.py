@@ -1,6 +1,6 @@
-"""The compiled kernel: one call steps all parameters of a group. It restates the rule (csrc/rule.h); tests pin it to it.
+"""The compiled kernel: one call steps all parameters of a group. csrc/rule.h restates the rule; tests pin it to it.
 
-Every function returns None when done, or a sentence that says why the kernel cannot be used; nothing has been changed then.
+Functions return None when done, or a sentence that says why the kernel cannot be used; nothing has changed then.
 """
 
 import math
@@ -44,8 +44,8 @@ def advance(
 ) -> Batch | None:
     """Counts and takes the step of what the kernel can step, and returns the rest for torch operations, if any.
 
-    ``required`` raises instead, before anything has changed, if dense parameters are left over. The gradients of the rest
-    are unscaled.
+    ``required`` raises instead, before anything has changed, if dense parameters are left over. The gradients of the
+    rest are unscaled.
     """
     dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
     sparse = [i for i, gradient in enumerate(batch.grads) if gradient.layout != torch.strided]
@@ -103,8 +103,8 @@ def step(
 ) -> str | None:
     """Counts and takes the step of all parameters of a batch with dense gradients.
 
-    ``copies`` are all (growth, accumulator) copies of a group's slot. ``grad_scale`` and ``found_inf`` are GradScaler's:
-    gradients are divided in place, and nothing changes if an infinity was found.
+    ``copies`` are all (growth, accumulator) copies of a group's slot. ``grad_scale`` and ``found_inf`` are
+    GradScaler's: gradients are divided in place, and nothing changes if an infinity was found.
     """
     return _step(batch, copies, grad_scale, found_inf, only_check=False)
 

@@ -20,8 +20,6 @@ Index = tuple[Tensor, ...]
 def refusal(batch: Batch, gradient: Tensor) -> str | None:
     """Why this gradient cannot be used with the batch's settings, and the remedy; None if it can."""
     s = batch.settings
-    if gradient.layout != torch.sparse_coo:
-        return f"sparse gradients must be in layout torch.sparse_coo, got {gradient.layout}; use .to_sparse_coo()."
     if batch.differentiable:
         return "differentiable=True needs dense gradients; construct the embedding with sparse=False."
     if batch.coupled_decay:

@@ -68,7 +68,7 @@ def built(path: Path, settings: Settings, max_bad: int, workers: int, context: C
         cache = criteo_cache.build(path, settings, workers=workers, max_bad=max_bad, progress=progress)
     if not existing:
         rate = len(cache) / max(time.perf_counter() - started, 1e-9)
-        context.console.print(f"Cache built: {rate:,.0f} rows/s in {workers} process{'es' if workers > 1 else ''}.")
+        context.console.print(f"Cache built: {rate:,.0f} rows/s, in at most {workers} processes.")
     return cache
 
 

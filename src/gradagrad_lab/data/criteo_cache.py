@@ -211,6 +211,9 @@ def build(
     folder = folder_of(source, settings)
     print_of_source = fingerprint(source)
     _prepare(folder, print_of_source)
+    # A process takes longer to start than a part to make; text compresses to about a third.
+    text_bytes = print_of_source["size"] * (3 if criteo.is_compressed(source) else 1)
+    workers = max(min(workers, text_bytes // settings.part_bytes), 1)
     pieces: list[Piece] = []
     lines, bad, named = 0, 0, list[str]()
     for piece, done in _parts(source, folder, settings, workers):

@@ -30,11 +30,12 @@ SEEDS = 6
 def plan_of(context: Context) -> Plan:
     """The figure's size: quick, or the full one."""
     seeds = tuple(range(context.seeds or SEEDS))
-    criteo = str(found) if (found := real_file(context)) else ""
+    found = real_file(context)
+    criteo, edition = (str(found), criteo_cache.fingerprint(found)["edges"]) if found else ("", "")
     if context.quick:
-        setup = Setup(rows=19_200, held_out=10_240, cap=10_000, criteo=criteo)
+        setup = Setup(rows=19_200, held_out=10_240, cap=10_000, criteo=criteo, edition=edition)
         return Plan(setup, seeds, tuning_seeds=seeds[:1], diagonal_seeds=seeds[:1])
-    setup = Setup(rows=256_000, held_out=51_200, criteo=criteo)
+    setup = Setup(rows=256_000, held_out=51_200, criteo=criteo, edition=edition)
     return Plan(setup, seeds, tuning_seeds=seeds[:2], diagonal_seeds=seeds[:2])
 
 

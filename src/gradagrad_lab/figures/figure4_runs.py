@@ -49,6 +49,8 @@ class Setup:
     top: int = 64
     criteo: str = ""
     """Path of a Criteo file whose cache is read; empty for the synthetic stream."""
+    edition: str = ""
+    """What tells this file from another of the same name."""
 
     @property
     def steps(self) -> int:
@@ -59,9 +61,9 @@ class Setup:
         return Size(self.cap, 16, (self.bottom,), (self.top,))
 
     def config(self) -> dict[str, Any]:
-        described = {key: value for key, value in asdict(self).items() if key != "criteo"}
+        described = {key: value for key, value in asdict(self).items() if key not in ("criteo", "edition")}
         source = "Criteo" if self.criteo else "synthetic Criteo-shaped stream"
-        return {"kind": "DLRM", "data": source, **described, **({"path": self.criteo} if self.criteo else {})}
+        return {"kind": "DLRM", "data": source, **described, **({"edition": self.edition} if self.criteo else {})}
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Many runs of one DLRM side by side: same start, same rows in the same order, each with its own optimizer settings.
 
 Every run's parameters are two ordinary `nn.Parameter`s that share the stack's memory: its networks as one vector, and
-its table, a slice of a stack laid out (rows, runs, 16), so that one look-up serves all runs; or, ``by_run``, in one piece
-for each run, as torch's own optimizers want it. Nothing here knows a rule: gradients come out stacked, or as every run's
-own, the table's sparse over the rows the batch touched.
+its table, a slice of a stack laid out (rows, runs, 16), so that one look-up serves all runs; or, ``by_run``, in one
+piece for each run, as torch's own optimizers want it. Nothing here knows a rule: gradients come out stacked, or as
+every run's own, the table's sparse over the rows the batch touched.
 """
 
 from __future__ import annotations

@@ -1,0 +1,94 @@
+"""A small language model trained by the Hugging Face Trainer, with the adapted learning rate in its logs.
+
+    python examples/hf_trainer.py --output run
+    python examples/hf_trainer.py --output run --steps 60 --resume
+
+Two lines are GradaGrad's: the class handed to the Trainer, and the numbers added to what it logs. (The same Trainer runs
+under torchrun and accelerate as it is.) Nothing is downloaded: the model is built from a config, the text is below.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+from gradagrad import GradaGrad, learning_rates
+
+TEXT = "while consecutive gradients agree, the numerator grows; once they disagree, the sum does. " * 20
+ALPHABET = sorted(set(TEXT))
+
+
+class Characters(Dataset[dict[str, Tensor]]):
+    """Overlapping pieces of the text."""
+
+    def __init__(self, length: int = 32) -> None:
+        self.text = torch.tensor([ALPHABET.index(character) for character in TEXT])
+        self.length = length
+
+    def __len__(self) -> int:
+        return len(self.text) - self.length
+
+    def __getitem__(self, i: int) -> dict[str, Tensor]:
+        piece = self.text[i : i + self.length]
+        return {"input_ids": piece, "labels": piece}
+
+
+class LoggedTrainer(Trainer):
+    """Adds γ, step sizes and the share of growing slots to whatever the Trainer logs, and so to all its loggers."""
+
+    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+        """Logs the numbers and ours."""
+        super().log(logs | learning_rates(self.optimizer), *args, **kwargs)
+
+
+def trainer(output: Path, steps: int) -> LoggedTrainer:
+    """A Trainer that saves every 20 steps."""
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(ALPHABET), n_positions=32, n_embd=32, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0
+    )
+    arguments = TrainingArguments(
+        output_dir=str(output),
+        max_steps=steps,
+        per_device_train_batch_size=8,
+        gradient_accumulation_steps=2,
+        learning_rate=0.005,
+        lr_scheduler_type="constant",
+        max_grad_norm=10.0,
+        logging_steps=10,
+        save_steps=20,
+        report_to=["tensorboard"],
+        disable_tqdm=True,
+        dataloader_pin_memory=False,
+        use_cpu=not torch.cuda.is_available(),
+        seed=0,
+    )
+    return LoggedTrainer(
+        model=GPT2LMHeadModel(config),
+        args=arguments,
+        train_dataset=Characters(),
+        optimizer_cls_and_kwargs=(GradaGrad, {"lr": 0.005}),
+    )
+
+
+def main() -> None:
+    """Trains, or goes on from the last checkpoint."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("hf_run"))
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the output folder")
+    arguments = parser.parse_args()
+    result = trainer(arguments.output, arguments.steps)
+    result.train(resume_from_checkpoint=arguments.resume)
+    for entry in result.state.log_history:
+        if "loss" in entry:
+            gamma = entry["gradagrad/group0/gamma_median"]
+            print(f"step {entry['step']}: loss {entry['loss']:.4f}, median γ {gamma:.4g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""A classifier as a LightningModule, with the adapted learning rate in Lightning's logger.
+
+    python examples/lightning_module.py --output run
+    python examples/lightning_module.py --output run --epochs 20 --resume
+
+Two lines are GradaGrad's: `configure_optimizers` returns it, and `on_train_batch_end` logs what it has made of the
+learning rate.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import lightning
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from gradagrad import GradaGrad, learning_rates
+
+
+class Classifier(lightning.LightningModule):
+    """Which of three spirals is this point on?"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3))
+
+    def training_step(self, batch: Any, batch_index: int) -> Tensor:
+        """The loss of a batch."""
+        points, labels = batch
+        loss = nn.functional.cross_entropy(self.net(points), labels)
+        self.log("loss", loss)
+        return loss
+
+    def configure_optimizers(self) -> GradaGrad:
+        """GradaGrad needs no schedule, and no switch for evaluation."""
+        return GradaGrad(self.parameters(), lr=0.01)
+
+    def on_train_batch_end(self, *_: Any) -> None:
+        """Logs γ, step sizes and the share of growing slots."""
+        self.log_dict(learning_rates(self.optimizers()))  # pyright: ignore[reportArgumentType]
+
+
+def spirals(rows: int = 1200) -> TensorDataset:
+    """Noisy points of three spirals."""
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(rows) % 3
+    radius = torch.rand(rows, generator=generator)
+    angle = 4.0 * radius + labels * 2.1 + 0.2 * torch.randn(rows, generator=generator)
+    return TensorDataset(torch.stack([radius * angle.cos(), radius * angle.sin()], dim=1), labels)
+
+
+def train(output: Path, epochs: int, *, resume: bool) -> tuple[lightning.Trainer, Classifier]:
+    """Trains to ``epochs``, from the last checkpoint if asked."""
+    lightning.seed_everything(0, verbose=False)
+    trainer = lightning.Trainer(
+        max_epochs=epochs,
+        accelerator="auto" if torch.cuda.is_available() else "cpu",
+        devices=1,
+        logger=CSVLogger(str(output)),
+        callbacks=[ModelCheckpoint(dirpath=output, save_last=True)],
+        log_every_n_steps=10,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    model = Classifier()
+    batches = DataLoader(spirals(), batch_size=60)  # 20 steps an epoch
+    trainer.fit(model, batches, ckpt_path=output / "last.ckpt" if resume else None)
+    return trainer, model
+
+
+def main() -> None:
+    """Trains and prints where the learning rate went."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("lightning_run"))
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the output folder")
+    arguments = parser.parse_args()
+    trainer, _ = train(arguments.output, arguments.epochs, resume=arguments.resume)
+    numbers = {name: float(value) for name, value in trainer.logged_metrics.items()}
+    print(f"step {trainer.global_step}: loss {numbers['loss']:.4f}")
+    print(f"median γ {numbers['gradagrad/group0/gamma_median']:.4g}, {numbers['gradagrad/group0/growing']:.0%} growing")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Recording, logging and drawing the learning rates."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pytest
+import torch
+from torch import nn
+
+import gradagrad
+from gradagrad import GradaGrad, History, learning_rates, log_learning_rates, plot_learning_rates
+
+matplotlib.use("Agg")
+
+
+def optimizer(**options: Any) -> GradaGrad:
+    groups = [{"params": [nn.Parameter(torch.ones(3))]}, {"params": [nn.Parameter(torch.ones(2, 2))], "lr": 0.2}]
+    return GradaGrad(groups, **{"lr": 0.1, **options})
+
+
+def train(opt: GradaGrad, steps: int) -> None:
+    for _ in range(steps):
+        for group in opt.param_groups:
+            for p in group["params"]:
+                p.grad = torch.ones_like(p)  # always in agreement: γ grows from the second step on
+        opt.step()
+
+
+def test_one_line_records_every_step():
+    opt = optimizer()
+    history = log_learning_rates(opt)
+    train(opt, 5)
+    assert [record.step for record in history] == [1, 2, 3, 4, 5]
+    assert [record.groups[0].growing for record in history] == [0.0, 1.0, 1.0, 1.0, 1.0]
+    gammas = [record.groups[1].gamma[0.5] for record in history]
+    assert gammas[0] == pytest.approx(0.2)
+    assert gammas == sorted(gammas)
+    assert gammas[-1] > 0.4
+    history.stop()
+    train(opt, 2)
+    assert len(history) == 5
+
+
+def test_every_counts_steps_and_leaves_the_others_alone():
+    opt = optimizer()
+    history = log_learning_rates(opt, every=3)
+    watched = []
+    train(opt, 2)
+    assert not opt._watch.shares  # pyright: ignore[reportOptionalMemberAccess]
+    train(opt, 5)
+    watched = [record.step for record in history]
+    assert watched == [3, 6]
+    assert history[-1].groups[0].growing == 1.0
+    assert [record.step for record in history[:1]] == [3]
+
+
+def test_recording_goes_on_counting_after_a_resume():
+    first = optimizer()
+    train(first, 7)
+    second = optimizer()
+    second.load_state_dict(first.state_dict())
+    history = log_learning_rates(second)
+    train(second, 1)
+    assert history[0].step == 8
+
+
+class Scalars:
+    def __init__(self) -> None:
+        self.seen: dict[tuple[str, int], float] = {}
+
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        self.seen[name, step] = value
+
+
+class Groups:
+    def __init__(self) -> None:
+        self.seen: dict[tuple[str, int], float] = {}
+
+    def add_scalars(self, prefix: str, values: dict[str, float], step: int) -> None:
+        assert prefix == "gradagrad"
+        self.seen |= {(name, step): value for name, value in values.items()}
+
+
+class Metrics(Groups):
+    add_scalars = None  # pyright: ignore
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "add_scalars":
+            raise AttributeError(name)
+        return super().__getattribute__(name)
+
+    def log_metrics(self, values: dict[str, float], step: int) -> None:
+        self.seen |= {(name, step): value for name, value in values.items()}
+
+
+@pytest.mark.parametrize("kind", [Scalars, Groups, Metrics, "function"])
+def test_any_logger_gets_the_same_numbers(kind: Any):
+    seen: dict[tuple[str, int], float] = {}
+
+    def function(values: dict[str, float], step: int) -> None:
+        seen.update({(name, step): value for name, value in values.items()})
+
+    logger = function if kind == "function" else kind()
+    opt = optimizer()
+    log_learning_rates(opt, logger, every=2)
+    train(opt, 4)
+    seen = seen or logger.seen  # pyright: ignore
+    assert {step for _, step in seen} == {2, 4}
+    assert seen["gradagrad/group0/gamma_median", 4] == pytest.approx(
+        learning_rates(opt)["gradagrad/group0/gamma_median"]
+    )
+    assert seen["gradagrad/group1/growing", 4] == 1.0
+    assert {name.rsplit("/", 1)[1] for name, _ in seen} == {
+        "gamma_p5", "gamma_median", "gamma_p95", "step_size_p5", "step_size_median", "step_size_p95", "growing", "total_growth",
+    }  # fmt: skip
+
+
+def test_tensorboard_reads_what_was_logged(tmp_path: Path):
+    tensorboard = pytest.importorskip("torch.utils.tensorboard", reason="needs tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    opt = optimizer()
+    with tensorboard.SummaryWriter(str(tmp_path)) as writer:
+        log_learning_rates(opt, writer)
+        train(opt, 3)
+    events = EventAccumulator(str(tmp_path))
+    events.Reload()
+    curve = [(event.step, event.value) for event in events.Scalars("gradagrad/group0/gamma_median")]
+    assert [step for step, _ in curve] == [1, 2, 3]
+    assert curve[0][1] == pytest.approx(0.1)
+    assert curve[2][1] > curve[1][1] > curve[0][1]
+
+
+def test_what_is_not_known_is_left_out():
+    opt = optimizer()
+    numbers = learning_rates(opt)
+    assert numbers == {}
+    train(opt, 1)
+    assert not any(math.isnan(value) for value in learning_rates(opt).values())
+    assert "gradagrad/group0/growing" in learning_rates(opt)
+
+
+def test_wrappers_are_opened_and_strangers_refused():
+    class Wrapper:
+        def __init__(self, optim: Any) -> None:
+            self.optimizer = optim
+
+    opt = optimizer()
+    train(opt, 1)
+    assert learning_rates(Wrapper(Wrapper(opt)))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="optimizer must be a GradaGrad or a wrapper of one, got Adam"):
+        learning_rates(torch.optim.Adam([nn.Parameter(torch.ones(1))]))
+    with pytest.raises(TypeError, match="logger must have add_scalar.* got int"):
+        log_learning_rates(opt, 3)
+    for every in (0, 2.5, True):
+        with pytest.raises(ValueError, match=f"every must be a whole number >= 1, got {every!r}"):
+            log_learning_rates(opt, every=every)  # pyright: ignore[reportArgumentType]
+
+
+def test_history_survives_a_file(tmp_path: Path):
+    opt = optimizer()
+    history = log_learning_rates(opt)
+    train(opt, 3)
+    history.save(tmp_path / "history.json")
+    again = History.load(tmp_path / "history.json")
+    assert again.records == history.records
+
+
+def test_plot_shows_every_group(tmp_path: Path):
+    opt = optimizer()
+    history = log_learning_rates(opt)
+    train(opt, 6)
+    figure = plot_learning_rates(history, labels=["body", "head"])
+    gamma, step_size, growing = figure.axes
+    body, head = gamma.get_lines()
+    assert body.get_label() == "body"
+    assert list(body.get_xdata()) == [1, 2, 3, 4, 5, 6]
+    assert list(head.get_ydata()) == pytest.approx([record.groups[1].gamma[0.5] for record in history])
+    assert gamma.get_yscale() == step_size.get_yscale() == "log"
+    assert list(growing.get_lines()[0].get_ydata()) == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    figure.savefig(tmp_path / "rates.png")
+    assert (tmp_path / "rates.png").stat().st_size > 5000
+    matplotlib.pyplot.close(figure)
+
+
+def test_plot_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ValueError, match="history must hold at least one record"):
+        plot_learning_rates(History())
+    opt = optimizer()
+    history = log_learning_rates(opt)
+    train(opt, 1)
+    with pytest.raises(ValueError, match="labels must name the 2 param groups"):
+        plot_learning_rates(history, labels=["one"])
+    real = builtins.__import__
+
+    def without(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match="needs matplotlib; install it with"):
+        gradagrad.plot_learning_rates(history)
