@@ -153,6 +153,11 @@ def tuning_table(context: Context, panels: Sequence[Panel]) -> Table:
     )
 
 
+def _ratio(loss: float, best: float) -> str:
+    """How many times the best; a separable set can be fitted to a loss of zero, which no ratio compares with."""
+    return f"{loss / best:.3f}" if best > 0 else "–"
+
+
 def loss_table(context: Context, panels: Sequence[Panel]) -> Table:
     """The loss, which accuracy can hide."""
     rows: list[list[str]] = []
@@ -168,9 +173,9 @@ def loss_table(context: Context, panels: Sequence[Panel]) -> Table:
                 f"{OPTIMIZERS[tuned[best].optimizer].title}, lr {power_of_two(tuned[best].lr)}",
                 f"{losses[best]:.4f}",
                 f"{own:.4f}",
-                f"{own / losses[best]:.3f}",
+                _ratio(own, losses[best]),
                 f"{small:.4f}",
-                f"{small / losses[best]:.3f}",
+                _ratio(small, losses[best]),
             ]
         )
     return Table(
