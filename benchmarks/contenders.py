@@ -84,10 +84,11 @@ def peers() -> list[Contender]:
     except ImportError as error:
         print(f"peers left out: {error}; pip install 'gradagrad[peers]' brings them.")
         return []
+    # On noise their step sizes would grow until they overflow; growth_rate=1 prevents it and changes no work.
     return [
         _optimizer("Schedule-Free AdamW", "peers", lambda p: schedulefree.AdamWScheduleFree(p, LR)),
-        _optimizer("Prodigy", "peers", lambda p: prodigyopt.Prodigy(p)),
-        _optimizer("D-Adaptation Adam", "peers", lambda p: dadaptation.DAdaptAdam(p)),
+        _optimizer("Prodigy", "peers", lambda p: prodigyopt.Prodigy(p, growth_rate=1.0)),
+        _optimizer("D-Adaptation Adam", "peers", lambda p: dadaptation.DAdaptAdam(p, growth_rate=1.0)),
         _optimizer("DoG", "peers", lambda p: dog.DoG(p)),
     ]
 

@@ -3,8 +3,8 @@
     python examples/hf_trainer.py --output run
     python examples/hf_trainer.py --output run --steps 60 --resume
 
-Two lines are GradaGrad's: the class handed to the Trainer, and the numbers added to what it logs. (The same Trainer runs
-under torchrun and accelerate as it is.) Nothing is downloaded: the model is built from a config, the text is below.
+Two lines are GradaGrad's: the class handed to the Trainer, and the numbers added to what it logs. The same Trainer runs
+under torchrun and accelerate as it is. Nothing is downloaded: the model is built from a config, the text is below.
 """
 
 import argparse

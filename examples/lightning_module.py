@@ -28,7 +28,7 @@ class Classifier(lightning.LightningModule):
         super().__init__()
         self.net = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3))
 
-    def training_step(self, batch: Any, batch_index: int) -> Tensor:
+    def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """The loss of a batch."""
         points, labels = batch
         loss = nn.functional.cross_entropy(self.net(points), labels)
@@ -39,9 +39,9 @@ class Classifier(lightning.LightningModule):
         """GradaGrad needs no schedule, and no switch for evaluation."""
         return GradaGrad(self.parameters(), lr=0.01)
 
-    def on_train_batch_end(self, *_: Any) -> None:
+    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         """Logs γ, step sizes and the share of growing slots."""
-        self.log_dict(learning_rates(self.optimizers()))  # pyright: ignore[reportArgumentType]
+        self.log_dict(learning_rates(self.optimizers()))
 
 
 def spirals(rows: int = 1200) -> TensorDataset:

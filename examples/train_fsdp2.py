@@ -38,8 +38,10 @@ class CharacterModel(nn.Module):
         super().__init__()
         self.characters = nn.Embedding(len(ALPHABET), width)
         self.places = nn.Embedding(context, width)
-        block = {"d_model": width, "nhead": 2, "dim_feedforward": 4 * width, "dropout": 0.0, "batch_first": True}
-        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(**block, norm_first=True) for _ in range(layers))
+        self.blocks = nn.ModuleList(
+            nn.TransformerEncoderLayer(width, 2, 4 * width, dropout=0.0, batch_first=True, norm_first=True)
+            for _ in range(layers)
+        )
         self.head = nn.Linear(width, len(ALPHABET))
 
     def forward(self, text: Tensor) -> Tensor:
@@ -88,8 +90,8 @@ def main() -> None:
     for block in model.blocks:
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
-    settings = {"lr": 0.01, "rho": 2.0} if arguments.granularity == "element" else {"lr": 0.1, "rho": 10.0}
-    optimizer = GradaGrad(model.parameters(), granularity=arguments.granularity, **settings)
+    lr, rho = (0.01, 2.0) if arguments.granularity == "element" else (0.1, 10.0)
+    optimizer = GradaGrad(model.parameters(), lr, rho=rho, granularity=arguments.granularity)
 
     start = 0
     if arguments.checkpoints and (newest := last_whole(arguments.checkpoints)):

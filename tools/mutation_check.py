@@ -19,7 +19,7 @@ MUTANTS = [
     ("α for α' in the step", "rule.py", "new_growth, new_alpha = after", "new_growth, new_alpha = after[0], alpha"),
     ("the cap on γ removed", "rule.py", "ops.minimum(growth * factor, cap)", "growth * factor"),
     ("no AdaGrad at the cap", "rule.py", "v = ops.where(ops.less(growth, cap), v, gg)", "pass"),
-    ("growth while α grows", "rule.py", "ops.maximum(-v, 0.0)", "ops.maximum(v, -v)"),
+    ("α shrinks where v < 0", "rule.py", "alpha + ops.maximum(v, 0.0)", "alpha + v"),
     ("the fixed clip ignored", "rule.py", "factor = ops.minimum(factor, s.growth_limit)", "pass"),
     ("G∞ ignored", "rule.py", "v = ops.where(first, bounded, v)", "pass"),
     ("momentum without the metric's change", "rule.py", "(new_root / root) * (growth / new_growth)", "1.0"),

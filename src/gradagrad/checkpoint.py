@@ -31,6 +31,7 @@ def load(optimizer: Optimizer, state_dict: StateDict, load_base: Callable[[State
         saved_ids = chain.from_iterable(group["params"] for group in accepted["param_groups"])
         for group, projection in zip(optimizer.param_groups, projections, strict=True):
             group["projection"] = projection
+            group["state_dtype"] = _dtype(group["state_dtype"])
             for parameter in group["params"]:
                 saved = accepted["state"].get(next(saved_ids))
                 if saved:
@@ -43,6 +44,15 @@ def load(optimizer: Optimizer, state_dict: StateDict, load_base: Callable[[State
     finally:
         before.remove()
         after.remove()
+
+
+def dtype_name(dtype: torch.dtype | str) -> str:
+    """What a state dict holds in a dtype's place; torch.distributed.checkpoint gathers plain values only."""
+    return str(dtype).removeprefix("torch.")
+
+
+def _dtype(name: Any) -> Any:
+    return getattr(torch, name, name) if isinstance(name, str) else name
 
 
 def _restored(group: Mapping[str, Any], parameter: Tensor, key: str, value: Any) -> Any:
@@ -75,6 +85,7 @@ def _check(optimizer: Optimizer, state_dict: StateDict) -> None:
         return  # the base class says what differs
     for index, (saved, group) in enumerate(zip(saved_groups, groups, strict=True)):
         merged = {**optimizer.defaults, **saved, "projection": None}
+        merged["state_dtype"] = _dtype(merged["state_dtype"])
         try:
             arguments.checked(merged)
         except (TypeError, ValueError) as error:

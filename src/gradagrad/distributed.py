@@ -149,9 +149,9 @@ class Addition:
 
     def _send(self, group: dist.ProcessGroup) -> tuple[Tensor, dist.Work | None]:
         parts = [self._values[i].detach().reshape(-1) for i in self._members(group)]
-        dtype = torch.float64 if any(part.dtype == torch.float64 for part in parts) else parts[0].dtype
         device = _sendable(parts[0].device, group)
-        message = torch.cat([part.to(device=device, dtype=dtype) for part in parts])
+        # Always in double precision, so that ranks cannot disagree on the type; they are a handful of numbers.
+        message = torch.cat([part.to(device=device, dtype=torch.float64) for part in parts])
         # The compiler knows the blocking call only, and overlaps it by itself.
         return message, dist.all_reduce(message, group=group, async_op=not torch.compiler.is_compiling())
 

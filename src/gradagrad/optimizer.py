@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, overload
 
 import torch
@@ -24,8 +25,9 @@ from gradagrad.rule import Settings
 from gradagrad.steps import foreach as foreach_step
 from gradagrad.steps import fused as fused_step
 from gradagrad.steps import loop, sparse
-from gradagrad.steps.bundle import Batch, Bundle, Measurement, Parts, take_group_step, take_steps
+from gradagrad.steps.bundle import Batch, Bundle, Parts, take_group_step, take_steps
 from gradagrad.steps.ops import computing_dtype, real_view
+from gradagrad.steps.spread import Spread, take_spread_steps
 
 
 class GradaGrad(Optimizer):
@@ -163,6 +165,8 @@ class GradaGrad(Optimizer):
         for group in result["param_groups"]:
             if "projection" in group:
                 group["projection"] = None
+            if "state_dtype" in group:
+                group["state_dtype"] = checkpoint.dtype_name(group["state_dtype"])
         return result
 
     @torch._disable_dynamo
@@ -182,15 +186,16 @@ class GradaGrad(Optimizer):
     ) -> None:
         """Fills the lists with the parameters that have a gradient, making their state where there is none yet."""
         for parameter in group["params"]:
-            if parameter.grad is None:
+            gradient = parameter.grad
+            if gradient is None:
                 continue
             state = self.state[parameter]
             if not state:
                 self._init_state(group, parameter)
-            if parameter.grad.layout == torch.strided:
-                state.pop("last_rows", None)  # belongs to sparse gradients, and goes stale with a dense one
+            elif "last_rows" in state and gradient.layout == torch.strided:
+                del state["last_rows"]  # belongs to sparse gradients, and goes stale with a dense one
             params.append(parameter)
-            grads.append(parameter.grad)
+            grads.append(gradient)
             momenta.append(state["momentum"])
             growths.append(state["growth"])
             accumulators.append(state["accumulator"])
@@ -288,7 +293,7 @@ class GradaGrad(Optimizer):
 
     def _number_streams(self, batches: list[tuple[int, Batch]]) -> None:
         """Gives each parameter whose state is rounded a sequence of random bits of its own."""
-        if not any(self.param_groups[index]["state_dtype"] == torch.bfloat16 for index, _ in batches):
+        if not any(rounding.is_rounded(self.param_groups[index]["state_dtype"]) for index, _ in batches):
             return
         every = (parameter for group in self.param_groups for parameter in group["params"])
         numbers = {parameter: number for number, parameter in enumerate(every)}
@@ -297,47 +302,43 @@ class GradaGrad(Optimizer):
 
     def _fused(self, group: dict[str, Any], batch: Batch, scale: Tensor | None) -> Batch | None:
         """Steps what the compiled kernel can and returns the rest, if any."""
-        if group["fused"] is False or group["foreach"] or torch.compiler.is_compiling():
+        if not _use_kernel(group):
             return batch
         copies = self._group_copies(group) if batch.granularity == "group" else None
-        states = [self.state[owner] for owner in batch.owners]
-        return fused_step.advance(batch, copies, states, scale, required=group["fused"] is True)
+        return fused_step.advance(batch, copies, self.state, scale, required=group["fused"] is True)
 
     def _advance(self, batches: list[tuple[dict[str, Any], Batch]], scale: Tensor | None) -> None:
         """Steps the groups' parameters; those whose sums other ranks hold a part of come last."""
+        spread: list[Spread] = []
+        whole: list[tuple[dict[str, Any], Batch]] = []
         for group, batch in batches:
-            if group["fused"] and len(batches) > 1:  # all or none
-                copies = self._group_copies(group) if batch.granularity == "group" else None
+            parts = batch.parts()
+            copies = self._group_copies(group) if batch.granularity == "group" else None
+            shared = any(axes for axes, _ in parts)
+            if group["fused"] and (shared or len(batches) > 1):  # all or none
                 fused_step.require(batch, copies)
-        whole: list[tuple[dict[str, Any], Iterator[Bundle]]] = []
-        spread: list[tuple[dict[str, Any], list[Bundle]]] = []
+            if not shared:
+                whole.append((group, batch))
+                continue
+            if scale is not None:
+                fused_step.unscale(batch.grads, scale)
+            make = partial(self._bundles, foreach=_use_foreach(group, batch))
+            spread.append(Spread(batch, parts, copies, make, kernel=_use_kernel(group)))
+        take_spread_steps(spread, lambda: self._advance_whole(whole, scale))
+
+    def _advance_whole(self, batches: list[tuple[dict[str, Any], Batch]], scale: Tensor | None) -> None:
+        """Steps groups that this rank has all the numbers of."""
         for group, complete in batches:
             batch = self._fused(group, complete, scale)
             if batch is None:
                 continue
             torch._foreach_add_(batch.steps, 1)
-            parts = batch.parts()
-            bundles = self._bundles(parts, foreach=_use_foreach(group, batch))
-            if any(axes for axes, _ in parts):
-                spread.append((group, list(bundles)))
-            else:
-                whole.append((group, bundles))
-        # The sums travel while everything that needs none is stepped.
-        measurement = Measurement([bundle for _, bundles in spread for bundle in bundles])
-        for group, bundles in whole:
-            if group["granularity"] == "group":
+            bundles = self._bundles(batch.parts(), foreach=_use_foreach(group, batch))
+            if batch.granularity == "group":
                 together = list(bundles)
-                take_group_step(together, Measurement(together).pairs(), self._group_copies(group))
+                take_group_step(together, [bundle.measure() for bundle in together], self._group_copies(group))
             else:
                 take_steps(bundles)
-        measured = iter(measurement.pairs())
-        for group, bundles in spread:
-            pairs = [next(measured) for _ in bundles]
-            if group["granularity"] == "group":
-                take_group_step(bundles, pairs, self._group_copies(group))
-            else:
-                for bundle, pair in zip(bundles, pairs, strict=True):
-                    bundle.advance(pair)
 
     def _bundles(self, parts: Parts, *, foreach: bool) -> Iterator[Bundle]:
         """Dense parameters one by one or together, sparse ones by their touched rows."""
@@ -412,6 +413,10 @@ def _batch(group: dict[str, Any]) -> Batch:
     )
 
 
+def _use_kernel(group: dict[str, Any]) -> bool:
+    return group["fused"] is not False and not group["foreach"] and not torch.compiler.is_compiling()
+
+
 def _use_foreach(group: dict[str, Any], batch: Batch) -> bool:
     if group["foreach"] is None:
         return _default_to_fused_or_foreach(batch.params, group["differentiable"], use_fused=False)[1]
@@ -420,7 +425,7 @@ def _use_foreach(group: dict[str, Any], batch: Batch) -> bool:
 
 def _refuse_unfit_gradients(batch: Batch) -> None:
     for parameter, gradient in zip(batch.params, batch.grads, strict=True):
-        reason = distributed.refusal(batch, parameter, gradient)
+        reason = None if type(parameter) is torch.nn.Parameter else distributed.refusal(batch, parameter, gradient)
         if gradient.layout != torch.strided:
             reason = reason or sparse.refusal(batch, gradient)
         if reason:

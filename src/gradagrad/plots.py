@@ -19,7 +19,7 @@ _BANDS = ((0.0, 1.0, 0.12), (0.05, 0.95, 0.2), (0.25, 0.75, 0.3))
 def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | None = None) -> Figure:
     """Draws γ, the step sizes and the share of growing slots over the steps, a colour for each param group.
 
-    Lines are medians over slots; bands, from dark to light, hold half, 90 % and all of them. ``labels`` name the groups.
+    Lines are medians over slots; bands, from dark to light, hold half, 90 % and all of them. ``labels`` name groups.
 
     Example:
         >>> history = gradagrad.log_learning_rates(optimizer)  # doctest: +SKIP
@@ -27,7 +27,7 @@ def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | No
         >>> gradagrad.plot_learning_rates(history).savefig("learning_rates.png")  # doctest: +SKIP
     """
     try:
-        from matplotlib import pyplot
+        from matplotlib import pyplot as plt
     except ImportError as error:
         raise ImportError("plot_learning_rates needs matplotlib; install it with: pip install matplotlib") from error
     if not len(history):
@@ -36,7 +36,7 @@ def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | No
     names = [f"group {i}" for i in range(groups)] if labels is None else list(labels)
     if len(names) != groups:
         raise ValueError(f"labels must name the {groups} param groups, got {names!r}.")
-    figure, panels = pyplot.subplots(1, 3, figsize=(12.0, 3.6), layout="constrained")
+    figure, panels = plt.subplots(1, 3, figsize=(12.0, 3.6), layout="constrained")
     gamma, step_size, growing = panels
     for index, name in enumerate(names):
         _quantiles(gamma, history, index, name, lambda group: group.gamma)

@@ -7,8 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
 
-from torch.optim.optimizer import Optimizer
-
 from gradagrad.diagnostics import GroupDiagnostics, Watch
 from gradagrad.optimizer import GradaGrad
 
@@ -70,7 +68,7 @@ def _restored(group: dict[str, Any]) -> GroupDiagnostics:
     return GroupDiagnostics(**group)
 
 
-def learning_rates(optimizer: Optimizer, prefix: str = "gradagrad") -> dict[str, float]:
+def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float]:
     """The diagnostics as flat names and numbers, as loggers take them; what is not known yet is left out.
 
     ``optimizer`` may be wrapped, as Lightning, accelerate and ZeroRedundancyOptimizer do.
@@ -87,13 +85,11 @@ def learning_rates(optimizer: Optimizer, prefix: str = "gradagrad") -> dict[str,
     return _flat(_unwrapped(optimizer).diagnostics(), prefix)
 
 
-def log_learning_rates(
-    optimizer: Optimizer, logger: Any = None, *, every: int = 1, prefix: str = "gradagrad"
-) -> History:
+def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, prefix: str = "gradagrad") -> History:
     """From now on, records the learning rates after every ``every``-th step and sends them to ``logger``.
 
-    ``logger`` is anything with ``add_scalar(name, value, step)`` (TensorBoard), ``add_scalars(prefix, values, step)`` or
-    ``log_metrics(values, step)`` (Lightning's loggers), or a function of ``(values, step)`` such as ``wandb.log``.
+    ``logger`` is anything with ``add_scalar(name, value, step)`` (TensorBoard), ``add_scalars(prefix, values, step)``
+    or ``log_metrics(values, step)`` (Lightning's loggers), or a function of ``(values, step)`` such as ``wandb.log``.
     Steps in between cost nothing. Draw the result with `gradagrad.plot_learning_rates`.
 
     Example:

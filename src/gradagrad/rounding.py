@@ -25,12 +25,17 @@ _MASK = 0xFFFFFFFF
 _GOLDEN = 0x9E3779B9
 
 
-def stored_dtype(computing: torch.dtype, state_dtype: torch.dtype, granularity: str) -> torch.dtype:
+def stored_dtype(computing: torch.dtype, state_dtype: torch.dtype | str, granularity: str) -> torch.dtype:
     """How state of this granularity ("element" for the momentum) is stored for a parameter computed in ``computing``.
 
     Where many share a slot it takes no room worth saving, and stays exact.
     """
-    return torch.bfloat16 if state_dtype == torch.bfloat16 and granularity == "element" else computing
+    return torch.bfloat16 if is_rounded(state_dtype) and granularity == "element" else computing
+
+
+def is_rounded(state_dtype: torch.dtype | str) -> bool:
+    """Whether state is kept in bf16. ZeroRedundancyOptimizer hands param groups on as a state dict holds them."""
+    return state_dtype in (torch.bfloat16, "bfloat16")
 
 
 def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ...] | None = None) -> Tensor:

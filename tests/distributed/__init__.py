@@ -1,1 +1,1 @@
-"""Several processes, checkpoints, and the tools and frameworks that people train with. Everything on the CPU with gloo."""
+"""Several processes, checkpoints, and the tools and frameworks people train with; all on the CPU with gloo."""

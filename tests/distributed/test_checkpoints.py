@@ -45,12 +45,11 @@ def check_saving(rank: int, size: int, folder: str, granularity: str, asynchrono
     model, optimizer = training(size, granularity)
     models.train(model, optimizer, 30, share=models.share(rank, size))
     weights, state = get_state_dict(model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=flat))
-    future = None
+    future: Any = None
     if asynchronous:
         # A group of its own, lest its messages mix with those of the training that goes on.
-        future = dcp.async_save(
-            {"model": weights, "optimizer": state}, checkpoint_id=folder, process_group=dist.new_group(backend="gloo")
-        )
+        own: Any = dist.new_group(backend="gloo")
+        future = dcp.async_save({"model": weights, "optimizer": state}, checkpoint_id=folder, process_group=own)
     else:
         dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
     saved = models.gathered(model, optimizer)

@@ -28,7 +28,8 @@ def loss_of(
 def net(dtype: torch.dtype = torch.float64, **options: Any) -> tuple[Net, GradaGrad]:
     torch.manual_seed(3)
     model = Net(dtype)
-    return model, GradaGrad(model.parameters(), **{"lr": 1e-3, **options})
+    options.setdefault("lr", 1e-3)
+    return model, GradaGrad(model.parameters(), **options)
 
 
 def flat(model: nn.Module) -> Tensor:

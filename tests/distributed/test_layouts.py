@@ -13,6 +13,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.placement_types import _StridedShard
 
 from gradagrad import GradaGrad, LargeFirstStepWarning
+from gradagrad.kernel import kernel_status
 from gradagrad.projections import Ball, Box
 
 from .models import GRANULARITIES, whole
@@ -26,6 +27,7 @@ SHAPES = ((5, 6), (6, 4, 3), (7,), (1, 3), (3, 2))
 LAYOUTS: dict[str, tuple[tuple[int, ...], list[Any], int]] = {
     "columns": ((2,), [[S1], [Shard(2)], [S0], [S1], [R]], 1),
     "mixed": ((2,), [[S0], [R], [R], [S0], [S1]], 1),
+    "rows": ((2,), [[S0], [S0], [S0], [R], [S0]], 1),
     "replicas": ((2,), [[R]] * 5, 0),
     "grid": ((2, 2), [[S0, S1], [S1, S0], [S0, S0], [R, S0], [S1, R]], 2),
     "fsdp_and_tensor_parallel": (
@@ -116,6 +118,15 @@ def test_precision_and_complex_numbers(world: World, dtype: torch.dtype, granula
     world.run(check_layout, 2, "mixed", granularity, dtype, {"foreach": granularity == "group"})
 
 
+@pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
+@pytest.mark.parametrize("fused", [True, False], ids=["kernel", "plain"])
+def test_the_kernel_steps_local_shards_as_torch_operations_do(world: World, granularity: str, fused: bool):
+    """In float32, where the kernel would refuse what it cannot step."""
+    if fused and not kernel_status().loaded:
+        pytest.skip(str(kernel_status()))
+    world.run(check_layout, 2, "rows", granularity, torch.float32, {"fused": fused})
+
+
 @pytest.mark.parametrize("granularity", ["element", "tensor"])
 def test_options_that_look_at_gradients_and_points(world: World, granularity: str):
     """Lazy rows (whole on each rank), a box, ascent and decay."""
@@ -174,6 +185,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "split_lazy_rows": ({"lazy": True, "granularity": "row"}, [S1], "needs whole rows on one rank"),
     "differentiable": ({"differentiable": True}, [S0], "differentiable=True needs plain tensors"),
     "partial": ({}, [Partial()], "must have placements Shard or Replicate"),
+    "kernel_over_split_rows": ({"fused": True, "granularity": "row"}, [S1], "fused=True is impossible here: rows"),
     "plain_gradient": ({}, [S0], "gradient of a sharded parameter must be a DTensor"),
 }
 
@@ -189,7 +201,7 @@ def check_refusals(rank: int, size: int) -> None:
         optimizer = GradaGrad([p], lr=1e-3, **options)
         with pytest.raises(RuntimeError, match=message):
             optimizer.step()
-        assert not optimizer.state
+        assert all(state["step"] == 0 for state in optimizer.state.values())
 
 
 def test_what_cannot_be_sharded_is_refused_by_name(world: World):

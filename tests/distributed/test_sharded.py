@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 from torch import distributed as dist
-from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -55,12 +54,12 @@ def averaged_scale(model: Net, size: int) -> None:
 
 
 def check_fsdp2(
-    rank: int, size: int, granularity: str, setting: str, foreach: bool, mesh_shape: tuple[int, ...]
+    rank: int, size: int, granularity: str, setting: str, way: dict[str, Any], mesh_shape: tuple[int, ...]
 ) -> None:
     names = ("replicate", "shard")[-len(mesh_shape) :]
     model = sharded_net(init_device_mesh("cpu", mesh_shape, mesh_dim_names=names))
     averaged_scale(model, size)
-    settings = SETTINGS[setting] | {"granularity": granularity, "foreach": foreach}
+    settings: dict[str, Any] = SETTINGS[setting] | {"granularity": granularity} | way
     optimizer = GradaGrad(model.parameters(), **settings)
     models.train(model, optimizer, 99, share=models.share(rank, size))
 
@@ -70,7 +69,8 @@ def check_fsdp2(
     with Counted() as counted:
         optimizer.step()
     shared = granularity in ("tensor", "group")
-    assert counted.messages == ([2 * 4] if shared else []), counted.messages  # gg and gm of the four sharded tensors
+    # gg and gm of the four sharded tensors, or of all four together.
+    assert counted.messages == {"tensor": [2 * 4], "group": [2]}.get(granularity, []), counted.messages
 
     expected, *_ = models.reference(granularity, setting)
     models.assert_equal(models.gathered(model, optimizer), expected)
@@ -78,15 +78,20 @@ def check_fsdp2(
     state = optimizer.state[model.first.weight]
     assert isinstance(state["momentum"], DTensor)
     assert isinstance(state["growth"], DTensor) is not shared
-    assert model.second.bias.to_local().numel() == (1 if rank % mesh_shape[-1] == 0 else 0)  # an empty local shard
+    bias: Any = model.second.bias
+    assert bias.to_local().numel() == (1 if rank % mesh_shape[-1] == 0 else 0)  # an empty local shard
 
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)
-@pytest.mark.parametrize(("setting", "foreach"), [("plain", False), ("momentum", True), ("bounded", False)])
-def test_two_ranks_of_fsdp2_equal_one_process(world: World, granularity: str, setting: str, foreach: bool):
-    world.run(check_fsdp2, 2, granularity, setting, foreach, (2,))
+@pytest.mark.parametrize(
+    ("setting", "way"),
+    [("plain", {}), ("momentum", {"foreach": True}), ("bounded", {"fused": False})],
+    ids=["plain-kernel", "momentum-foreach", "bounded-loop"],
+)
+def test_two_ranks_of_fsdp2_equal_one_process(world: World, granularity: str, setting: str, way: dict[str, Any]):
+    world.run(check_fsdp2, 2, granularity, setting, way, (2,))
 
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 def test_hybrid_sharding_over_four_ranks_equals_one_process(world: World, granularity: str):
-    world.run(check_fsdp2, 4, granularity, "momentum", False, (2, 2))
+    world.run(check_fsdp2, 4, granularity, "momentum", {}, (2, 2))

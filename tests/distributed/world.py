@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.connection
 import os
 import tempfile
 import time
@@ -22,7 +23,7 @@ SECONDS = 120.0
 _PRELOAD = ["torch", "torch.distributed.fsdp", "torch.distributed.tensor", "torch.distributed.checkpoint", "gradagrad"]
 
 
-class CheckFailed(AssertionError):
+class CheckError(AssertionError):
     """A check raised in some rank; the message is its traceback."""
 
 
@@ -46,7 +47,7 @@ class World:
         failures = [f"rank {rank} of {size}:\n{reply}" for rank, (fine, reply) in enumerate(replies) if not fine]
         if failures:
             self.close()  # the others may still wait for the one that failed
-            raise CheckFailed("\n".join(failures))
+            raise CheckError("\n".join(failures))
         return [reply for _, reply in replies]
 
     def _start(self, rank: int) -> tuple[Any, Connection]:
@@ -68,7 +69,7 @@ class World:
                     replies[rank] = self._ranks[rank][1].recv()
                 except (EOFError, OSError):
                     replies[rank] = (False, "the process died")
-                if not replies[rank][0]:
+                if not replies[rank][0]:  # pyright: ignore[reportOptionalSubscript]
                     deadline = min(deadline, time.monotonic() + 3.0)
         return [reply or (False, "no answer in time") for reply in replies]
 

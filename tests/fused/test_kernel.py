@@ -48,6 +48,7 @@ def test_without_the_kernel_fused_true_raises():
 
 
 def test_a_damaged_kernel_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path):
+    monkeypatch.delenv("GRADAGRAD_KERNEL_PATH", raising=False)
     (tmp_path / "_kernel.abi3.so").write_bytes(b"no library")
     monkeypatch.setattr(kernel, "__file__", str(tmp_path / "kernel.py"))
     kernel.kernel_status.cache_clear()

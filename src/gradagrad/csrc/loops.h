@@ -63,7 +63,7 @@ struct Loops {
 
   // Elements are their own slots. In pieces that stay in the nearest cache, and in stages: the first finds each element's
   // v and factor, and whether the clip (a division that is idle once α has grown) is needed at all; the last moves.
-  static constexpr int64_t piece = 256;
+  static constexpr int64_t piece = 128;
 
   static GRADAGRAD_INLINE void elements(const Work& work, int64_t begin, int64_t end) {
     const R rule(work.settings);
@@ -75,6 +75,17 @@ struct Loops {
     for (int64_t at = begin; at < end; at += piece) {
       const auto size = static_cast<int32_t>(end - at < piece ? end - at : piece);
       const auto index = static_cast<uint32_t>(work.base + at);
+      // The next piece travels to the cache while this one is computed; past the end of memory nothing happens.
+      constexpr int64_t line = 64;
+      for (int64_t byte = 0; byte < piece * static_cast<int64_t>(sizeof(P)); byte += line) {
+        __builtin_prefetch(reinterpret_cast<const char*>(x + at + piece) + byte, 1);
+        __builtin_prefetch(reinterpret_cast<const char*>(g + at + piece) + byte, 0);
+      }
+      for (int64_t byte = 0; byte < piece * static_cast<int64_t>(sizeof(S)); byte += line) {
+        __builtin_prefetch(reinterpret_cast<const char*>(m + at + piece) + byte, 1);
+        __builtin_prefetch(reinterpret_cast<const char*>(growth + at + piece) + byte, 1);
+        __builtin_prefetch(reinterpret_cast<const char*>(alpha + at + piece) + byte, 1);
+      }
       step_piece(rule, x + at, g + at, m + at, growth + at, alpha + at, size, work.key, index);
     }
   }
@@ -82,7 +93,7 @@ struct Loops {
   static GRADAGRAD_INLINE void step_piece(
       const R& rule, P* __restrict x, const P* __restrict g, S* __restrict m, S* __restrict growth, S* __restrict alpha,
       int32_t size, uint32_t key, uint32_t index) {
-    C vs[piece], factors[piece];
+    C vs[piece], stretches[piece];
     int clipped = 0;
 #pragma GCC ivdep
     for (int32_t i = 0; i < size; ++i) {
@@ -90,16 +101,18 @@ struct Loops {
       const Slot<C> before{load<C>(growth[i]), load<C>(alpha[i])};
       const C gg = a * a, agreement = rule.rho * (a * load<C>(m[i]));
       const C v = rule.v(gg, agreement, before);
-      const C factor = rule.by_sum(v, before.alpha);
+      const C stretch = rule.stretch(v, before.alpha);
       vs[i] = v;
-      factors[i] = factor;
-      clipped |= rule.clip_idle(factor, gg, agreement) ? 0 : 1;
+      stretches[i] = stretch;
+      clipped |= rule.clip_idle(v, stretch, gg, agreement) ? 0 : 1;
     }
     if (clipped) {
 #pragma GCC ivdep
       for (int32_t i = 0; i < size; ++i) {
         const C a = rule.gradient(load<C>(x[i]), load<C>(g[i]));
-        factors[i] = minimum(factors[i], rule.by_clip(a * a, rule.rho * (a * load<C>(m[i]))));
+        const C clip = rule.by_clip(a * a, rule.rho * (a * load<C>(m[i])));
+        const C stretch = stretches[i];
+        stretches[i] = vs[i] >= C(0) ? stretch : minimum(stretch, clip);
       }
     }
 #pragma GCC ivdep
@@ -107,8 +120,9 @@ struct Loops {
       C a = load<C>(x[i]), b = load<C>(m[i]);
       const C old_a = a, old_b = b, slope = rule.gradient(a, load<C>(g[i]));
       const Slot<C> before{load<C>(growth[i]), load<C>(alpha[i])};
-      const Slot<C> after = rule.grown(vs[i], factors[i], before);
-      rule.move(a, slope, b, rule.pace(before, after));
+      const C v = vs[i], stretch = stretches[i];
+      const Slot<C> after = rule.grown(v, rule.factor(v, stretch, before.alpha), before);
+      rule.move(a, slope, b, rule.pace(v, stretch, before, after));
       const bool stays = OPTIONS && rule.lazy && slope == C(0);
       const uint32_t random = sizeof(S) == 2 ? random_bits(key, index + static_cast<uint32_t>(i)) : 0;
       store(x[i], stays ? old_a : a);

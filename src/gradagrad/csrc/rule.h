@@ -86,8 +86,8 @@ struct Rule {
   }
   GRADAGRAD_INLINE C by_clip(C gg, C agreement) const { return at_least(agreement / at_least(gg, tiny), C(1)); }
   // Whether min(by_sum, by_clip) is certainly by_sum, told without the division. The margin is for its rounding.
-  GRADAGRAD_INLINE bool clip_idle(C by_sum, C gg, C agreement) const {
-    return by_sum == C(1) || by_sum * at_least(gg, tiny) < agreement * C(0.999);
+  GRADAGRAD_INLINE bool clip_idle(C v, C by_sum, C gg, C agreement) const {
+    return v >= C(0) || by_sum * at_least(gg, tiny) < agreement * C(0.999);
   }
   GRADAGRAD_INLINE Slot<C> grown(C v, C factor, Slot<C> before) const {
     if (OPTIONS) factor = at_most(factor, growth_limit);
@@ -108,11 +108,13 @@ struct Rule {
   };
 
   GRADAGRAD_INLINE Pace pace(Slot<C> before, Slot<C> after) const {
-    const C new_root = root_of(after.alpha);
+    const C new_root = root_of(after.alpha), root = BETA ? root_of(before.alpha) : C(1);
+    const C carry = BETA ? beta * (new_root / root) * (before.growth / after.growth) : C(0);
+    return pace(before, after, root, new_root, carry);
+  }
+  GRADAGRAD_INLINE Pace pace(Slot<C> before, Slot<C> after, C root, C new_root, C carry) const {
     const C gamma = lr * after.growth;
-    Pace pace{gamma / new_root, C(0), C(0), C(0)};
-    const C root = BETA ? root_of(before.alpha) : C(1);
-    if (BETA) pace.carry = beta * (new_root / root) * (before.growth / after.growth);
+    Pace pace{gamma / new_root, carry, C(0), C(0)};
     if (OPTIONS) {
       if (BETA) pace.back = lr * before.growth / root * odds;
       pace.metric = C(1) / (at_least(gamma, tiny_root) / new_root);
@@ -120,6 +122,30 @@ struct Rule {
     return pace;
   }
   GRADAGRAD_INLINE C root_of(C alpha) const { return std::sqrt(at_least(alpha, tiny)) + eps; }
+
+  // The same with half the divisions and roots, which are what the loops over elements wait for. Where v < 0 only growth
+  // changes, and the old root is the new one; elsewhere only α does, and the factor is 1. So one root is enough for the
+  // factor or the old root, and one quotient for A'/A. Bit for bit the same; products with 0 let a NaN through.
+  GRADAGRAD_INLINE C stretch(C v, C alpha) const {
+    if (!BETA) return by_sum(v, alpha);
+    const C divisor = at_least(alpha, tiny);
+    const C grown = C(1) - v / divisor;
+    return std::sqrt(v >= C(0) ? divisor : grown);
+  }
+  GRADAGRAD_INLINE C factor(C v, C stretch, C alpha) const {
+    if (!BETA) return stretch;
+    const C one = C(1) + at_least(alpha, tiny) * C(0);
+    return v >= C(0) ? one : stretch;
+  }
+  GRADAGRAD_INLINE Pace pace(C v, C stretch, Slot<C> before, Slot<C> after) const {
+    const C new_root = root_of(after.alpha);
+    if (!BETA) return pace(before, after, C(1), new_root, C(0));
+    const bool shrinks = v >= C(0);
+    const C old_root = stretch + eps;
+    const C root = shrinks ? old_root : new_root;
+    const C ratio = (shrinks ? new_root : before.growth) / (shrinks ? root : after.growth) + after.growth * C(0);
+    return pace(before, after, root, new_root, beta * ratio);
+  }
 
   // Takes and returns x and m; g is `gradient`'s.
   GRADAGRAD_INLINE void move(C& x, C g, C& m, const Pace& pace) const {

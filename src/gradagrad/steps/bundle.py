@@ -52,7 +52,8 @@ class Batch:
     def local(self) -> "Batch":
         """The same with every tensor replaced by this rank's shard of it, sharing its memory."""
         owners, shard = self.params, distributed.local
-        if not any(distributed.is_sharded(p) for p in owners):
+        plain = torch.nn.Parameter
+        if not any(type(p) is not plain and distributed.is_sharded(p) for p in owners):
             return replace(self, owners=owners)
         return replace(
             self,
@@ -66,6 +67,8 @@ class Batch:
 
     def parts(self) -> "Parts":
         """Splits into batches whose sums are added over the same ranks, dense gradients before sparse ones."""
+        if self.owners is self.params and all(gradient.layout == torch.strided for gradient in self.grads):
+            return [((), self)]  # plain and dense, as nearly always
         members: dict[tuple[distributed.Axes, bool], list[int]] = {}
         for i, (owner, gradient) in enumerate(zip(self.owners, self.grads, strict=True)):
             key = distributed.axes(owner, self.granularity), gradient.layout != torch.strided
@@ -164,8 +167,8 @@ def adapt_group(
     before = precise[0] if precise else copies[0]
     before = before[0].clone(), before[1].clone()
     device, ops = before[0].device, tensor_ops(before[0].dtype)
-    gg = _sum([m[0] for m in measured], device)
-    gm = _sum([m[1] for m in measured], device)
+    gg = _sum([m[0] for m in measured], device).to(before[0].dtype)
+    gm = _sum([m[1] for m in measured], device).to(before[0].dtype)
     settings = bundles[0].settings
     if settings.gamma_max is not None:
         settings = settings._replace(lr=_first(settings.lr))  # the cap is on the group's γ, which its first lr gives

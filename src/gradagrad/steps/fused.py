@@ -4,7 +4,7 @@ Functions return None when done, or a sentence that says why the kernel cannot b
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -40,15 +40,20 @@ _REASONS = (
 
 
 def advance(
-    batch: Batch, copies: Copies | None, states: Sequence[dict[str, Any]], grad_scale: Tensor | None, *, required: bool
+    batch: Batch,
+    copies: Copies | None,
+    states: Mapping[Tensor, dict[str, Any]],
+    grad_scale: Tensor | None,
+    *,
+    required: bool,
 ) -> Batch | None:
     """Counts and takes the step of what the kernel can step, and returns the rest for torch operations, if any.
 
     ``required`` raises instead, before anything has changed, if dense parameters are left over. The gradients of the
     rest are unscaled.
     """
-    dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
     sparse = [i for i, gradient in enumerate(batch.grads) if gradient.layout != torch.strided]
+    dense = [i for i in range(len(batch.grads)) if i not in set(sparse)] if sparse else list(range(len(batch.grads)))
     unfit = _unfit(batch, sparse)
     left: list[int] = []
     if dense and (reason := unfit or step(batch if not sparse else batch.select(dense), copies, grad_scale)):
@@ -57,7 +62,7 @@ def advance(
         if kernel.ops() is None:
             kernel.warn_once()
         left += dense
-    left += [i for i in sparse if unfit or sparse_step(batch, i, states[i], grad_scale)]
+    left += [i for i in sparse if unfit or sparse_step(batch, i, states[batch.owners[i]], grad_scale)]
     if not left:
         return None
     rest = batch.select(sorted(left)) if len(left) < len(batch.params) else batch
@@ -86,8 +91,8 @@ def unscale(grads: Sequence[Tensor], grad_scale: Tensor) -> None:
 
 def _unfit(batch: Batch, sparse: Sequence[int]) -> str | None:
     """Why no parameter of this batch is for the kernel."""
-    if batch.owners is not batch.params and any(axes for axes, _ in batch.parts()):
-        return "parameters that share a step size are spread over several ranks."
+    if batch.granularity == "row" and any(axes for axes, _ in batch.parts()):
+        return "rows that share a step size are split over several ranks."
     if sparse and batch.granularity == "group":
         return 'a group of granularity "group" has sparse gradients.'
     return None
@@ -219,7 +224,7 @@ def _arguments(batch: Batch, copies: Copies | None) -> tuple[Any, list[Any]] | s
         return settings
     ops, numbers, flags = settings
     params, grads = batch.params, batch.grads
-    if any(p.is_complex() for p in params):
+    if any(map(Tensor.is_complex, params)):
         params, grads = [real_view(p) for p in params], [real_view(g) for g in grads]
     growths, accumulators = batch.growths, batch.accumulators
     if copies is not None:

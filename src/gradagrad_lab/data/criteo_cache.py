@@ -20,47 +20,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gradagrad_lab.data import cache_folder, criteo
-from gradagrad_lab.data.clicks import CAP, DENSE_FIELDS, ID_FIELDS, Rows, joined
+from gradagrad_lab.data import criteo_parts as parts
+from gradagrad_lab.data.clicks import Rows, joined
+from gradagrad_lab.data.criteo_parts import Settings as Settings
 from gradagrad_lab.errors import DATA, UserError
 from gradagrad_lab.records import write_atomically
 
 FORMAT = 1
 DAYS = 7  # the Kaggle file is a week in order of time; its days are seven equal parts, as in DLRM's script
 MAX_BAD = 100
-_NARROW = 2**16
 _EDGE = 2**20
 
 Part = Literal["train", "validation", "test"]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the cached numbers depend on besides the source."""
-
-    cap: int = CAP
-    part_bytes: int = criteo.PART_BYTES
-
-    @property
-    def sizes(self) -> tuple[int, ...]:
-        return criteo.hashed_sizes(self.cap)
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One finished part: its counts and its checksum."""
-
-    lines: int
-    rows: int
-    clicks: int
-    integers_missing: list[int]
-    ids_missing: list[int]
-    distinct: list[int]  # ids per field in this part: the lengths of what the .ids file holds
-    bad: int
-    named_bad: list[list[Any]]  # the first few: line within the part, complaint
-    checksum: str
 
 
 @dataclass(frozen=True)
@@ -132,33 +105,27 @@ class CriteoCache:
     def verify(self, progress: Callable[[int], None] = lambda parts: None) -> None:
         """Compare every part with its checksum."""
         for number, checksum in enumerate(self._checksums):
-            path = _path(self.folder, number, "bin")
+            path = parts.path_of(self.folder, number, "bin")
             try:
-                found = _checksum(path.read_bytes())
+                found = parts.checksum_of(path.read_bytes())
             except OSError as error:
-                raise _damaged(path) from error
+                raise parts.damaged(path) from error
             if found != checksum:
-                raise _damaged(path)
+                raise parts.damaged(path)
             progress(1)
 
     def _part(self, number: int) -> Rows:
         if self._held is None or self._held[0] != number:
             rows = int(self._ends[number] - (self._ends[number - 1] if number else 0))
-            path = _path(self.folder, number, "bin")
+            path = parts.path_of(self.folder, number, "bin")
             try:
                 content = path.read_bytes()
             except OSError as error:
-                raise _damaged(path) from error
-            if len(content) != rows * _row_bytes(self.table_sizes):
-                raise _damaged(path)
-            self._held = number, _unpack(content, rows, self.table_sizes, self._offsets)
+                raise parts.damaged(path) from error
+            if len(content) != rows * parts.row_bytes(self.table_sizes):
+                raise parts.damaged(path)
+            self._held = number, parts.unpack(content, rows, self.table_sizes, self._offsets)
         return self._held[1]
-
-
-def _damaged(path: Path) -> UserError:
-    return UserError(
-        f"The cache file {path} is damaged or missing; delete its folder and run `gradagrad data criteo` again.", DATA
-    )
 
 
 def folder_of(source: Path, settings: Settings) -> Path:
@@ -190,7 +157,7 @@ def fingerprint(source: Path) -> dict[str, Any]:
             edges += file.read(_EDGE)
     except OSError as error:
         raise UserError(f"The data file {source} cannot be read: {error.strerror}.", DATA) from error
-    return {"size": state.st_size, "changed": state.st_mtime_ns, "edges": _checksum(edges)}
+    return {"size": state.st_size, "changed": state.st_mtime_ns, "edges": parts.checksum_of(edges)}
 
 
 def build(
@@ -214,7 +181,7 @@ def build(
     # A process takes longer to start than a part to make; text compresses to about a third.
     text_bytes = print_of_source["size"] * (3 if criteo.is_compressed(source) else 1)
     workers = max(min(workers, text_bytes // settings.part_bytes), 1)
-    pieces: list[Piece] = []
+    pieces: list[parts.Piece] = []
     lines, bad, named = 0, 0, list[str]()
     for piece, done in _parts(source, folder, settings, workers):
         pieces.append(piece)
@@ -235,7 +202,7 @@ def build(
         clicks=sum(piece.clicks for piece in pieces),
         integers_missing=_summed([piece.integers_missing for piece in pieces]),
         ids_missing=_summed([piece.ids_missing for piece in pieces]),
-        distinct=_distinct(folder, pieces),
+        distinct=parts.count_distinct(folder, pieces),
         bad=bad,
         named_bad=named,
     )
@@ -249,7 +216,7 @@ def build(
     }
     write_atomically(folder / "manifest.json", json.dumps(manifest).encode())
     for number in range(len(pieces)):
-        _path(folder, number, "ids").unlink(missing_ok=True)
+        parts.path_of(folder, number, "ids").unlink(missing_ok=True)
     return CriteoCache(folder, manifest)
 
 
@@ -267,7 +234,7 @@ def _prepare(folder: Path, source: dict[str, Any]) -> None:
     (folder / "manifest.json").unlink(missing_ok=True)
 
 
-def _parts(source: Path, folder: Path, settings: Settings, workers: int) -> Iterator[tuple[Piece, int]]:
+def _parts(source: Path, folder: Path, settings: Settings, workers: int) -> Iterator[tuple[parts.Piece, int]]:
     """Finished parts in the order of the file, with the bytes done so far. Few are under way at a time, so memory stays
     small however long the file is."""
     if criteo.is_compressed(source):
@@ -276,15 +243,15 @@ def _parts(source: Path, folder: Path, settings: Settings, workers: int) -> Iter
         tasks = ((n, span, span[1]) for n, span in enumerate(criteo.byte_ranges(source, settings.part_bytes)))
     if workers == 1:
         for number, work, done in tasks:
-            yield _finish_part(source, folder, number, work, settings), done
+            yield parts.finish(source, folder, number, work, settings), done
         return
     # "spawn": forking a process in which torch has threads can hang.
     spawning = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=spawning) as pool:
-        under_way: deque[tuple[Future[Piece], int]] = deque()
+        under_way: deque[tuple[Future[parts.Piece], int]] = deque()
         try:
             for number, work, done in tasks:
-                under_way.append((pool.submit(_finish_part, source, folder, number, work, settings), done))
+                under_way.append((pool.submit(parts.finish, source, folder, number, work, settings), done))
                 if len(under_way) > 2 * workers:
                     future, finished = under_way.popleft()
                     yield future.result(), finished
@@ -295,101 +262,12 @@ def _parts(source: Path, folder: Path, settings: Settings, workers: int) -> Iter
             raise
 
 
-def _finish_part(source: Path, folder: Path, number: int, work: bytes | tuple[int, int], settings: Settings) -> Piece:
-    """Make one part, or find that it was made before. Runs in a worker process."""
-    finished = _finished(folder, number)
-    if finished is not None:
-        return finished
-    text = work if isinstance(work, bytes) else criteo.read_range(source, *work)
-    parsed = criteo.parse(text)
-    content = _pack(parsed, settings.sizes)
-    unique = [np.unique(ids[~gone]) for ids, gone in zip(parsed.ids.T, parsed.ids_missing.T, strict=True)]
-    piece = Piece(
-        lines=parsed.lines,
-        rows=parsed.rows,
-        clicks=int(parsed.clicks.sum()),
-        integers_missing=parsed.integers_missing.sum(axis=0).tolist(),
-        ids_missing=parsed.ids_missing.sum(axis=0).tolist(),
-        distinct=[len(ids) for ids in unique],
-        bad=len(parsed.bad),
-        named_bad=[list(item) for item in parsed.bad[: criteo.NAMED_BAD_ROWS]],
-        checksum=_checksum(content),
-    )
-    write_atomically(_path(folder, number, "bin"), content)
-    write_atomically(_path(folder, number, "ids"), np.concatenate(unique).tobytes())
-    write_atomically(_path(folder, number, "json"), json.dumps(asdict(piece)).encode())
-    return piece
-
-
-def _finished(folder: Path, number: int) -> Piece | None:
-    """A part that an earlier build completed, if its numbers are still what they were."""
-    try:
-        piece = Piece(**json.loads(_path(folder, number, "json").read_bytes()))
-        intact = _checksum(_path(folder, number, "bin").read_bytes()) == piece.checksum
-        intact = intact and _path(folder, number, "ids").stat().st_size == 4 * sum(piece.distinct)
-    except (OSError, ValueError, TypeError):
-        return None
-    return piece if intact else None
-
-
-def _distinct(folder: Path, pieces: list[Piece]) -> list[int]:
-    """Distinct ids per field over all parts, exactly; one field in memory at a time."""
-    counts: list[int] = []
-    for field in range(ID_FIELDS):
-        found: list[NDArray[np.uint32]] = []
-        for number, piece in enumerate(pieces):
-            before, own = sum(piece.distinct[:field]), piece.distinct[field]
-            found.append(np.fromfile(_path(folder, number, "ids"), dtype=np.uint32, count=own, offset=4 * before))
-        counts.append(len(np.unique(np.concatenate(found))))
-    return counts
-
-
-def _widths(sizes: tuple[int, ...]) -> tuple[list[int], list[int]]:
-    """Fields whose row numbers need four bytes, and those that fit in two."""
-    wide = [field for field, size in enumerate(sizes) if size > _NARROW]
-    return wide, [field for field in range(len(sizes)) if field not in wide]
-
-
-def _row_bytes(sizes: tuple[int, ...]) -> int:
-    wide, narrow = _widths(sizes)
-    return 4 * len(wide) + 4 * DENSE_FIELDS + 2 * len(narrow) + 1
-
-
-def _pack(parsed: criteo.Parsed, sizes: tuple[int, ...]) -> bytes:
-    wide, narrow = _widths(sizes)
-    rows = criteo.slots(parsed, sizes)
-    columns = (rows[:, wide].astype("<u4"), parsed.dense().astype("<f4"), rows[:, narrow].astype("<u2"), parsed.clicks)
-    return b"".join(column.tobytes() for column in columns)
-
-
-def _unpack(content: bytes, rows: int, sizes: tuple[int, ...], offsets: NDArray[np.int64]) -> Rows:
-    wide, narrow = _widths(sizes)
-    ids = np.empty((rows, ID_FIELDS), dtype=np.int32)
-    at = 4 * rows * len(wide)
-    ids[:, wide] = np.frombuffer(content, "<u4", rows * len(wide)).reshape(rows, -1)
-    dense = np.frombuffer(content, "<f4", rows * DENSE_FIELDS, at).reshape(rows, DENSE_FIELDS)
-    at += 4 * rows * DENSE_FIELDS
-    ids[:, narrow] = np.frombuffer(content, "<u2", rows * len(narrow), at).reshape(rows, -1)
-    at += 2 * rows * len(narrow)
-    clicks = np.frombuffer(content, np.uint8, rows, at).astype(np.float32)
-    ids += offsets.astype(np.int32)
-    return Rows(dense, ids, clicks, None)
-
-
 def _too_many_bad(source: Path, bad: int, limit: int, named: list[str]) -> UserError:
     return UserError(
         f"{source} has more than {limit} bad rows ({bad} so far; {'; '.join(named)}); is it Criteo's train.txt? "
         "A higher --max-bad leaves bad rows out.",
         DATA,
     )
-
-
-def _path(folder: Path, number: int, kind: str) -> Path:
-    return folder / f"part-{number:05d}.{kind}"
-
-
-def _checksum(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
 def _summed(lists: list[list[int]]) -> list[int]:

@@ -157,9 +157,8 @@ def _contest(entries: list[tuple[str, str, Floats]], teacher: float, base: float
         for position, ((_title, family, _), losses) in enumerate(zip(entries, values, strict=True)):
             shade = style.colour(family)
             inside = losses[losses <= right]
-            axes.plot(
-                inside, np.full(inside.shape, position), "o", color=shade, markersize=4.5, alpha=0.55, clip_on=False
-            )
+            if len(inside):  # an empty line would take up room in the layout
+                axes.plot(inside, [position] * len(inside), "o", color=shade, markersize=4.5, alpha=0.55, clip_on=False)
             mean = losses.mean()
             if mean <= right:
                 axes.plot([mean, mean], [position - 0.32, position + 0.32], color=shade, linewidth=2.6)

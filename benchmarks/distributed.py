@@ -1,0 +1,121 @@
+"""What sharding costs: step times at 1, 2 and 4 ranks as ratios to torch's Adagrad under the same sharding.
+
+    python benchmarks/distributed.py --ranks 1 2 4
+
+Each rank holds its part of the parameters as FSDP2 would (DTensor, first dimension sharded). Steps of all optimizers
+are interleaved in shuffled rounds; medians of ratios are reported, since absolute times on a shared machine mean little.
+The all-reduces of a step and the numbers they carry are counted, not estimated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import distributed as dist
+from torch import multiprocessing
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, distribute_tensor
+
+from gradagrad import GradaGrad
+
+MODELS: dict[str, list[tuple[int, ...]]] = {
+    "few large": [(1024, 1024)] * 4,
+    "many small": [(64, 32), (64,)] * 60,
+}
+CONTENDERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
+    "torch Adagrad": lambda params: torch.optim.Adagrad(params, lr=1e-3),
+    "torch Adagrad foreach": lambda params: torch.optim.Adagrad(params, lr=1e-3, foreach=True),
+    "element": lambda params: GradaGrad(params, lr=1e-3),
+    "row": lambda params: GradaGrad(params, lr=1e-3, granularity="row"),
+    "tensor": lambda params: GradaGrad(params, lr=1e-3, granularity="tensor"),
+    "group": lambda params: GradaGrad(params, lr=1e-3, granularity="group"),
+}
+BASELINE = "torch Adagrad"
+
+
+def prepared(shapes: list[tuple[int, ...]], make: Callable[[Any], torch.optim.Optimizer]) -> torch.optim.Optimizer:
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    torch.manual_seed(0)
+    params = []
+    for shape in shapes:
+        value, gradient = (
+            distribute_tensor(torch.randn(shape), mesh, [Shard(0)], src_data_rank=None) for _ in range(2)
+        )
+        params.append(torch.nn.Parameter(value))
+        params[-1].grad = gradient
+    optimizer = make(params)
+    for _ in range(3):  # state, first-step check, caches
+        optimizer.step()
+    return optimizer
+
+
+def messages(optimizer: torch.optim.Optimizer) -> list[int]:
+    """The sizes of the all-reduces of one step."""
+    sizes: list[int] = []
+    original = dist.all_reduce
+
+    def counting(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        sizes.append(tensor.numel())
+        return original(tensor, *args, **kwargs)
+
+    dist.all_reduce = counting
+    try:
+        optimizer.step()
+    finally:
+        dist.all_reduce = original
+    return sizes
+
+
+def worker(rank: int, size: int, store: str, rounds: int) -> None:
+    torch.set_num_threads(1)
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=size)
+    for name, shapes in MODELS.items():
+        optimizers = {label: prepared(shapes, make) for label, make in CONTENDERS.items()}
+        sent = {label: messages(optimizer) for label, optimizer in optimizers.items()}
+        times: dict[str, list[float]] = {label: [] for label in optimizers}
+        order = random.Random(0)  # the same in every rank
+        for _ in range(rounds):
+            for label in order.sample(list(optimizers), len(optimizers)):
+                dist.barrier()
+                start = time.perf_counter()
+                optimizers[label].step()
+                times[label].append(time.perf_counter() - start)
+        if rank == 0:
+            print(f"\n{size} rank(s), {name}: {len(shapes)} tensors, {sum(map(_numel, shapes)):,} parameters")
+            for label, values in times.items():
+                ratio = statistics.median(v / b for v, b in zip(values, times[BASELINE], strict=True))
+                what = (
+                    f"{len(sent[label])} all-reduce of {sum(sent[label])} numbers"
+                    if sent[label]
+                    else "no communication"
+                )
+                print(f"  {label:22s} {ratio:6.2f} x   {1e3 * statistics.median(values):8.2f} ms   {what}", flush=True)
+    dist.destroy_process_group()
+
+
+def _numel(shape: tuple[int, ...]) -> int:
+    return int(torch.Size(shape).numel())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--rounds", type=int, default=40)
+    arguments = parser.parse_args()
+    print(f"torch {torch.__version__}, {os.cpu_count()} cores, one thread a rank; ratios to {BASELINE} of the same run")
+    for size in arguments.ranks:
+        with tempfile.TemporaryDirectory() as folder:
+            multiprocessing.spawn(worker, (size, f"file://{folder}/store", arguments.rounds), nprocs=size)
+
+
+if __name__ == "__main__":
+    main()
