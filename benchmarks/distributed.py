@@ -3,7 +3,7 @@
     python benchmarks/distributed.py --ranks 1 2 4
 
 Each rank holds its part of the parameters as FSDP2 would (DTensor, first dimension sharded). Steps of all optimizers
-are interleaved in shuffled rounds; medians of ratios are reported, since absolute times on a shared machine mean little.
+are interleaved in shuffled rounds, and medians of ratios reported: absolute times on a shared machine mean little.
 The all-reduces of a step and the numbers they carry are counted, not estimated.
 """
 

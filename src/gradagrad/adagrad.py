@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
+from gradagrad import distributed
 from gradagrad.granularity import total
 from gradagrad.optimizer import GradaGrad
 from gradagrad.steps.ops import real_view
@@ -80,7 +81,10 @@ def _take_over(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any]
     optimizer._init_state(group, parameter)
     ours = optimizer.state[parameter]
     ours["step"].fill_(float(state["step"]))
-    ours["accumulator"].copy_(total(group["granularity"])(real_view(state["sum"]).to(ours["accumulator"].dtype)))
+    accumulator = distributed.local(ours["accumulator"])
+    sums = total(group["granularity"])(real_view(distributed.local(state["sum"])).to(accumulator.dtype))
+    axes = distributed.axes(parameter, group["granularity"])
+    accumulator.copy_(distributed.Addition([sums], [axes]).result()[0])
 
 
 def _share(optimizer: GradaGrad) -> None:

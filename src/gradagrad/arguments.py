@@ -111,12 +111,11 @@ def _check_together(group: Mapping[str, Any]) -> None:
         raise ValueError("differentiable=True needs state_dtype=torch.float32, since rounding has no derivative.")
     if group["foreach"] and group["differentiable"]:
         raise ValueError("foreach=True cannot be combined with differentiable=True; pass foreach=False or None.")
-    if group["projection"] is not None:
-        if group["weight_decay"] and group["decoupled_weight_decay"]:
-            raise ValueError(
-                "decoupled_weight_decay=True cannot be combined with a projection, since decay moves the parameters "
-                "out of the set; use coupled weight_decay."
-            )
+    if group["projection"] is not None and group["weight_decay"] and group["decoupled_weight_decay"]:
+        raise ValueError(
+            "decoupled_weight_decay=True cannot be combined with a projection, since decay moves the parameters out "
+            "of the set; use coupled weight_decay."
+        )
     lr, gamma_max = group["lr"], group["gamma_max"]
     if not isinstance(lr, Tensor) and gamma_max < lr:
         raise ValueError(complaint("gamma_max", f"at least lr = {lr}", gamma_max, "γ starts at lr and never falls."))

@@ -165,7 +165,7 @@ class Addition:
 
 def _sendable(device: torch.device, group: dist.ProcessGroup) -> torch.device:
     """Where the group can add: NCCL needs the GPU even if the shards are offloaded to the CPU."""
-    able = group._device_types
+    able = [] if torch.compiler.is_compiling() else group._device_types
     return device if not able or device.type in {d.type for d in able} else able[0]
 
 

@@ -1,33 +1,21 @@
 """The optimizer class: arguments, state and checkpoints. The arithmetic is `gradagrad.rule`'s."""
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable
 from typing import Any, overload
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import (
-    Optimizer,
-    ParamsT,
-    StateDict,
-    _default_to_fused_or_foreach,
-    _use_grad_for_differentiable,
-)
+from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
 
 from gradagrad import arguments, checkpoint, distributed, first_step, rounding
 from gradagrad.diagnostics import GroupDiagnostics, Watch, describe
 from gradagrad.granularity import Granularity, slot_shape
-from gradagrad.projecting import Checked
 from gradagrad.projections import Projection
-from gradagrad.rule import Settings
-from gradagrad.steps import foreach as foreach_step
-from gradagrad.steps import fused as fused_step
-from gradagrad.steps import loop, sparse
-from gradagrad.steps.bundle import Batch, Bundle, Parts, take_group_step, take_steps
+from gradagrad.steps.bundle import Batch
+from gradagrad.steps.fused import Memory, unscale
 from gradagrad.steps.ops import computing_dtype, real_view
-from gradagrad.steps.spread import Spread, take_spread_steps
+from gradagrad.steps.take import Turn, take
 
 
 class GradaGrad(Optimizer):
@@ -137,6 +125,7 @@ class GradaGrad(Optimizer):
             "state_dtype": state_dtype,
         }
         self._watch: Watch | None = None
+        self._memory = Memory()
         super().__init__(params, arguments.checked(defaults))
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -150,6 +139,7 @@ class GradaGrad(Optimizer):
         """Restores a pickle or a state dict; arguments that its version did not have take this optimizer's defaults."""
         super().__setstate__(state)
         self._watch = self.__dict__.get("_watch")
+        self._memory = Memory()  # state has been replaced
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
@@ -253,26 +243,30 @@ class GradaGrad(Optimizer):
             return loss
         compiling = torch.compiler.is_compiling()
         is_first = not compiling and not any(self.state.values())
-        batches: list[tuple[int, Batch]] = []
+        turns: list[Turn] = []
         for index, group in enumerate(self.param_groups):
-            batch = _batch(group)
+            batch = Batch.of(group)
             self._init_group(
                 group, batch.params, batch.grads, batch.momenta, batch.growths, batch.accumulators, batch.steps
             )
             if batch.params:
-                batches.append((index, batch))
-        self._number_streams(batches)
+                copies = None
+                if group["granularity"] == "group":
+                    # The compiler does not find sharded parameters in the state; those of this step are in the batch.
+                    copies = self._group_copies(group) or list(zip(batch.growths, batch.accumulators, strict=True))
+                turns.append(Turn(index, group, batch, self.state, copies))
+        self._number_streams(turns)
         scale: Tensor | None = getattr(self, "grad_scale", None)
         if scale is not None and (is_first or self._watch is not None):
-            for _, batch in batches:  # what looks at gradients before the kernel wants them as they are
-                fused_step.unscale(batch.grads, scale)
+            for turn in turns:  # what looks at gradients before the kernel wants them as they are
+                unscale(turn.batch.grads, scale)
             scale = None
         try:
-            for _, batch in batches:
-                _refuse_unfit_gradients(batch)
-            batches = [(index, batch.local()) for index, batch in batches]
-            if is_first and batches and not _is_capturing():
-                first_step.check([self._first_proposals(index, batch) for index, batch in batches])
+            for turn in turns:
+                turn.refuse_unfit_gradients()
+                turn.batch = turn.batch.local()
+            if is_first and turns and not _is_capturing():
+                first_step.check([(turn.proposals(), turn.copies) for turn in turns])
         except Exception:
             if is_first:
                 self.state.clear()  # nothing has been done yet
@@ -280,8 +274,8 @@ class GradaGrad(Optimizer):
 
         watch = None if compiling else self._watch
         if watch is not None:
-            watch.before(batches)
-        self._advance([(self.param_groups[index], batch) for index, batch in batches], scale)
+            watch.before([(turn.index, turn.batch) for turn in turns])
+        take(turns, scale, self._memory)
         if watch is not None:
             watch.after()
         return loss
@@ -291,77 +285,14 @@ class GradaGrad(Optimizer):
         """Whether GradScaler may leave scaled gradients and its findings to `step`."""
         return all(group["fused"] is True for group in self.param_groups)
 
-    def _number_streams(self, batches: list[tuple[int, Batch]]) -> None:
+    def _number_streams(self, turns: list[Turn]) -> None:
         """Gives each parameter whose state is rounded a sequence of random bits of its own."""
-        if not any(rounding.is_rounded(self.param_groups[index]["state_dtype"]) for index, _ in batches):
+        if not any(rounding.is_rounded(turn.group["state_dtype"]) for turn in turns):
             return
         every = (parameter for group in self.param_groups for parameter in group["params"])
         numbers = {parameter: number for number, parameter in enumerate(every)}
-        for _, batch in batches:
-            batch.streams = [numbers[parameter] for parameter in batch.params]
-
-    def _fused(self, group: dict[str, Any], batch: Batch, scale: Tensor | None) -> Batch | None:
-        """Steps what the compiled kernel can and returns the rest, if any."""
-        if not _use_kernel(group):
-            return batch
-        copies = self._group_copies(group) if batch.granularity == "group" else None
-        return fused_step.advance(batch, copies, self.state, scale, required=group["fused"] is True)
-
-    def _advance(self, batches: list[tuple[dict[str, Any], Batch]], scale: Tensor | None) -> None:
-        """Steps the groups' parameters; those whose sums other ranks hold a part of come last."""
-        spread: list[Spread] = []
-        whole: list[tuple[dict[str, Any], Batch]] = []
-        for group, batch in batches:
-            parts = batch.parts()
-            copies = self._group_copies(group) if batch.granularity == "group" else None
-            shared = any(axes for axes, _ in parts)
-            if group["fused"] and (shared or len(batches) > 1):  # all or none
-                fused_step.require(batch, copies)
-            if not shared:
-                whole.append((group, batch))
-                continue
-            if scale is not None:
-                fused_step.unscale(batch.grads, scale)
-            make = partial(self._bundles, foreach=_use_foreach(group, batch))
-            spread.append(Spread(batch, parts, copies, make, kernel=_use_kernel(group)))
-        take_spread_steps(spread, lambda: self._advance_whole(whole, scale))
-
-    def _advance_whole(self, batches: list[tuple[dict[str, Any], Batch]], scale: Tensor | None) -> None:
-        """Steps groups that this rank has all the numbers of."""
-        for group, complete in batches:
-            batch = self._fused(group, complete, scale)
-            if batch is None:
-                continue
-            torch._foreach_add_(batch.steps, 1)
-            bundles = self._bundles(batch.parts(), foreach=_use_foreach(group, batch))
-            if batch.granularity == "group":
-                together = list(bundles)
-                take_group_step(together, [bundle.measure() for bundle in together], self._group_copies(group))
-            else:
-                take_steps(bundles)
-
-    def _bundles(self, parts: Parts, *, foreach: bool) -> Iterator[Bundle]:
-        """Dense parameters one by one or together, sparse ones by their touched rows."""
-        for axes, part in parts:
-            if part.grads[0].layout != torch.strided:
-                bundles = sparse.bundles(part, [self.state[p] for p in part.owners])
-            else:
-                bundles = foreach_step.bundles(part) if foreach else loop.bundles(part)
-            for bundle in bundles:
-                bundle.axes = axes
-                yield bundle
-
-    def _first_proposals(self, index: int, batch: Batch) -> first_step.Proposals:
-        """The first step's bundles, with the values of projections checked and lr not yet decayed."""
-        settings = batch.settings
-        projection = self.param_groups[index]["projection"]
-        if projection is not None:
-            settings = settings._replace(project=Checked(projection, values=True))
-        parts = replace(batch, settings=settings, lr_decay=0.0).parts()
-        bundles = self._bundles(parts, foreach=False)
-        order = [owner for _, part in parts for owner in part.owners]
-        copies = self._group_copies(self.param_groups[index]) if batch.granularity == "group" else None
-        return list(zip(bundles, order, strict=True)), copies
+        for turn in turns:
+            turn.batch.streams = [numbers[parameter] for parameter in turn.batch.params]
 
     def diagnostics(self) -> list[GroupDiagnostics]:
         """For each param group, what its learning rates have become.
@@ -384,52 +315,6 @@ class GradaGrad(Optimizer):
                     self._init_state(group, parameter)
                 for value in self.state[parameter].values():
                     value.share_memory_()
-
-
-def _batch(group: dict[str, Any]) -> Batch:
-    """An empty batch with the group's settings."""
-    decoupled = group["decoupled_weight_decay"]
-    projection = group["projection"]
-    settings = Settings(
-        lr=group["lr"],
-        rho=group["rho"],
-        beta=group["momentum"],
-        eps=group["eps"],
-        weight_decay=group["weight_decay"] if decoupled else 0.0,
-        gamma_max=None if group["gamma_max"] == math.inf else group["gamma_max"],
-        growth_limit=None if group["growth_limit"] == math.inf else group["growth_limit"],
-        grad_bound=group["grad_bound"],
-        alpha_0=group["initial_accumulator_value"],
-        lazy=group["lazy"],
-        project=None if projection is None else Checked(projection),
-    )
-    return Batch(
-        granularity=group["granularity"],
-        settings=settings,
-        coupled_decay=0.0 if decoupled else group["weight_decay"],
-        lr_decay=group["lr_decay"],
-        maximize=group["maximize"],
-        differentiable=group["differentiable"],
-    )
-
-
-def _use_kernel(group: dict[str, Any]) -> bool:
-    return group["fused"] is not False and not group["foreach"] and not torch.compiler.is_compiling()
-
-
-def _use_foreach(group: dict[str, Any], batch: Batch) -> bool:
-    if group["foreach"] is None:
-        return _default_to_fused_or_foreach(batch.params, group["differentiable"], use_fused=False)[1]
-    return bool(group["foreach"])
-
-
-def _refuse_unfit_gradients(batch: Batch) -> None:
-    for parameter, gradient in zip(batch.params, batch.grads, strict=True):
-        reason = None if type(parameter) is torch.nn.Parameter else distributed.refusal(batch, parameter, gradient)
-        if gradient.layout != torch.strided:
-            reason = reason or sparse.refusal(batch, gradient)
-        if reason:
-            raise RuntimeError(reason)
 
 
 def _is_capturing() -> bool:

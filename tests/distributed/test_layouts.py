@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounter
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.placement_types import _StridedShard
 
-from gradagrad import GradaGrad, LargeFirstStepWarning
+from gradagrad import GradaGrad, LargeFirstStepWarning, from_adagrad
 from gradagrad.kernel import kernel_status
 from gradagrad.projections import Ball, Box
 
@@ -154,6 +155,34 @@ def test_gradients_that_are_partial_sums_are_completed(world: World):
     world.run(check_partial_gradient, 2)
 
 
+def check_taking_over(rank: int, size: int, granularity: str) -> None:
+    """A sharded Adagrad run goes on as a sharded GradaGrad, with the accumulator a whole one would have."""
+    mesh = init_device_mesh("cpu", (size,))
+    results: list[list[Tensor]] = []
+    for sharded in (False, True):
+        torch.manual_seed(1)
+        values = [torch.randn(shape, dtype=torch.float64) for shape in SHAPES]
+        params: list[Tensor] = [
+            nn.Parameter(distribute_tensor(v, mesh, p, src_data_rank=None) if sharded else v)
+            for v, p in zip(values, LAYOUTS["columns"][1], strict=True)
+        ]
+        optimizer: torch.optim.Optimizer = torch.optim.Adagrad(params, lr=0.01)
+        for k in range(6):
+            if k == 3:
+                optimizer = from_adagrad(optimizer, granularity=granularity)
+            for p, g in zip(params, gradients([whole(p) for p in params], k), strict=True):
+                p.grad = sharded_like(g, p) if sharded else g
+            optimizer.step()
+        accumulators = [whole(optimizer.state[p]["accumulator"]) for p in params]
+        results.append([whole(p) for p in params] + accumulators)
+    torch.testing.assert_close(results[1], results[0], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+def test_a_sharded_adagrad_run_is_taken_over(world: World, granularity: str):
+    world.run(check_taking_over, 2, granularity)
+
+
 def check_guard(rank: int, size: int, granularity: str) -> list[str]:
     """Rank 1's shard alone would be fine: its entries are large, and its gradient is zero."""
     mesh = init_device_mesh("cpu", (size,))
@@ -206,3 +235,29 @@ def check_refusals(rank: int, size: int) -> None:
 
 def test_what_cannot_be_sharded_is_refused_by_name(world: World):
     world.run(check_refusals, 2)
+
+
+def check_compiled(rank: int, size: int, granularity: str) -> None:
+    mesh = init_device_mesh("cpu", (size,))
+    options = {"lr": torch.tensor(0.01, dtype=torch.float64), "granularity": granularity}
+    plain, expected, shards, optimizer = both(mesh, LAYOUTS["mixed"][1], torch.float64, **options)
+    counter = CompileCounter()
+    step = torch.compile(optimizer.step, backend=counter)
+    for k in range(6):
+        for p, q, g in zip(plain, shards, gradients(plain, k), strict=True):
+            p.grad, q.grad = g, sharded_like(g, q)
+        expected.step()
+        step()
+        for rates in (expected, optimizer):
+            for group in rates.param_groups:
+                group["lr"] = group["lr"] * 0.9
+    for p, q in zip(plain, shards, strict=True):
+        torch.testing.assert_close(whole(q), p.detach(), rtol=1e-10, atol=1e-12)
+    assert counter.frame_count == 1
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("granularity", ["element", "group"])
+def test_a_sharded_step_compiles_to_one_graph(world: World, granularity: str):
+    """Communication included, and without another when a schedule moves the learning rate."""
+    world.run(check_compiled, 2, granularity)

@@ -65,7 +65,7 @@ def test_a_damaged_kernel_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path)
 def test_the_default_uses_the_kernel_and_false_does_not(monkeypatch: pytest.MonkeyPatch):
     used: list[str] = []
     step, bundles = fused.step, loop.bundles
-    monkeypatch.setattr(fused, "step", lambda *a: used.append("fused") or step(*a))
+    monkeypatch.setattr(fused, "step", lambda *a, **k: used.append("fused") or step(*a, **k))
     monkeypatch.setattr(loop, "bundles", lambda b: used.append("loop") or bundles(b))
     for use in (None, True, False):
         parameter = torch.ones(3)

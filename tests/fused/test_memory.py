@@ -1,5 +1,8 @@
 """Layouts the kernel takes as they are, results that do not depend on threads, and refusals before any write."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import Tensor
@@ -199,3 +202,47 @@ def test_python_and_kernel_agree_on_random_cases():
             assert_same(ours, theirs, rtol=1e-8, atol=1e-10)
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {shapes}, {granularity}, {options}") from error
+
+
+def test_lists_that_the_kernel_keeps_follow_every_change():
+    """Many tensors are handed over once; exchanged, moved or loaded ones must be seen nevertheless."""
+    torch.manual_seed(6)
+    ours = [torch.randn(5) for _ in range(20)]
+    theirs = [p.clone() for p in ours]
+    kept, plain = GradaGrad(ours, 0.1, fused=True), GradaGrad(theirs, 0.1, fused=False)
+
+    def step() -> None:
+        for p, q in zip(ours, theirs, strict=True):
+            p.grad = torch.randn(5)
+            q.grad = p.grad.clone()
+        kept.step()
+        plain.step()
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+
+    for _ in range(3):
+        step()
+    kept.state[ours[3]]["momentum"] = kept.state[ours[3]]["momentum"].clone()  # exchanged
+    step()
+    ours[5].data = ours[5].data.clone()  # moved
+    kept.state[ours[6]]["growth"].set_(kept.state[ours[6]]["growth"].clone())  # pyright: ignore[reportArgumentType]
+    step()
+    kept.load_state_dict(kept.state_dict())
+    step()
+    ours[7].grad = None  # another list altogether
+    theirs[7].grad = None
+    kept.step()
+    plain.step()
+    step()
+
+
+def test_kept_lists_are_let_go_with_the_optimizer():
+    parameters = [torch.ones(3) for _ in range(20)]
+    for p in parameters:
+        p.grad = torch.ones(3)
+    optimizer = GradaGrad(parameters, 0.1, fused=True)
+    optimizer.step()
+    optimizer.step()
+    momentum = weakref.ref(optimizer.state[parameters[0]]["momentum"])
+    del optimizer
+    gc.collect()
+    assert momentum() is None  # a tensor that C++ still holds would live on

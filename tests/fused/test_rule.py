@@ -115,7 +115,7 @@ def test_nan_and_infinity_stay_where_the_rule_leaves_them(name: str):
         for batch in (ours, theirs):
             batch.momenta[0][20 + i] = value
             batch.growths[0][40 + i] = abs(value) if value and not math.isinf(value) else 1.0  # never infinite
-            batch.accumulators[0][60 + i] = abs(value)
+            batch.accumulators[0][60 + i] = 1.0 if math.isinf(value) else abs(value)  # never infinite
             batch.params[0][80 + i] = value
     for _ in range(2):
         assert fused.step(ours) is None

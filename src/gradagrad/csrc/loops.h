@@ -112,7 +112,8 @@ struct Loops {
         const C a = rule.gradient(load<C>(x[i]), load<C>(g[i]));
         const C clip = rule.by_clip(a * a, rule.rho * (a * load<C>(m[i])));
         const C stretch = stretches[i];
-        stretches[i] = vs[i] >= C(0) ? stretch : minimum(stretch, clip);
+        const C kept = clip != clip ? clip : stretch;  // where v ≥ 0 the factor is 1, or NaN
+        stretches[i] = vs[i] >= C(0) ? kept : minimum(stretch, clip);
       }
     }
 #pragma GCC ivdep
@@ -121,7 +122,7 @@ struct Loops {
       const C old_a = a, old_b = b, slope = rule.gradient(a, load<C>(g[i]));
       const Slot<C> before{load<C>(growth[i]), load<C>(alpha[i])};
       const C v = vs[i], stretch = stretches[i];
-      const Slot<C> after = rule.grown(v, rule.factor(v, stretch, before.alpha), before);
+      const Slot<C> after = rule.grown(v, rule.factor(v, stretch), before);
       rule.move(a, slope, b, rule.pace(v, stretch, before, after));
       const bool stays = OPTIONS && rule.lazy && slope == C(0);
       const uint32_t random = sizeof(S) == 2 ? random_bits(key, index + static_cast<uint32_t>(i)) : 0;

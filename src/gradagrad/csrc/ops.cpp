@@ -2,6 +2,7 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
+#include <memory>
 #include <stdexcept>
 
 #include "step.h"
@@ -24,6 +25,13 @@ double* numbers_of(const Tensor& tensor, int64_t count) {
   }
   return static_cast<double*>(a.data);
 }
+
+void keep_lists(StableIValue* stack, uint64_t, uint64_t) {
+  const int64_t number = keep(std::make_shared<const Lists>(stack));
+  stack[0] = from(number);
+}
+
+void release_lists(StableIValue* stack, uint64_t, uint64_t) { release(to<int64_t>(stack[0])); }
 
 void step(StableIValue* stack, uint64_t, uint64_t) {
   int64_t code = 0;
@@ -70,12 +78,14 @@ void apply(StableIValue* stack, uint64_t, uint64_t) {
 
 }  // namespace
 
-#define GRADAGRAD_STEP_ARGUMENTS                                                                                   \
-  "Tensor(a!)[] params, Tensor(b!)[] grads, Tensor(c!)[] momenta, Tensor(d!)[] growths, Tensor(e!)[] accumulators, " \
-  "Tensor(f!)[] steps, int granularity, float[] numbers, int flags, int seed, int[] streams, Tensor? grad_scale, "   \
-  "Tensor? found_inf"
+#define GRADAGRAD_STEP_ARGUMENTS                                                                                      \
+  "Tensor(a!)[] params, Tensor(b!)[] momenta, Tensor(c!)[] growths, Tensor(d!)[] accumulators, Tensor(e!)[] steps, "    \
+  "Tensor(f!)[] grads, int kept, int granularity, float[] numbers, int flags, int seed, int[] streams, "                \
+  "Tensor? grad_scale, Tensor? found_inf"
 
 STABLE_TORCH_LIBRARY(gradagrad, m) {
+  m.def("keep(Tensor[] params, Tensor[] momenta, Tensor[] growths, Tensor[] accumulators, Tensor[] steps) -> int");
+  m.def("release(int kept) -> ()");
   m.def("step_(" GRADAGRAD_STEP_ARGUMENTS ", bool only_check) -> int");
   m.def("measure_(" GRADAGRAD_STEP_ARGUMENTS ", Tensor(g!) sums) -> int");
   m.def("apply_(" GRADAGRAD_STEP_ARGUMENTS ", Tensor sums) -> int");
@@ -87,6 +97,8 @@ STABLE_TORCH_LIBRARY(gradagrad, m) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(gradagrad, CompositeExplicitAutograd, m) {
+  m.impl("keep", &keep_lists);
+  m.impl("release", &release_lists);
   m.impl("step_", &step);
   m.impl("measure_", &measure);
   m.impl("apply_", &apply);

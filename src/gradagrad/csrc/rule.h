@@ -87,7 +87,7 @@ struct Rule {
   GRADAGRAD_INLINE C by_clip(C gg, C agreement) const { return at_least(agreement / at_least(gg, tiny), C(1)); }
   // Whether min(by_sum, by_clip) is certainly by_sum, told without the division. The margin is for its rounding.
   GRADAGRAD_INLINE bool clip_idle(C v, C by_sum, C gg, C agreement) const {
-    return v >= C(0) || by_sum * at_least(gg, tiny) < agreement * C(0.999);
+    return (v >= C(0) && agreement == agreement) || by_sum * at_least(gg, tiny) < agreement * C(0.999);
   }
   GRADAGRAD_INLINE Slot<C> grown(C v, C factor, Slot<C> before) const {
     if (OPTIONS) factor = at_most(factor, growth_limit);
@@ -132,9 +132,9 @@ struct Rule {
     const C grown = C(1) - v / divisor;
     return std::sqrt(v >= C(0) ? divisor : grown);
   }
-  GRADAGRAD_INLINE C factor(C v, C stretch, C alpha) const {
+  GRADAGRAD_INLINE C factor(C v, C stretch) const {
     if (!BETA) return stretch;
-    const C one = C(1) + at_least(alpha, tiny) * C(0);
+    const C one = C(1) + stretch * C(0);
     return v >= C(0) ? one : stretch;
   }
   GRADAGRAD_INLINE Pace pace(C v, C stretch, Slot<C> before, Slot<C> after) const {

@@ -3,6 +3,9 @@
 #include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
+#include <mutex>
+#include <stdexcept>
+#include <unordered_map>
 
 namespace gradagrad {
 
@@ -29,29 +32,54 @@ void assign(void* to, bool precise, double value) {
 
 }  // namespace
 
+Lists::Lists(StableIValue* stack)
+    : params(stack[0]), momenta(stack[1]), growths(stack[2]), accumulators(stack[3]), steps(stack[4]) {}
+
+namespace {
+
+std::mutex kept_mutex;
+std::unordered_map<int64_t, std::shared_ptr<const Lists>> kept;
+int64_t kept_count = 0;
+
+}  // namespace
+
+int64_t keep(std::shared_ptr<const Lists> lists) {
+  const std::lock_guard<std::mutex> lock(kept_mutex);
+  kept.emplace(++kept_count, std::move(lists));
+  return kept_count;
+}
+
+void release(int64_t number) {
+  const std::lock_guard<std::mutex> lock(kept_mutex);
+  kept.erase(number);
+}
+
 Call::Call(StableIValue* stack)
-    : params(stack[0]),
-      grads(stack[1]),
-      momenta(stack[2]),
-      growths(stack[3]),
-      accumulators(stack[4]),
-      steps(stack[5]),
-      granularity(static_cast<Granularity>(to<int64_t>(stack[6]))),
-      numbers(to<std::vector<double>>(stack[7])),
-      flags(to<int64_t>(stack[8])),
-      seed(to<int64_t>(stack[9])),
-      streams(to<std::vector<int64_t>>(stack[10])),
-      grad_scale(to<std::optional<Tensor>>(stack[11])),
-      found_inf(to<std::optional<Tensor>>(stack[12])) {}
+    : lists(std::make_shared<const Lists>(stack)),
+      grads(stack[5]),
+      granularity(static_cast<Granularity>(to<int64_t>(stack[7]))),
+      numbers(to<std::vector<double>>(stack[8])),
+      flags(to<int64_t>(stack[9])),
+      seed(to<int64_t>(stack[10])),
+      streams(to<std::vector<int64_t>>(stack[11])),
+      grad_scale(to<std::optional<Tensor>>(stack[12])),
+      found_inf(to<std::optional<Tensor>>(stack[13])) {
+  const int64_t number = to<int64_t>(stack[6]);
+  if (number == 0) return;
+  const std::lock_guard<std::mutex> lock(kept_mutex);
+  const auto found = kept.find(number);
+  if (found == kept.end()) throw std::runtime_error("gradagrad: these lists have been released.");
+  lists = found->second;
+}
 
 Step::Step(const Call& call, bool split) : call_(call), split_(split), settings_(settings_from(call.numbers, call.flags)) {}
 
 Verdict Step::prepare() {
-  const int64_t count = call_.params.size();
+  const int64_t count = call_.lists->params.size();
   const bool group = call_.granularity == Granularity::group;
-  if (call_.grads.size() != count || call_.momenta.size() != count || call_.steps.size() != count ||
-      static_cast<int64_t>(call_.streams.size()) != count || call_.growths.size() != call_.accumulators.size() ||
-      (group ? call_.growths.size() < std::min<int64_t>(count, 1) : call_.growths.size() != count)) {
+  if (call_.grads.size() != count || call_.lists->momenta.size() != count || call_.lists->steps.size() != count ||
+      static_cast<int64_t>(call_.streams.size()) != count || call_.lists->growths.size() != call_.lists->accumulators.size() ||
+      (group ? call_.lists->growths.size() < std::min<int64_t>(count, 1) : call_.lists->growths.size() != count)) {
     return {Refusal::lengths, 0};
   }
   if (call_.grad_scale && !scalar(call_.grad_scale->get(), scale_)) return {Refusal::scaler, 0};
@@ -63,7 +91,7 @@ Verdict Step::prepare() {
   for (int64_t i = 0; i < count; ++i) {
     if (const Verdict verdict = add(i)) return verdict;
   }
-  for (int64_t i = 0; group && i < call_.growths.size(); ++i) {
+  for (int64_t i = 0; group && i < call_.lists->growths.size(); ++i) {
     if (const Verdict verdict = add_copy(i)) return verdict;
   }
   if (overlaps_.found()) return {Refusal::overlap, 0};
@@ -71,7 +99,7 @@ Verdict Step::prepare() {
 }
 
 Verdict Step::add(int64_t i) {
-  const View x = view(call_.params[i]), g = view(call_.grads[i]), m = view(call_.momenta[i]);
+  const View x = view(call_.lists->params[i]), g = view(call_.grads[i]), m = view(call_.lists->momenta[i]);
   if (!x.on_cpu || !g.on_cpu || !m.on_cpu) return {Refusal::device, i};
   if (!x.strided || !g.strided || !m.strided) return {Refusal::layout, i};
   if (!supported(x.dtype)) return {Refusal::parameter_dtype, i};
@@ -82,7 +110,7 @@ Verdict Step::add(int64_t i) {
   if (!same_shape(x, m)) return {Refusal::state_shape, i};
   if (!same_strides(x, g) || !same_strides(x, m)) return {Refusal::strides, i};
   if (!dense(x)) return {Refusal::density, i};
-  const View step = view(call_.steps[i]);
+  const View step = view(call_.lists->steps[i]);
   if (!is_counter(step)) return {Refusal::step_counter, i};
 
   Work work{};
@@ -115,7 +143,7 @@ Verdict Step::add(int64_t i) {
 }
 
 Verdict Step::add_slots(int64_t i, const View& x, const View& m, Work& work) {
-  const View growth = view(call_.growths[i]), alpha = view(call_.accumulators[i]);
+  const View growth = view(call_.lists->growths[i]), alpha = view(call_.lists->accumulators[i]);
   if (!growth.on_cpu || !alpha.on_cpu) return {Refusal::device, i};
   if (!growth.strided || !alpha.strided) return {Refusal::layout, i};
   const bool element = call_.granularity == Granularity::element;
@@ -142,7 +170,7 @@ Verdict Step::add_slots(int64_t i, const View& x, const View& m, Work& work) {
 
 // A group's slot is copied under each of its parameters; the most precise copy speaks for it.
 Verdict Step::add_copy(int64_t i) {
-  const View growth = view(call_.growths[i]), alpha = view(call_.accumulators[i]);
+  const View growth = view(call_.lists->growths[i]), alpha = view(call_.lists->accumulators[i]);
   if (!growth.on_cpu || !alpha.on_cpu) return {Refusal::device, i};
   if (!growth.strided || !alpha.strided) return {Refusal::layout, i};
   const bool precise = growth.dtype == aoti_torch_dtype_float64();

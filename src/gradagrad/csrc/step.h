@@ -1,19 +1,32 @@
 // One step of one param group: checked as a whole, then one or two parallel passes over all its memory.
 #pragma once
 
+#include <memory>
 #include <optional>
 
 #include "tensors.h"
 
 namespace gradagrad {
 
-// The arguments that the dense ops share, in the order of their schema.
+// What stays the same from step to step. Handing over hundreds of small tensors takes longer than stepping them, so a caller
+// may leave them here once and name the number it got: only handles are kept, and everything is read and checked anew.
+struct Lists {
+  explicit Lists(StableIValue* stack);
+
+  Handles params, momenta, growths, accumulators, steps;
+};
+
+int64_t keep(std::shared_ptr<const Lists> lists);
+void release(int64_t number);
+
+// The arguments that the dense ops share, in the order of their schema: the lists (empty if kept) come first.
 struct Call {
-  static constexpr uint64_t count = 13;
+  static constexpr uint64_t count = 14;
 
   explicit Call(StableIValue* stack);
 
-  Handles params, grads, momenta, growths, accumulators, steps;
+  std::shared_ptr<const Lists> lists;
+  Handles grads;
   Granularity granularity;
   std::vector<double> numbers;
   int64_t flags, seed;

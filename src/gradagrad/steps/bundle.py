@@ -4,7 +4,8 @@
 arithmetic is `gradagrad.rule`'s in every case; a bundle only knows where its numbers come from and where they go.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from gradagrad import distributed, rule
 from gradagrad.granularity import Granularity, total, touched
+from gradagrad.projecting import Checked
 from gradagrad.rule import Settings
 from gradagrad.steps.ops import tensor_ops
 
@@ -49,6 +51,32 @@ class Batch:
     owners: list[Tensor] = field(default_factory=_none)
     """The parameters as the user has them, where `local` has made ``params`` this rank's shards."""
 
+    @staticmethod
+    def of(group: Mapping[str, Any]) -> "Batch":
+        """An empty batch with a param group's settings."""
+        decoupled, projection = group["decoupled_weight_decay"], group["projection"]
+        settings = Settings(
+            lr=group["lr"],
+            rho=group["rho"],
+            beta=group["momentum"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"] if decoupled else 0.0,
+            gamma_max=None if group["gamma_max"] == math.inf else group["gamma_max"],
+            growth_limit=None if group["growth_limit"] == math.inf else group["growth_limit"],
+            grad_bound=group["grad_bound"],
+            alpha_0=group["initial_accumulator_value"],
+            lazy=group["lazy"],
+            project=None if projection is None else Checked(projection),
+        )
+        return Batch(
+            granularity=group["granularity"],
+            settings=settings,
+            coupled_decay=0.0 if decoupled else group["weight_decay"],
+            lr_decay=group["lr_decay"],
+            maximize=group["maximize"],
+            differentiable=group["differentiable"],
+        )
+
     def local(self) -> "Batch":
         """The same with every tensor replaced by this rank's shard of it, sharing its memory."""
         owners, shard = self.params, distributed.local
@@ -75,7 +103,8 @@ class Batch:
             members.setdefault(key, []).append(i)
         if len(members) == 1:
             return [(axes, self) for axes, _ in members]
-        return [(key[0], self.select(members[key])) for key in sorted(members, key=lambda key: key[1])]
+        order = [key for key in members if not key[1]] + [key for key in members if key[1]]
+        return [(key[0], self.select(members[key])) for key in order]
 
     def lr(self, i: int, dtype: torch.dtype) -> Any:
         """The i-th parameter's learning rate, decayed as torch.optim.Adagrad's; never read back to the host."""

@@ -3,8 +3,12 @@
 Functions return None when done, or a sentence that says why the kernel cannot be used; nothing has changed then.
 """
 
+from __future__ import annotations
+
 import math
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -44,6 +48,7 @@ def advance(
     copies: Copies | None,
     states: Mapping[Tensor, dict[str, Any]],
     grad_scale: Tensor | None,
+    memory: Memory | None = None,
     *,
     required: bool,
 ) -> Batch | None:
@@ -56,7 +61,8 @@ def advance(
     dense = [i for i in range(len(batch.grads)) if i not in set(sparse)] if sparse else list(range(len(batch.grads)))
     unfit = _unfit(batch, sparse)
     left: list[int] = []
-    if dense and (reason := unfit or step(batch if not sparse else batch.select(dense), copies, grad_scale)):
+    part = batch if not sparse else batch.select(dense)
+    if dense and (reason := unfit or step(part, copies, grad_scale, memory=memory)):
         if required:
             raise RuntimeError(_IMPOSSIBLE.format(reason))
         if kernel.ops() is None:
@@ -100,24 +106,34 @@ def _unfit(batch: Batch, sparse: Sequence[int]) -> str | None:
 
 def refusal(batch: Batch, copies: Copies | None = None) -> str | None:
     """Why the kernel cannot step this batch of dense gradients; None if it can. Changes nothing."""
-    return _step(batch, copies, None, None, only_check=True)
+    return _step(batch, copies, None, None, None, only_check=True)
 
 
 def step(
-    batch: Batch, copies: Copies | None = None, grad_scale: Tensor | None = None, found_inf: Tensor | None = None
+    batch: Batch,
+    copies: Copies | None = None,
+    grad_scale: Tensor | None = None,
+    found_inf: Tensor | None = None,
+    memory: Memory | None = None,
 ) -> str | None:
     """Counts and takes the step of all parameters of a batch with dense gradients.
 
     ``copies`` are all (growth, accumulator) copies of a group's slot. ``grad_scale`` and ``found_inf`` are
     GradScaler's: gradients are divided in place, and nothing changes if an infinity was found.
     """
-    return _step(batch, copies, grad_scale, found_inf, only_check=False)
+    return _step(batch, copies, grad_scale, found_inf, memory, only_check=False)
 
 
 def _step(
-    batch: Batch, copies: Copies | None, grad_scale: Tensor | None, found_inf: Tensor | None, *, only_check: bool
+    batch: Batch,
+    copies: Copies | None,
+    grad_scale: Tensor | None,
+    found_inf: Tensor | None,
+    memory: Memory | None,
+    *,
+    only_check: bool,
 ) -> str | None:
-    call = _arguments(batch, copies)
+    call = _arguments(batch, copies, memory)
     if isinstance(call, str):
         return call
     ops, arguments = call
@@ -194,6 +210,42 @@ def sparse_step(
     return None
 
 
+# From here on, handing tensors over to the kernel is a good part of the time a step takes.
+_MANY = 16
+Lists = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
+
+
+class Memory:
+    """Lists that the kernel has handles of, so that a step hands over gradients alone. Belongs to one optimizer.
+
+    Only handles: the tensors' memory, shapes and strides are read and checked at every step, and a list in which one
+    tensor was exchanged for another is handed over anew.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Lists, int, weakref.finalize[Any, Any]]] = {}
+
+    def keep(self, ops: Any, lists: Lists) -> tuple[Lists, int]:
+        """What to pass instead of the lists: empty ones and the kernel's number for them."""
+        key = id(lists[0][0])
+        known = self._known.get(key)
+        if known is None or not all(
+            len(a) == len(b) and all(map(is_, a, b)) for a, b in zip(known[0], lists, strict=True)
+        ):
+            if known is not None:
+                known[2]()
+            number = ops.keep(*lists)
+            known = (lists, number, weakref.finalize(self, ops.release, number))
+            self._known[key] = known
+        return ([], [], [], [], []), known[1]
+
+    def clear(self) -> None:
+        """Lets go of all tensors."""
+        for *_, release in self._known.values():
+            release()
+        self._known.clear()
+
+
 def settings_of(batch: Batch) -> tuple[Any, list[float], int] | str:
     """The kernel's ops and the batch's settings as it takes them, or why it cannot."""
     ops = kernel.ops()
@@ -218,7 +270,7 @@ def settings_of(batch: Batch) -> tuple[Any, list[float], int] | str:
     return ops, numbers, batch.maximize + 2 * s.lazy + 4 * (s.project is not None)
 
 
-def _arguments(batch: Batch, copies: Copies | None) -> tuple[Any, list[Any]] | str:
+def _arguments(batch: Batch, copies: Copies | None, memory: Memory | None = None) -> tuple[Any, list[Any]] | str:
     settings = settings_of(batch)
     if isinstance(settings, str):
         return settings
@@ -230,10 +282,11 @@ def _arguments(batch: Batch, copies: Copies | None) -> tuple[Any, list[Any]] | s
     if copies is not None:
         growths, accumulators = [c[0] for c in copies], [c[1] for c in copies]
     granularity = GRANULARITIES.index(batch.granularity)
-    return ops, [
-        params, grads, batch.momenta, growths, accumulators, batch.steps,
-        granularity, numbers, flags, rounding.SEED, _streams(batch),
-    ]  # fmt: skip
+    lists = (params, batch.momenta, growths, accumulators, batch.steps)
+    number = 0
+    if memory is not None and len(params) >= _MANY:
+        lists, number = memory.keep(ops, lists)
+    return ops, [*lists, grads, number, granularity, numbers, flags, rounding.SEED, _streams(batch)]
 
 
 def _streams(batch: Batch) -> list[int]:
