@@ -33,7 +33,9 @@ def _optimizer(
         if hasattr(optimizer, "train"):
             optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
         optimizer.step()
-        tensors = [v for s in optimizer.state.values() for v in s.values() if isinstance(v, torch.Tensor)]
+        held = [v for s in optimizer.state.values() for v in s.values()]
+        held += [v for group in optimizer.param_groups for k, v in group.items() if k != "params"]  # DoG's is there
+        tensors = [t for v in held for t in (v if isinstance(v, list) else [v]) if isinstance(t, torch.Tensor)]
         shared = {p.data_ptr() for p in work.params}
         total = sum(t.numel() * t.itemsize for t in tensors if t.numel() > 1 and t.data_ptr() not in shared)
         contender.state_bytes = total / work.elements

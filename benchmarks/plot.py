@@ -9,6 +9,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
+from matplotlib.ticker import NullFormatter
 
 COLORS = {"ours": "#d1495b", "torch": "#30638e", "peers": "#8a8d91", "probe": "#edae49"}
 
@@ -37,6 +38,7 @@ def _bars(axis: Any, name: str, rows: list[dict[str, Any]]) -> None:
     axis.set_yticks(range(len(rows)), [row["contender"] for row in rows], fontsize=8)
     axis.axvline(1.0, color="black", linewidth=0.8)
     axis.set_xscale("log")
+    axis.xaxis.set_minor_formatter(NullFormatter())
     low, high = min(row["ratio"] for row in rows), max(row["ratio"] for row in rows)
     axis.set_xlim(low / 1.5, high * 2.0)
     for i, row in enumerate(rows):

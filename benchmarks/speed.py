@@ -109,9 +109,9 @@ def show(rows: Iterator[Row], work: what.Workload) -> list[Row]:
     return kept
 
 
-def scaling(full: bool) -> list[Row]:
+def scaling(full: bool, threads: int) -> list[Row]:
     """How time grows with the size of one tensor, with touched rows, and with the size of the table."""
-    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_num_threads(threads)
     rows: list[Row] = []
     chosen = [c for c in who.ours() if c.name in ("element", "element, bf16 state", "group")]
     for exponent in range(4, 9 if full else 8):
@@ -143,7 +143,7 @@ def main() -> None:
     cores = os.cpu_count() or 1
     counts = options.threads or sorted({1, cores})
     rows = [row for threads in counts for row in main_table(options.full, threads)]
-    grown = scaling(options.full)
+    grown = scaling(options.full, max(counts))
     report = {
         "torch": torch.__version__,
         "kernel": kernel_status().loaded,

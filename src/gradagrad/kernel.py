@@ -63,5 +63,5 @@ def warn_once() -> None:
             f"gradagrad's compiled kernel is not used: {status.reason} Steps on the CPU are several times slower "
             f"without it. {status.remedy} To silence this: pass fused=False.",
             KernelMissingWarning,
-            stacklevel=4,
+            stacklevel=10,  # the line that called step
         )

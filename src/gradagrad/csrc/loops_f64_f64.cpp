@@ -1,4 +1,4 @@
-#include "loops.h"
+#include "kernels.h"
 
 namespace gradagrad {
 

@@ -3,14 +3,8 @@
 #include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
-#include <mutex>
-#include <stdexcept>
-#include <unordered_map>
 
 namespace gradagrad {
-
-using torch::stable::Tensor;
-using torch::stable::detail::to;
 
 namespace {
 
@@ -31,46 +25,6 @@ void assign(void* to, bool precise, double value) {
 }
 
 }  // namespace
-
-Lists::Lists(StableIValue* stack)
-    : params(stack[0]), momenta(stack[1]), growths(stack[2]), accumulators(stack[3]), steps(stack[4]) {}
-
-namespace {
-
-std::mutex kept_mutex;
-std::unordered_map<int64_t, std::shared_ptr<const Lists>> kept;
-int64_t kept_count = 0;
-
-}  // namespace
-
-int64_t keep(std::shared_ptr<const Lists> lists) {
-  const std::lock_guard<std::mutex> lock(kept_mutex);
-  kept.emplace(++kept_count, std::move(lists));
-  return kept_count;
-}
-
-void release(int64_t number) {
-  const std::lock_guard<std::mutex> lock(kept_mutex);
-  kept.erase(number);
-}
-
-Call::Call(StableIValue* stack)
-    : lists(std::make_shared<const Lists>(stack)),
-      grads(stack[5]),
-      granularity(static_cast<Granularity>(to<int64_t>(stack[7]))),
-      numbers(to<std::vector<double>>(stack[8])),
-      flags(to<int64_t>(stack[9])),
-      seed(to<int64_t>(stack[10])),
-      streams(to<std::vector<int64_t>>(stack[11])),
-      grad_scale(to<std::optional<Tensor>>(stack[12])),
-      found_inf(to<std::optional<Tensor>>(stack[13])) {
-  const int64_t number = to<int64_t>(stack[6]);
-  if (number == 0) return;
-  const std::lock_guard<std::mutex> lock(kept_mutex);
-  const auto found = kept.find(number);
-  if (found == kept.end()) throw std::runtime_error("gradagrad: these lists have been released.");
-  lists = found->second;
-}
 
 Step::Step(const Call& call, bool split) : call_(call), split_(split), settings_(settings_from(call.numbers, call.flags)) {}
 

@@ -6,9 +6,7 @@ Functions return None when done, or a sentence that says why the kernel cannot b
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Mapping, Sequence
-from operator import is_
 from typing import Any
 
 import torch
@@ -18,6 +16,7 @@ from gradagrad import kernel, rounding
 from gradagrad.granularity import GRANULARITIES
 from gradagrad.projections import Box, NonNegative
 from gradagrad.steps.bundle import Batch
+from gradagrad.steps.kept import MANY, Memory
 from gradagrad.steps.ops import real_view
 
 Copies = Sequence[tuple[Tensor, Tensor]]
@@ -210,42 +209,6 @@ def sparse_step(
     return None
 
 
-# From here on, handing tensors over to the kernel is a good part of the time a step takes.
-_MANY = 16
-Lists = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
-
-
-class Memory:
-    """Lists that the kernel has handles of, so that a step hands over gradients alone. Belongs to one optimizer.
-
-    Only handles: the tensors' memory, shapes and strides are read and checked at every step, and a list in which one
-    tensor was exchanged for another is handed over anew.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Lists, int, weakref.finalize[Any, Any]]] = {}
-
-    def keep(self, ops: Any, lists: Lists) -> tuple[Lists, int]:
-        """What to pass instead of the lists: empty ones and the kernel's number for them."""
-        key = id(lists[0][0])
-        known = self._known.get(key)
-        if known is None or not all(
-            len(a) == len(b) and all(map(is_, a, b)) for a, b in zip(known[0], lists, strict=True)
-        ):
-            if known is not None:
-                known[2]()
-            number = ops.keep(*lists)
-            known = (lists, number, weakref.finalize(self, ops.release, number))
-            self._known[key] = known
-        return ([], [], [], [], []), known[1]
-
-    def clear(self) -> None:
-        """Lets go of all tensors."""
-        for *_, release in self._known.values():
-            release()
-        self._known.clear()
-
-
 def settings_of(batch: Batch) -> tuple[Any, list[float], int] | str:
     """The kernel's ops and the batch's settings as it takes them, or why it cannot."""
     ops = kernel.ops()
@@ -284,7 +247,7 @@ def _arguments(batch: Batch, copies: Copies | None, memory: Memory | None = None
     granularity = GRANULARITIES.index(batch.granularity)
     lists = (params, batch.momenta, growths, accumulators, batch.steps)
     number = 0
-    if memory is not None and len(params) >= _MANY:
+    if memory is not None and len(params) >= MANY:
         lists, number = memory.keep(ops, lists)
     return ops, [*lists, grads, number, granularity, numbers, flags, rounding.SEED, _streams(batch)]
 
