@@ -4,6 +4,8 @@ from gradagrad import projections as projections
 from gradagrad.adagrad import from_adagrad as from_adagrad
 from gradagrad.diagnostics import GroupDiagnostics as GroupDiagnostics
 from gradagrad.first_step import LargeFirstStepWarning as LargeFirstStepWarning
+from gradagrad.kernel import KernelMissingWarning as KernelMissingWarning
+from gradagrad.kernel import kernel_status as kernel_status
 from gradagrad.optimizer import GradaGrad as GradaGrad
 from gradagrad.plots import plot_learning_rates as plot_learning_rates
 from gradagrad.recording import History as History

@@ -65,6 +65,7 @@ int64_t item_size(int32_t dtype) {
 bool same_shape(const View& a, const View& b) { return a.dim == b.dim && std::equal(a.sizes, a.sizes + a.dim, b.sizes); }
 
 bool same_strides(const View& a, const View& b) {
+  if (a.size == 0) return true;  // nothing to step through
   for (int64_t d = 0; d < a.dim; ++d) {
     if (a.sizes[d] != 1 && a.strides[d] != b.strides[d]) return false;
   }
@@ -72,6 +73,7 @@ bool same_strides(const View& a, const View& b) {
 }
 
 bool dense(const View& a) {
+  if (a.size == 0) return true;
   int64_t expected = 1;
   bool contiguous = true;
   for (int64_t d = a.dim - 1; d >= 0 && contiguous; --d) {
@@ -93,10 +95,10 @@ bool dense(const View& a) {
 }
 
 bool rows_outermost(const View& a) {
-  return a.dim < 2 || a.sizes[0] <= 1 || a.strides[0] == row_length(a);  // given that it is dense
+  return a.size == 0 || a.dim < 2 || a.sizes[0] <= 1 || a.strides[0] == row_length(a);  // given that it is dense
 }
 
-int64_t row_length(const View& a) { return a.dim == 0 || a.sizes[0] == 0 ? 1 : a.size / a.sizes[0]; }
+int64_t row_length(const View& a) { return a.dim == 0 || a.size == 0 ? 1 : a.size / a.sizes[0]; }
 
 bool scalar(AtenTensorHandle handle, double& value) {
   const View a = view(handle);

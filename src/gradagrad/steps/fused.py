@@ -277,4 +277,4 @@ def _reason(code: int, batch: Batch, i: int | None = None) -> str | None:
         return None
     index, reason = divmod(code, 64)
     index = index if i is None else i
-    return _REASONS[reason].format(p=f"parameter {index} of its group, of shape {tuple(batch.params[index].shape)},")
+    return _REASONS[reason].format(p=f"parameter {index} of its group (shape {tuple(batch.params[index].shape)})")
