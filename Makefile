@@ -54,4 +54,4 @@ picture: environment ## draw the README's picture anew
 	$(BIN)/python -m gradagrad_lab.figures.figure2 --readme docs/pictures/abs.png
 
 clean: ## remove what make made
-	rm -rf $(VENV) build src/*.egg-info src/gradagrad/*.so reproduction
+	rm -rf $(VENV) build src/*.egg-info src/gradagrad/*.so gradagrad-results
