@@ -1,6 +1,7 @@
 """The drop-in promise: with ρ = 0 and β = 0 the method IS AdaGrad, and a running one can be taken over."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -73,6 +74,7 @@ def test_sparse(options, dtype):
         set_sparse_gradients(ours, k)
         if dtype.is_complex:
             for p in theirs:
+                assert p.grad is not None
                 p.grad = p.grad.to_dense()
         adagrad.step()
         optimizer.step()
@@ -90,7 +92,13 @@ def run_adagrad(params, steps=10, **options):
 @pytest.mark.parametrize("as_state_dict", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 def test_a_run_can_be_taken_over(as_state_dict, dtype):
-    options = {"lr": 0.3, "lr_decay": 0.05, "weight_decay": 0.1, "eps": 1e-4, "initial_accumulator_value": 0.2}
+    options: dict[str, Any] = {
+        "lr": 0.3,
+        "lr_decay": 0.05,
+        "weight_decay": 0.1,
+        "eps": 1e-4,
+        "initial_accumulator_value": 0.2,
+    }
     theirs = dense(dtype)
     adagrad = run_adagrad(theirs, **options)
     ours = copy.deepcopy(theirs)

@@ -1,6 +1,7 @@
 """Every bad argument: an error that names it, its rule, the value and the remedy, and leaves nothing behind."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +81,8 @@ def test_a_bad_group_is_not_added():
 
 def test_numbers_become_plain_floats():
     """numpy's would not load with weights_only=True."""
-    optimizer = GradaGrad([torch.nn.Parameter(torch.ones(2))], lr=np.float32(0.5), rho=np.int64(2))
+    numbers: dict[str, Any] = {"lr": np.float32(0.5), "rho": np.int64(2)}
+    optimizer = GradaGrad([torch.nn.Parameter(torch.ones(2))], **numbers)
     group = optimizer.param_groups[0]
     assert type(group["lr"]) is float
     assert type(group["rho"]) is float

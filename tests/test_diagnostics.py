@@ -52,7 +52,7 @@ def test_sparse_shares_are_of_the_touched_rows():
     optimizer = GradaGrad([p], lr=0.01, lazy=True, granularity="row")
     optimizer.diagnostics()
     for _ in range(3):
-        p.grad = torch.sparse_coo_tensor([[3, 3, 7]], torch.ones(3, 2), p.shape, check_invariants=True)
+        p.grad = torch.sparse_coo_tensor(torch.tensor([[3, 3, 7]]), torch.ones(3, 2), p.shape, check_invariants=True)
         optimizer.step()
     assert optimizer.diagnostics()[0].growing == 1.0
 

@@ -2,6 +2,7 @@
 
 import math
 import random
+from typing import Any
 
 import oracle
 import pytest
@@ -14,7 +15,7 @@ from gradagrad.projections import Ball, Box
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 
 STEPS = 120
-TOLERANCE = {"rtol": 1e-11, "atol": 1e-13}
+TOLERANCE: dict[str, Any] = {"rtol": 1e-11, "atol": 1e-13}
 
 
 def noisy(seed: int, d: int, scale: float = 1.0):
@@ -170,7 +171,7 @@ def test_ball_under_a_shared_step_size_is_the_euclidean_projection(granularity):
         return [v / max(norm, 1.0) for v in z]
 
     gradient = noisy(2, 4)
-    p_options = {"projection": Ball(1.0), "momentum": 0.5, "rho": 0.0}
+    p_options: dict[str, Any] = {"projection": Ball(1.0), "momentum": 0.5, "rho": 0.0}
     ours = run(gradient, [(4,)], [0.1, 0.2, 0.3, 0.4], lr=0.5, granularity=granularity, **p_options)
     # ρ = 0 makes the scalar slot Σg², which the oracle's element algorithm gets from four equal shares.
     x, z, alpha = [0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.4], 0.0

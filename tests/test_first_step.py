@@ -81,7 +81,9 @@ def test_it_can_be_silenced():
 def test_sparse_and_half_precision():
     p = torch.nn.Parameter(torch.full((4, 2), 0.01, dtype=torch.bfloat16))
     optimizer = GradaGrad([p], lr=1.0)
-    p.grad = torch.sparse_coo_tensor([[1]], torch.ones(1, 2, dtype=torch.bfloat16), p.shape, check_invariants=True)
+    p.grad = torch.sparse_coo_tensor(
+        torch.tensor([[1]]), torch.ones(1, 2, dtype=torch.bfloat16), p.shape, check_invariants=True
+    )
     with pytest.warns(LargeFirstStepWarning):
         optimizer.step()
 

@@ -23,7 +23,9 @@ def test_other_slots_are_untouched(bad, granularity, driver, beta, when):
             for p in params:
                 p.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(k))
             if spoil and k == when:
-                params[0].grad[1, 1] = bad
+                gradient = params[0].grad
+                assert gradient is not None
+                gradient[1, 1] = bad
             optimizer.step()
         runs.append((params, [optimizer.state[p] for p in params]))
     (clean, clean_states), (spoilt, spoilt_states) = runs

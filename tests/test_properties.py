@@ -117,13 +117,14 @@ def test_lemma_and_theorem_1_on_deterministic_convex_problems(problem, granulari
         optimizer.zero_grad()
         loss = f(p)
         loss.backward()
+        assert p.grad is not None
         g, x = p.grad.clone(), p.detach().clone()
         state = optimizer.state.get(p)
         m = state["momentum"].clone() if state else torch.zeros_like(x)
-        A = metric(optimizer, p) if state else None
+        A = metric(optimizer, p) if state else torch.ones_like(x)
         if previous is not None:
             assert (g * m / A).sum() <= previous - loss.item() + 1e-12
-        z = x if A is None else x - beta / (1 - beta) * m / A
+        z = x - beta / (1 - beta) * m / A
         optimizer.step()
         A_next = metric(optimizer, p)
         distance = (z - best).square()
