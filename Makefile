@@ -42,7 +42,7 @@ types: environment ## pyright: strict on the library
 	$(BIN)/pyright
 
 coverage: environment ## tests of the library with line coverage; fails below 95 %
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/lab --ignore=tests/dlrm --cov --cov-report=term-missing --cov-fail-under=95
+	OMP_NUM_THREADS=1 COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/lab --ignore=tests/dlrm --cov --cov-report=term-missing --cov-fail-under=95
 
 mutation: environment ## break the rule in known ways and see that the tests notice
 	$(BIN)/python tools/mutation_check.py

@@ -87,6 +87,7 @@ def _serve(rank: int, connection: Connection) -> None:
     """The life of one rank: a check, its result, the next check."""
     torch.set_num_threads(1)
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    save_coverage = _measured()
     while True:
         try:
             check, size, store, arguments = connection.recv()
@@ -99,6 +100,25 @@ def _serve(rank: int, connection: Connection) -> None:
             result = check(rank, size, *arguments)
             dist.barrier()  # nobody tears the group down while another still needs it
             dist.destroy_process_group()
+            save_coverage()
             connection.send((True, result))
         except BaseException:
             connection.send((False, traceback.format_exc()))
+
+
+def _measured() -> Callable[[], None]:
+    """Under `make coverage`, measures this process too; saved after every check, since ranks end by being killed."""
+    settings = os.environ.get("COVERAGE_PROCESS_START")
+    if not settings:
+        return lambda: None
+    from coverage import Coverage
+
+    measurement = Coverage(config_file=settings, data_suffix=True)
+    measurement.start()
+
+    def save() -> None:
+        measurement.stop()
+        measurement.save()
+        measurement.start()
+
+    return save
