@@ -2,6 +2,8 @@
 
 from gradagrad import projections as projections
 from gradagrad.adagrad import from_adagrad as from_adagrad
+from gradagrad.auto import AutoDiagnostics as AutoDiagnostics
+from gradagrad.auto import AutoGradaGrad as AutoGradaGrad
 from gradagrad.diagnostics import GroupDiagnostics as GroupDiagnostics
 from gradagrad.first_step import LargeFirstStepWarning as LargeFirstStepWarning
 from gradagrad.kernel import KernelMissingWarning as KernelMissingWarning

@@ -1,7 +1,7 @@
 """Checks of arguments: one table of rules, one way to say what is wrong (name, rule, value, remedy)."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -10,10 +10,10 @@ from torch import Tensor
 
 from gradagrad.granularity import GRANULARITIES
 
-_Rule = tuple[str, Callable[[float], bool], str]
+Rule = tuple[str, Callable[[float], bool], str]
 
-_NOT_NEGATIVE: _Rule = ("a finite number >= 0", lambda v: 0.0 <= v < math.inf, "")
-_NUMBERS: dict[str, _Rule] = {
+_NOT_NEGATIVE: Rule = ("a finite number >= 0", lambda v: 0.0 <= v < math.inf, "")
+_NUMBERS: dict[str, Rule] = {
     "lr": (
         "a finite number >= 0 (or a tensor with one element)",
         lambda v: 0.0 <= v < math.inf,
@@ -49,18 +49,9 @@ def checked(group: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of a param group whose values obey every rule, numbers as plain floats; raises otherwise."""
     result = dict(group)
     for name in _NUMBERS:
-        result[name] = _number(name, group[name])
-    for name in _FLAGS:
-        if not isinstance(group[name], bool):
-            raise TypeError(complaint(name, "True or False", group[name]))
-    if not (group["foreach"] is None or isinstance(group["foreach"], bool)):
-        raise TypeError(complaint("foreach", "None, True or False", group["foreach"], "None lets torch's rule decide."))
-    if not (group["fused"] is None or isinstance(group["fused"], bool)):
-        remedy = "None uses the compiled kernel wherever it can."
-        raise TypeError(complaint("fused", "None, True or False", group["fused"], remedy))
-    if group["state_dtype"] not in (torch.float32, torch.bfloat16):
-        remedy = "float32 means the precision of the computation: float64 for float64 parameters."
-        raise ValueError(complaint("state_dtype", "torch.float32 or torch.bfloat16", group["state_dtype"], remedy))
+        value = group[name]
+        result[name] = None if name == "grad_bound" and value is None else check_number(name, value, _NUMBERS[name])
+    check_flags(group, _FLAGS)
     if group["granularity"] not in GRANULARITIES:
         choices = ", ".join(repr(g) for g in GRANULARITIES)
         raise ValueError(complaint("granularity", f"one of {choices}", group["granularity"]))
@@ -75,10 +66,9 @@ def checked(group: Mapping[str, Any]) -> dict[str, Any]:
 _PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex, L1Ball, Hyperplane and HalfSpace."
 
 
-def _number(name: str, value: Any) -> Any:
-    rule, holds, remedy = _NUMBERS[name]
-    if name == "grad_bound" and value is None:
-        return None
+def check_number(name: str, value: Any, wanted: Rule) -> Any:
+    """The value as a float, or a tensor lr as it is; raises if it breaks the rule."""
+    rule, holds, remedy = wanted
     if name == "lr" and isinstance(value, Tensor):
         if value.numel() != 1:
             raise ValueError(f"Tensor lr must be 1-element, got shape {tuple(value.shape)}. Pass a 0-d tensor.")
@@ -93,6 +83,28 @@ def _number(name: str, value: Any) -> Any:
     return number
 
 
+def check_flags(group: Mapping[str, Any], flags: Sequence[str]) -> None:
+    """Raises unless the named flags are booleans and the ways of stepping and storing, which optimizers share, fit."""
+    for name in flags:
+        if not isinstance(group[name], bool):
+            raise TypeError(complaint(name, "True or False", group[name]))
+    if not (group["foreach"] is None or isinstance(group["foreach"], bool)):
+        raise TypeError(complaint("foreach", "None, True or False", group["foreach"], "None lets torch's rule decide."))
+    if not (group["fused"] is None or isinstance(group["fused"], bool)):
+        remedy = "None uses the compiled kernel wherever it can."
+        raise TypeError(complaint("fused", "None, True or False", group["fused"], remedy))
+    if group["state_dtype"] not in (torch.float32, torch.bfloat16):
+        remedy = "float32 means the precision of the computation: float64 for float64 parameters."
+        raise ValueError(complaint("state_dtype", "torch.float32 or torch.bfloat16", group["state_dtype"], remedy))
+    for other in ("foreach", "differentiable", "capturable"):
+        if group["fused"] and group[other]:
+            raise ValueError(f"fused=True cannot be combined with {other}=True; pass fused=None or False.")
+    if group["differentiable"] and group["state_dtype"] == torch.bfloat16:
+        raise ValueError("differentiable=True needs state_dtype=torch.float32, since rounding has no derivative.")
+    if group["foreach"] and group["differentiable"]:
+        raise ValueError("foreach=True cannot be combined with differentiable=True; pass foreach=False or None.")
+
+
 def _is_traced(value: Tensor) -> bool:
     return torch.compiler.is_compiling() or value.is_meta
 
@@ -104,13 +116,6 @@ def _check_together(group: Mapping[str, Any]) -> None:
             complaint("weight_decay", "0 or decoupled with lazy=True", group["weight_decay"])
             + " Coupled decay gives every coordinate a gradient, so none is lazy; pass decoupled_weight_decay=True."
         )
-    for other in ("foreach", "differentiable", "capturable"):
-        if group["fused"] and group[other]:
-            raise ValueError(f"fused=True cannot be combined with {other}=True; pass fused=None or False.")
-    if group["differentiable"] and group["state_dtype"] == torch.bfloat16:
-        raise ValueError("differentiable=True needs state_dtype=torch.float32, since rounding has no derivative.")
-    if group["foreach"] and group["differentiable"]:
-        raise ValueError("foreach=True cannot be combined with differentiable=True; pass foreach=False or None.")
     if group["projection"] is not None and group["weight_decay"] and group["decoupled_weight_decay"]:
         raise ValueError(
             "decoupled_weight_decay=True cannot be combined with a projection, since decay moves the parameters out "

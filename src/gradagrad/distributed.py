@@ -169,11 +169,10 @@ def _sendable(device: torch.device, group: dist.ProcessGroup) -> torch.device:
     return device if not able or device.type in {d.type for d in able} else able[0]
 
 
-def refusal(batch: Batch, parameter: Tensor, gradient: Tensor) -> str | None:
-    """Why a sharded parameter cannot be stepped with the batch's settings, and the remedy; None if it can."""
+def unfit(parameter: Tensor, gradient: Tensor, *, differentiable: bool) -> str | None:
+    """Why no optimizer of ours can step this parameter with this gradient, and the remedy; None if one can."""
     if not is_sharded(parameter):
         return None
-    s = batch.settings
     if any(p.is_partial() for p in parameter.placements):
         return (
             f"sharded parameters must have placements Shard or Replicate, got {parameter.placements}; "
@@ -183,8 +182,18 @@ def refusal(batch: Batch, parameter: Tensor, gradient: Tensor) -> str | None:
         return "the gradient of a sharded parameter must be a DTensor, got a plain tensor; wrap it as the parameter is."
     if gradient.layout != torch.strided:
         return "sharded parameters need dense gradients; construct the embedding with sparse=False."
-    if batch.differentiable:
+    if differentiable:
         return "differentiable=True needs plain tensors, got a sharded parameter; pass differentiable=False."
+    return None
+
+
+def refusal(batch: Batch, parameter: Tensor, gradient: Tensor) -> str | None:
+    """Why a sharded parameter cannot be stepped with the batch's settings, and the remedy; None if it can."""
+    if not is_sharded(parameter):
+        return None
+    if reason := unfit(parameter, gradient, differentiable=batch.differentiable):
+        return reason
+    s = batch.settings
     if s.project is not None and not getattr(s.project, "elementwise", False) and axes(parameter):
         return (
             "projection must be elementwise (Box, NonNegative) for sharded parameters, since others need the whole "

@@ -1,0 +1,345 @@
+"""AutoGradaGrad: arguments, state and checkpoints. The arithmetic is `gradagrad.auto.rule`'s."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
+
+from gradagrad import checkpoint, distributed, rounding
+from gradagrad.auto import arguments, averaging, rule
+from gradagrad.auto import checkpoint as own_checkpoint
+from gradagrad.auto.batch import Batch
+from gradagrad.auto.diagnostics import AutoDiagnostics, describe
+from gradagrad.auto.take import Turn, refuse, take
+from gradagrad.steps.fused import unscale
+from gradagrad.steps.kept import Memory
+from gradagrad.steps.ops import computing_dtype, real_view
+
+
+class AutoGradaGrad(Optimizer):
+    r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's; it has no proof.
+
+    Every element keeps AdaGrad's denominator, and all of them share one numerator :math:`\gamma`. It starts tiny and
+    grows while consecutive gradients :math:`g`, :math:`h` agree, in the norm of the step, by more than their noise
+    explains; it never shrinks:
+
+    .. math::
+       \begin{aligned}
+         S &= \sum w\, g^2, \quad P = \sum w\, g h, \quad Q = \sum (w g^2)^2, \quad N = \sum (w g h)^2,
+              \qquad w = 1/\sqrt{\alpha_{k-1}} \\
+         q &= c\, P/\sqrt{Q} \quad \text{(at the start: or } c\, {\textstyle\sum} P / \sqrt{{\textstyle\sum} N}
+              \text{ since the sum was last negative)} \\
+         \gamma_k &= \gamma_{k-1} \sqrt{1 + r}, \quad r = \min\big((q-1)\, S/\hat R,\ q^2-1,\ r_{\max}\big)
+              \text{ if } q > 1, \text{ else } 0 \\
+         \alpha_k &= \tfrac{2}{k+1} \sum_{i \le k} i\, g_i^2, \qquad
+         x_k = x_{k-1} - \mathrm{lr} \cdot \gamma_k\, g_k / \sqrt{\alpha_k} \\
+         \bar x_k &= \bar x_{k-1} + \tfrac{9}{k+8} (x_k - \bar x_{k-1})
+       \end{aligned}
+
+    Parameters always hold :math:`x`, where gradients are taken. Evaluate at the average :math:`\bar x`, which is
+    smoother: ``with optimizer.averaged(): evaluate(model)``. Forgetting it costs accuracy, never correctness.
+
+    Args:
+        params: parameters, named parameters or param groups.
+        lr: multiplies the step, for schedulers and for groups that shall move slower or faster. Not a learning rate to
+            tune: leave it at 1, and do not raise it on neural nets.
+        gamma0: :math:`\gamma_0`. Anything far below a good learning rate will do; do not raise it on neural nets,
+            since :math:`\gamma` never shrinks.
+        strictness: c of the significance test; larger grows sooner.
+        overshoot: the start-up ends at a disagreement of this many standard deviations.
+        growth_limit: largest factor of :math:`\gamma` in one step, :math:`\sqrt{1 + r_{\max}}`.
+        weighting: ``"linear"`` counts the squared gradient of step k as k, ``"uniform"`` is plain AdaGrad's sum.
+        weight_decay: shrinks x by lr · γ/√k · weight_decay, γ/√k being what Adam would call the learning rate, or:
+        decoupled_weight_decay: False adds weight_decay · x to the gradient instead.
+        averaging: ``"polynomial"`` keeps the average, None does without and saves a third of the state.
+        eps: added to :math:`\sqrt\alpha`. 0 keeps the method independent of the loss's scale.
+        maximize, foreach, differentiable, capturable, fused, state_dtype: as in `gradagrad.GradaGrad`.
+
+    All groups share gamma0, strictness, overshoot, growth_limit and weighting.
+
+    Example:
+        >>> import torch
+        >>> from gradagrad import AutoGradaGrad
+        >>> model = torch.nn.Linear(4, 1)
+        >>> optimizer = AutoGradaGrad(model.parameters())
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     model(torch.ones(8, 4)).square().mean().backward()
+        ...     optimizer.step()
+        >>> with optimizer.averaged():
+        ...     loss = model(torch.ones(8, 4)).square().mean()
+
+    With a NaN or an infinity in a gradient, the elements it is in are spoilt, as in torch's own optimizers, and
+    :math:`\gamma` stays where it is.
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1.0,
+        *,
+        gamma0: float = 1e-5,
+        strictness: float = 3.0,
+        overshoot: float = 8.0,
+        growth_limit: float = math.sqrt(2.0),
+        weighting: Literal["linear", "uniform"] = "linear",
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = True,
+        averaging: Literal["polynomial"] | None = "polynomial",
+        eps: float = 0.0,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        capturable: bool = False,
+        fused: bool | None = None,
+        state_dtype: torch.dtype = torch.float32,
+    ) -> None:
+        defaults: dict[str, Any] = {
+            "lr": lr,
+            "gamma0": gamma0,
+            "strictness": strictness,
+            "overshoot": overshoot,
+            "growth_limit": growth_limit,
+            "weighting": weighting,
+            "weight_decay": weight_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "averaging": averaging,
+            "eps": eps,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "capturable": capturable,
+            "fused": fused,
+            "state_dtype": state_dtype,
+        }
+        self._memory = Memory()
+        self._averaged_depth = 0
+        super().__init__(params, arguments.checked(defaults))
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a group; what it leaves out is taken from the constructor's arguments."""
+        if isinstance(param_group, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+            checked = arguments.checked({**self.defaults, **param_group}, self.param_groups[:1])
+            param_group = {key: checked[key] for key in param_group}
+        super().add_param_group(param_group)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restores a pickle or a state dict; arguments that its version did not have take this optimizer's defaults."""
+        super().__setstate__(state)
+        self._memory = Memory()  # state has been replaced
+        self._averaged_depth = 0
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+        self._join_shared()
+
+    @torch._disable_dynamo
+    def state_dict(self) -> StateDict:
+        """The state as tensors and plain values, loadable with ``weights_only=True``."""
+        result = super().state_dict()
+        for group in result["param_groups"]:
+            if "state_dtype" in group:
+                group["state_dtype"] = checkpoint.dtype_name(group["state_dtype"])
+        return result
+
+    @torch._disable_dynamo
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restores a state dict bit for bit, or raises and changes nothing."""
+        self._refuse_inside_averaged("load_state_dict")
+        own_checkpoint.load(self, state_dict, super().load_state_dict)
+        self._join_shared()
+
+    def _init_group(
+        self,
+        group: dict[str, Any],
+        params: list[Tensor],
+        grads: list[Tensor],
+        last_gradients: list[Tensor],
+        accumulators: list[Tensor],
+        averages: list[Tensor],
+        steps: list[Tensor],
+    ) -> None:
+        """Fills the lists with the parameters that have a gradient, making their state where there is none yet."""
+        for parameter in group["params"]:
+            if parameter.grad is None:
+                continue
+            if not self.state[parameter]:
+                self._init_state(group, parameter)
+            state = self.state[parameter]
+            params.append(parameter)
+            grads.append(parameter.grad)
+            last_gradients.append(state["last_gradient"])
+            accumulators.append(state["accumulator"])
+            if group["averaging"] is not None:
+                averages.append(state["average"])
+            steps.append(state["step"])
+
+    def _init_state(self, group: dict[str, Any], parameter: Tensor) -> None:
+        values = real_view(distributed.local(parameter.detach()))
+        dtype = rounding.stored_dtype(computing_dtype(parameter.dtype), group["state_dtype"], "element")
+        shared = self._shared()
+        if shared is None:
+            device = values.device
+            shared = torch.tensor(rule.start(group["gamma0"]), dtype=torch.float64, device=device)
+
+        def like(start: Tensor | None = None) -> Tensor:
+            made = torch.zeros_like(values, dtype=dtype, memory_format=torch.preserve_format)
+            return distributed.as_shard(made if start is None else made.copy_(start), parameter, "element")
+
+        step_device = values.device if group["capturable"] else torch.device("cpu")
+        state = self.state[parameter]
+        state["step"] = torch.zeros((), dtype=torch.float32, device=step_device)
+        state["accumulator"] = like()
+        state["last_gradient"] = like()
+        if group["averaging"] is not None:
+            state["average"] = like(values)
+        state["shared"] = shared
+
+    def _shared(self) -> Tensor | None:
+        """The shared numbers, the same tensor under every parameter; None before the first step."""
+        states = (self.state.get(p) for group in self.param_groups for p in group["params"])
+        return next((state["shared"] for state in states if state), None)
+
+    def _join_shared(self) -> None:
+        """After loading, lets all parameters have one tensor again, that of whoever has seen the most steps."""
+        states = [state for state in self.state.values() if "shared" in state]
+        if states:
+            shared = max((state["shared"] for state in states), key=lambda numbers: float(numbers[0]))
+            for state in states:
+                state["shared"] = shared
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Performs one step; ``closure`` may re-evaluate the model and return the loss."""
+        self._accelerator_graph_capture_health_check()
+        self._refuse_inside_averaged("step")
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+
+        found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler's, as is grad_scale
+        if found_inf is not None and bool(found_inf):
+            return loss
+        is_first = not torch.compiler.is_compiling() and not any(self.state.values())
+        turns: list[Turn] = []
+        for group in self.param_groups:
+            batch = Batch.of(group)
+            self._init_group(
+                group, batch.params, batch.grads, batch.last_gradients, batch.accumulators, batch.averages, batch.steps
+            )
+            turns.append(Turn(group, batch, self.state))
+        if not any(turn.batch.params for turn in turns):
+            return loss
+        try:
+            refuse(turns)
+        except Exception:
+            if is_first:
+                self.state.clear()  # nothing has been done yet
+            raise
+        self._number_streams(turns)
+        scale: Tensor | None = getattr(self, "grad_scale", None)
+        if scale is not None:
+            for turn in turns:
+                unscale(turn.batch.grads, scale)
+        # The compiler does not find sharded parameters in the state; those of this step are in the turns.
+        shared = next(self.state[p]["shared"] for turn in turns for p in turn.batch.params)
+        take(turns, shared, self._settings(), self._memory)
+        return loss
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether GradScaler may leave scaled gradients and its findings to `step`."""
+        return all(group["fused"] is True for group in self.param_groups)
+
+    def _settings(self) -> rule.Settings:
+        group = self.param_groups[0]
+        return rule.Settings(
+            strictness=group["strictness"],
+            overshoot=group["overshoot"],
+            r_max=group["growth_limit"] ** 2 - 1.0,
+            linear=group["weighting"] == "linear",
+        )
+
+    def _number_streams(self, turns: list[Turn]) -> None:
+        """Gives each parameter whose state is rounded a sequence of random bits of its own."""
+        if not any(rounding.is_rounded(turn.group["state_dtype"]) for turn in turns):
+            return
+        numbers = {p: number for number, p in enumerate(chain(*(group["params"] for group in self.param_groups)))}
+        for turn in turns:
+            turn.batch.streams = [numbers[parameter] for parameter in turn.batch.params]
+            turn.numbers = numbers
+
+    @contextmanager
+    def averaged(self) -> Generator[None]:
+        """Inside, parameters hold their averages; afterwards the very same points as before, whatever happened.
+
+        Needs memory for one copy of the parameters. May be nested. BatchNorm's running statistics belong to the points;
+        recompute them for the average with ``torch.optim.swa_utils.update_bn(loader, model)`` inside.
+
+        Example:
+            >>> with optimizer.averaged():  # doctest: +SKIP
+            ...     accuracy = evaluate(model)
+        """
+        if all(group["averaging"] is None for group in self.param_groups):
+            raise RuntimeError(
+                "averaged() needs an average, got averaging=None in every param group; construct the optimizer with "
+                'averaging="polynomial".'
+            )
+        self._averaged_depth += 1
+        try:
+            if self._averaged_depth > 1:
+                yield
+            else:
+                with averaging.swapped(self._averages()):
+                    yield
+        finally:
+            self._averaged_depth -= 1
+
+    def _averages(self) -> dict[Tensor, Tensor]:
+        """Each parameter's average at the present step."""
+        shared = self._shared()
+        found: dict[Tensor, Tensor] = {}
+        for parameter in chain(*(group["params"] for group in self.param_groups)):
+            state = self.state.get(parameter)
+            if state and "average" in state and shared is not None:
+                averaging.bring_up_to_date(parameter, state, shared[0])
+                found[parameter] = state["average"]
+        return found
+
+    def averaged_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
+        """The model's state dict with averaged weights, as copies: what to export."""
+        with self.averaged():
+            result = model.state_dict()
+            for name, value in result.items():
+                if isinstance(value, Tensor):
+                    result[name] = value.detach().clone()
+            return result
+
+    def _refuse_inside_averaged(self, what: str) -> None:
+        if self._averaged_depth:
+            raise RuntimeError(f"{what} must be called outside of `with optimizer.averaged()`, which holds averages.")
+
+    def diagnostics(self) -> AutoDiagnostics:
+        """What the learning rate is doing, for all param groups together."""
+        return describe(self._shared(), self.param_groups[0])
+
+    def share_memory(self) -> None:
+        """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if not self.state[parameter]:
+                    self._init_state(group, parameter)
+                for value in self.state[parameter].values():
+                    value.share_memory_()

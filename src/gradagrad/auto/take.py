@@ -1,0 +1,158 @@
+"""Takes the step of all param groups: measure everything, decide once, move everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import _default_to_fused_or_foreach
+
+from gradagrad import distributed, rounding
+from gradagrad.auto import averaging, bundles, fused, rule
+from gradagrad.auto.batch import Batch, parts
+from gradagrad.auto.bundles import Bundle
+from gradagrad.auto.numbers import Numbers
+from gradagrad.steps.kept import Memory
+
+
+def _no_numbers() -> dict[Tensor, int]:
+    return {}
+
+
+@dataclass
+class Turn:
+    """One param group's part in a step."""
+
+    group: Mapping[str, Any]
+    batch: Batch
+    state: Mapping[Tensor, dict[str, Any]]
+    """The optimizer's state, by parameter."""
+    numbers: dict[Tensor, int] = field(default_factory=_no_numbers)
+    """Each parameter's place in the optimizer, where state is rounded."""
+
+    def bundles(self, batch: Batch, before: Numbers) -> Iterator[Bundle]:
+        """Dense parameters one by one or together, sparse ones by their touched rows."""
+        if batch.grads[0].layout != torch.strided:
+            return bundles.touched_rows(batch, self.state, before)
+        return bundles.together(batch) if self.uses_foreach else bundles.one_by_one(batch)
+
+    @property
+    def uses_kernel(self) -> bool:
+        wanted = self.group["fused"] is not False and not self.group["foreach"] and not self.group["differentiable"]
+        return wanted and not torch.compiler.is_compiling()
+
+    @property
+    def uses_foreach(self) -> bool:
+        wanted = self.group["foreach"]
+        if wanted is None:
+            return _default_to_fused_or_foreach(self.batch.params, self.batch.differentiable, use_fused=False)[1]
+        return bool(wanted)
+
+    def rest(self, share: Any) -> None:
+        """Averages the parameters that have no gradient at this step; those with row clocks can do so later."""
+        if self.group["averaging"] is None:
+            return
+        for parameter in self.group["params"]:
+            state = self.state.get(parameter)
+            if parameter.grad is not None or not state or "row_steps" in state:
+                continue
+            average = distributed.local(state["average"])
+            bits = None
+            if average.dtype == torch.bfloat16:
+                # It takes no step of its own, so that the shared count numbers its bits.
+                stream = self.numbers[parameter] | averaging.STREAM
+                bits = rounding.random_bits(average, state["shared"][0], stream)
+            share_here = share.to(average.device) if isinstance(share, Tensor) else share
+            averaging.rest(distributed.local(parameter.detach()), average, share_here, bits)
+
+
+def refuse(turns: Sequence[Turn]) -> None:
+    """Raises on gradients that cannot be used, before anything has changed."""
+    for turn in turns:
+        for parameter, gradient in zip(turn.batch.params, turn.batch.grads, strict=True):
+            if reason := _refusal(turn.batch, parameter, gradient):
+                raise RuntimeError(reason)
+
+
+def _refusal(batch: Batch, parameter: Tensor, gradient: Tensor) -> str | None:
+    if reason := distributed.unfit(parameter, gradient, differentiable=batch.differentiable):
+        return reason
+    if gradient.layout == torch.strided:
+        return None
+    if batch.differentiable:
+        return "differentiable=True needs dense gradients; construct the embedding with sparse=False."
+    if batch.coupled_decay:
+        return (
+            f"weight_decay must be 0 with sparse gradients, got {batch.coupled_decay}, since it would touch every row; "
+            "use decoupled_weight_decay=True, which decays the touched rows."
+        )
+    return None
+
+
+def take(turns: Sequence[Turn], stored: Tensor, settings: rule.Settings, memory: Memory) -> None:
+    """Steps all groups; ``stored`` are the shared numbers. What several ranks hold a part of is added up in between."""
+    before = Numbers.of(stored)
+    work = [
+        _Work(turn, axes, part, before, settings, memory) for turn in turns for axes, part in _prepared(turn, before)
+    ]
+    measured = [own.measure() for own in work]
+    sums = distributed.Addition(measured, [own.axes for own in work]).result()
+    after = before.judged(torch.stack([s.to(before.device) for s in sums]).sum(0), settings)
+    for turn in turns:
+        if turn.batch.steps:
+            torch._foreach_add_(turn.batch.steps, 1)
+    for own in work:
+        own.move(after)
+    after.store(stored)
+    for turn in turns:
+        turn.rest(turn.batch.pace(after, settings, torch.float64).share)
+
+
+def _prepared(turn: Turn, before: Numbers) -> list[tuple[distributed.Axes, Batch]]:
+    """The turn's local parts; sparse gradients coalesced, late averages brought up to date before dense ones."""
+    if not turn.batch.params:
+        return []
+    batch = turn.batch.local()
+    for i, gradient in enumerate(batch.grads):
+        if gradient.layout != torch.strided:
+            if batch.grads is turn.batch.grads:
+                batch.grads = list(batch.grads)
+            batch.grads[i] = gradient.coalesce()
+        elif "row_steps" in (state := turn.state[batch.owners[i]]):
+            averaging.bring_up_to_date(batch.owners[i], state, before.values.step)
+    return parts(batch)
+
+
+class _Work:
+    """A part of a group whose sums are added over the same ranks: measured and moved by the kernel or by torch."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        axes: distributed.Axes,
+        batch: Batch,
+        before: Numbers,
+        settings: rule.Settings,
+        memory: Memory,
+    ) -> None:
+        self.axes = axes
+        self._turn, self._batch, self._before, self._settings = turn, batch, before, settings
+        self._kernel = None
+        if turn.uses_kernel:
+            self._kernel = fused.plan(batch, turn.state, memory, required=turn.group["fused"] is True)
+
+    def measure(self) -> Tensor:
+        if self._kernel is not None:
+            return self._kernel.measure(self._before, self._settings)
+        every = [b.measure(self._before, self._settings) for b in self._turn.bundles(self._batch, self._before)]
+        return torch.stack([sums.to(every[0].device) for sums in every]).sum(0)
+
+    def move(self, after: Numbers) -> None:
+        if self._kernel is not None:
+            self._kernel.move(self._before, after, self._settings)
+            return
+        for bundle in self._turn.bundles(self._batch, self._before):
+            bundle.move(after, self._settings)

@@ -1,0 +1,69 @@
+"""METHOD.md's "Shared growth", transcribed line by line for one flat list of coordinates. Imports nothing of ours."""
+
+import math
+
+
+class SharedGrowth:
+    """Plain floats, branches where the text has branches."""
+
+    def __init__(self, x, gamma0=1e-5, c=3.0, tau=8.0, r_max=1.0, linear=True, lr=None):
+        self.x, n = list(x), len(x)
+        self.lr = [1.0] * n if lr is None else list(lr)
+        self.B, self.h, self.mean = [0.0] * n, [0.0] * n, list(x)
+        self.gamma, self.c, self.tau, self.r_max, self.linear = gamma0, c, tau, r_max, linear
+        self.k = 0
+        self.E = self.F = self.E_minus = self.F_minus = 0.0
+        self.start_up = True
+        self.R = self.R_hat = 0.0
+        self.growth_steps = 0
+
+    def alpha(self, i, k):
+        return 2.0 * self.B[i] / (k + 1) if self.linear else self.B[i]
+
+    def step(self, g):
+        self.k += 1
+        k, n = self.k, len(self.x)
+        S = P = Q = N = 0.0
+        if k > 1:  # measure, from the second step on
+            for i in range(n):
+                a = self.alpha(i, k - 1)
+                w = 1.0 / math.sqrt(a) if a > 0.0 else 0.0
+                S += w * g[i] ** 2
+                P += w * g[i] * self.h[i]
+                Q += (w * g[i] ** 2) ** 2
+                N += (w * g[i] * self.h[i]) ** 2
+        # evidence
+        self.E, self.F = self.E + P, self.F + N
+        if self.E < 0.0:
+            self.E = self.F = 0.0
+        self.E_minus, self.F_minus = self.E_minus + P, self.F_minus + N
+        if self.E_minus > 0.0:
+            self.E_minus = self.F_minus = 0.0
+        if -self.E_minus > self.tau * math.sqrt(self.F_minus):
+            self.start_up = False
+        # test
+        q = self.c * P / math.sqrt(Q) if Q > 0.0 else 0.0
+        if self.start_up and self.F > 0.0:
+            q = max(q, self.c * self.E / math.sqrt(self.F))
+        # grow
+        growth_step = q > 1.0
+        if growth_step:
+            r = min((q - 1.0) * S / self.R_hat, q**2 - 1.0, self.r_max)
+            self.gamma *= math.sqrt(1.0 + r)
+            self.E, self.F = self.E / (1.0 + r), self.F / (1.0 + r)
+            self.growth_steps += 1
+        # AdaGrad
+        for i in range(n):
+            self.B[i] += (k if self.linear else 1.0) * g[i] ** 2
+        R = sum(math.sqrt(self.alpha(i, k)) for i in range(n))
+        if k == 1:
+            self.R_hat = R
+        elif not growth_step:
+            self.R_hat += max(0.0, R - self.R)
+        self.R = R
+        # move and average
+        for i in range(n):
+            if g[i] != 0.0:
+                self.x[i] -= self.lr[i] * self.gamma * g[i] / math.sqrt(self.alpha(i, k))
+                self.h[i] = g[i]
+            self.mean[i] += 9.0 / (k + 8) * (self.x[i] - self.mean[i])
