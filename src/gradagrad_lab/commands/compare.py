@@ -18,7 +18,7 @@ from gradagrad_lab.commands.options import (
     Workers,
     parse_options,
 )
-from gradagrad_lab.commands.train import load_problem, show
+from gradagrad_lab.commands.train import panel_of, show, title_of
 from gradagrad_lab.context import Context
 
 HELP = """Compare optimizers on one data set.
@@ -52,18 +52,16 @@ def compare(
     workers: Workers = None,
 ) -> None:
     """Train all of them, print a table and draw their curves."""
-    from gradagrad_lab.figures import curves
-    from gradagrad_lab.figures.figure3_plan import Panel, train_tuned, tune
+    from gradagrad_lab.figures.figure3_plan import train_tuned, tune
     from gradagrad_lab.optimizers import BASELINES, OPTIMIZERS, check_options, power_of_two
     from gradagrad_lab.records import key_of
     from gradagrad_lab.workers import train_missing
 
-    console = Console(soft_wrap=True)
     wanted = [_parsed(text) for text in dict.fromkeys(optimizers or (*BASELINES, "gradagrad"))]
     for name, options in wanted:
         check_options(name, options)
-    context = Context(out, data_dir, seeds=seeds, resume=resume, console=console, workers=workers)
-    panel = Panel(load_problem(data, context, batch), epochs, tuple(range(seeds or 1)))
+    context = Context(out, data_dir, seeds=seeds, resume=resume, console=Console(soft_wrap=True), workers=workers)
+    panel = panel_of(data, context, batch, epochs)
 
     def is_tuned(name: str, options: dict[str, Any]) -> bool:
         return tuned and OPTIMIZERS[name].tuned and not options
@@ -77,14 +75,10 @@ def compare(
             best = tune(panel, context.records, name)
             title, record = f"{OPTIMIZERS[name].title} (tuned, lr {power_of_two(best.lr)})", best.record
         else:
-            title = OPTIMIZERS[name].title + "".join(f", {key} = {value}" for key, value in options.items())
-            record = panel.record(context.records, name, options)
+            title, record = title_of(name, options), panel.record(context.records, name, options)
         records[title] = record
     stem = "compare-" + key_of({title: record.key for title, record in records.items()}, [])[:8]
-    paths = curves.draw(context, panel, records, stem=stem)
-    show(console, panel, records)
-    for path in paths:
-        console.print(f"Plot: {path}", highlight=False, markup=False)
+    show(context, panel, records, stem)
 
 
 def _parsed(text: str) -> tuple[str, dict[str, Any]]:

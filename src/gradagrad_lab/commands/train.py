@@ -50,39 +50,51 @@ def train(
     workers: Workers = None,
 ) -> None:
     """Train, print the outcome and draw the curves."""
-    from gradagrad_lab.figures import curves
-    from gradagrad_lab.figures.figure3_plan import Panel
     from gradagrad_lab.optimizers import OPTIMIZERS, check_options
     from gradagrad_lab.workers import train_missing
 
-    console = Console(soft_wrap=True)
     options = parse_options(option or [])
     check_options(optimizer, options)
-    context = Context(out, data_dir, seeds=seeds, resume=resume, console=console, workers=workers)
-    panel = Panel(load_problem(data, context, batch), epochs, tuple(range(seeds or 1)))
+    context = Context(out, data_dir, seeds=seeds, resume=resume, console=Console(soft_wrap=True), workers=workers)
+    panel = panel_of(data, context, batch, epochs)
     job = panel.job(optimizer, [options])
     train_missing([job], context, description=f"{OPTIMIZERS[optimizer].title} on {panel.label}")
     record = panel.record(context.records, optimizer, options)
     if record is None:
         raise RuntimeError("a run that was just trained has left no record")
-    title = OPTIMIZERS[optimizer].title + "".join(f", {name} = {value}" for name, value in options.items())
-    paths = curves.draw(context, panel, {title: record}, stem=f"train-{record.key[:8]}")
-    show(console, panel, {title: record})
-    for path in paths:
-        console.print(f"Plot: {path}", highlight=False, markup=False)
-    console.print(f"Record: {context.records.path(record.config, record.seeds)}", highlight=False, markup=False)
+    show(context, panel, {title_of(optimizer, options): record}, stem=f"train-{record.key[:8]}")
+    path = context.records.path(record.config, record.seeds)
+    context.console.print(f"Record: {path}", highlight=False, markup=False)
 
 
-def load_problem(name: str, context: Context, batch: int) -> Any:
-    """Logistic regression on a set or file named by the user."""
+def panel_of(data: str, context: Context, batch: int, epochs: int) -> Any:
+    """Logistic regression on a set or file named by the user, for the context's seeds."""
     from gradagrad_lab import data as sets
+    from gradagrad_lab.figures.figure3_plan import Panel
     from gradagrad_lab.problems.logistic import Logistic
 
-    return Logistic(sets.load(name, context.data_dir), batch)
+    return Panel(Logistic(sets.load(data, context.data_dir), batch), epochs, tuple(range(context.seeds or 1)))
 
 
-def show(console: Console, panel: Any, records: dict[str, Any]) -> None:
-    """A table of the outcome: means over seeds of the last epochs."""
+def title_of(optimizer: str, options: dict[str, Any]) -> str:
+    """An optimizer's name and what was changed about it."""
+    from gradagrad_lab.optimizers import OPTIMIZERS
+
+    return OPTIMIZERS[optimizer].title + "".join(f", {name} = {value}" for name, value in options.items())
+
+
+def show(context: Context, panel: Any, records: dict[str, Any], stem: str) -> None:
+    """Draws the curves and prints a table of the outcome: means over seeds of the last epochs."""
+    from gradagrad_lab.figures import curves
+
+    paths = curves.draw(context, panel, records, stem=stem)
+    print_table(context.console, panel, records)
+    for path in paths:
+        context.console.print(f"Plot: {path}", highlight=False, markup=False)
+
+
+def print_table(console: Console, panel: Any, records: dict[str, Any]) -> None:
+    """Accuracy, loss and learning rate of each method."""
     from gradagrad_lab.run import LEARNING_RATE
 
     table = Table("method", "accuracy", "loss", "learning rate", "status")
