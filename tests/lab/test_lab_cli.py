@@ -40,7 +40,11 @@ def _elsewhere(tmp_path, monkeypatch):
         (["train", "iris", "--optimizer", "sgd", "-o", "lr=-1"], USAGE, "Invalid learning rate"),
         (["compare", "iris", "adam:lr"], USAGE, "an option must have the form name=value, got 'lr'."),
         (["reproduce", "figure9"], USAGE, "experiment must be one of figure1, figure2, figure3, "),
-        (["reproduce", "--data-dir", "nowhere"], DATA, "The data folder nowhere (from --data-dir) does not exist."),
+        (
+            ["reproduce", "--data-dir", "nowhere"],
+            DATA,
+            "The data folder nowhere (from --data-dir) does not exist; name another",
+        ),
         (["reproduce", "--seeds", "0"], USAGE, "--seeds"),
         (["data", "verify", "vowel"], DATA, "not found"),
         (["data", "fetch", "iris"], USAGE, "data must be one of glass,"),

@@ -30,7 +30,11 @@ def data_folder(given: Path | None) -> Path | None:
     folder = Path(name).expanduser()
     if not folder.is_dir():
         origin = "--data-dir" if given is not None else "GRADAGRAD_DATA"
-        raise UserError(f"The data folder {folder} (from {origin}) does not exist.", DATA)
+        raise UserError(
+            f"The data folder {folder} (from {origin}) does not exist; name another, or leave it out and run "
+            "`gradagrad data fetch`.",
+            DATA,
+        )
     return folder
 
 
