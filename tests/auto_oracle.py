@@ -1,4 +1,7 @@
-"""METHOD.md's "Shared growth", transcribed line by line for one flat list of coordinates. Imports nothing of ours."""
+"""METHOD.md's "Shared growth", transcribed line by line for one flat list of coordinates. Imports nothing of ours.
+
+With ``zeta = 0`` it is METHOD.md's rule; otherwise with the certificate that this project added to it (docs/auto.md).
+"""
 
 import math
 
@@ -6,7 +9,7 @@ import math
 class SharedGrowth:
     """Plain floats, branches where the text has branches."""
 
-    def __init__(self, x, gamma0=1e-5, c=3.0, tau=8.0, r_max=1.0, linear=True, lr=None):
+    def __init__(self, x, gamma0=1e-5, c=3.0, tau=8.0, r_max=1.0, linear=True, lr=None, zeta=4.0):
         self.x, n = list(x), len(x)
         self.lr = [1.0] * n if lr is None else list(lr)
         self.B, self.h, self.mean = [0.0] * n, [0.0] * n, list(x)
@@ -14,6 +17,7 @@ class SharedGrowth:
         self.k = 0
         self.E = self.F = self.E_minus = self.F_minus = 0.0
         self.start_up = True
+        self.zeta, self.A, self.D, self.certified = zeta, 0.0, 0.0, zeta == 0.0
         self.R = self.R_hat = 0.0
         self.growth_steps = 0
 
@@ -32,25 +36,38 @@ class SharedGrowth:
                 P += w * g[i] * self.h[i]
                 Q += (w * g[i] ** 2) ** 2
                 N += (w * g[i] * self.h[i]) ** 2
+        # certificate: a sign test
+        sign = P / math.sqrt(max(N, P * P)) if N > 0.0 else 0.0
+        self.A, self.D = self.A + sign, self.D + sign**2
+        if self.A < 0.0:
+            self.A = self.D = 0.0
+        if (self.zeta**2 + 3.0 * math.log(1.0 + k / 16.0)) * self.D < self.A**2:
+            self.certified = True
         # evidence
-        self.E, self.F = self.E + P, self.F + N
+        self.E, self.F = self.E + P, self.F + (N if self.certified else max(N, P * P))
         if self.E < 0.0:
             self.E = self.F = 0.0
-        self.E_minus, self.F_minus = self.E_minus + P, self.F_minus + N
-        if self.E_minus > 0.0:
-            self.E_minus = self.F_minus = 0.0
-        if -self.E_minus > self.tau * math.sqrt(self.F_minus):
-            self.start_up = False
+        if self.certified:
+            self.E_minus, self.F_minus = self.E_minus + P, self.F_minus + N
+            if self.E_minus > 0.0:
+                self.E_minus = self.F_minus = 0.0
+            if -self.E_minus > self.tau * math.sqrt(self.F_minus):
+                self.start_up = False
         # test
-        q = self.c * P / math.sqrt(Q) if Q > 0.0 else 0.0
-        if self.start_up and self.F > 0.0:
-            q = max(q, self.c * self.E / math.sqrt(self.F))
+        so_far = self.c * self.E / math.sqrt(self.F) if self.F > 0.0 else 0.0
+        if self.certified:
+            q = self.c * P / math.sqrt(Q) if Q > 0.0 else 0.0
+            if self.start_up and self.F > 0.0:
+                q = max(q, so_far)
+        else:
+            q = so_far if self.gamma < 3e-3 or 1.4 * math.sqrt(self.F) < self.E else 0.0
         # grow
         growth_step = q > 1.0
         if growth_step:
             r = min((q - 1.0) * S / self.R_hat, q**2 - 1.0, self.r_max)
             self.gamma *= math.sqrt(1.0 + r)
-            self.E, self.F = self.E / (1.0 + r), self.F / (1.0 + r)
+            used = 1.0 + r if self.certified else math.sqrt(1.0 + r)
+            self.E, self.F = self.E / used, self.F / used
             self.growth_steps += 1
         # AdaGrad
         for i in range(n):

@@ -7,21 +7,25 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
 
+from gradagrad.auto import AutoDiagnostics, AutoGradaGrad
 from gradagrad.diagnostics import GroupDiagnostics, Watch
 from gradagrad.optimizer import GradaGrad
 
+Ours = GradaGrad | AutoGradaGrad
 Send = Callable[[dict[str, float], int], object]
 
 # The quantiles worth a curve in a logger; a history keeps them all.
 _LOGGED = {0.05: "p5", 0.5: "median", 0.95: "p95"}
+_SHARED = ("gamma", "step_size", "evidence", "growth_share", "effective_coordinates", "starting")
 
 
 @dataclass(frozen=True)
 class Record:
-    """The diagnostics of every param group after some step."""
+    """The diagnostics after some step: of every param group, or with `AutoGradaGrad` of what all of them share."""
 
     step: int
-    groups: tuple[GroupDiagnostics, ...]
+    groups: tuple[GroupDiagnostics, ...] = ()
+    shared: AutoDiagnostics | None = None
 
 
 class History(Sequence[Record]):
@@ -58,19 +62,24 @@ class History(Sequence[Record]):
     def load(cls, path: str | Path) -> "History":
         """Reads what `save` wrote."""
         saved: list[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-        return cls([Record(r["step"], tuple(_restored(group) for group in r["groups"])) for r in saved])
+        return cls([_restored(record) for record in saved])
 
 
-def _restored(group: dict[str, Any]) -> GroupDiagnostics:
+def _restored(record: dict[str, Any]) -> Record:
     """JSON has made strings of the quantiles."""
-    for name in ("gamma", "step_size"):
-        group[name] = {float(quantile): value for quantile, value in group[name].items()}
-    return GroupDiagnostics(**group)
+    for group in record["groups"]:
+        for name in ("gamma", "step_size"):
+            group[name] = {float(quantile): value for quantile, value in group[name].items()}
+    shared = record.get("shared")
+    groups = tuple(GroupDiagnostics(**group) for group in record["groups"])
+    return Record(record["step"], groups, shared and AutoDiagnostics(**shared))
 
 
 def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float]:
     """The diagnostics as flat names and numbers, as loggers take them; what is not known yet is left out.
 
+    `GradaGrad` has quantiles for each group (``gradagrad/group0/gamma_median``), `AutoGradaGrad` one number each
+    (``gradagrad/gamma``, ``step_size``, ``evidence``, ``growth_share``, ``effective_coordinates``, ``starting``).
     ``optimizer`` may be wrapped, as Lightning, accelerate and ZeroRedundancyOptimizer do.
 
     Example:
@@ -82,7 +91,7 @@ def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float
         >>> round(gradagrad.learning_rates(optimizer)["gradagrad/group0/gamma_median"], 6)
         0.1
     """
-    return _flat(_unwrapped(optimizer).diagnostics(), prefix)
+    return _flat(_record(_unwrapped(optimizer)), prefix)
 
 
 def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, prefix: str = "gradagrad") -> History:
@@ -107,29 +116,38 @@ def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, pr
     send = _sender(logger, prefix)
     inner = _unwrapped(optimizer)
     history = History()
-    watch = inner._watch = inner._watch or Watch()
     taken = 0
 
     def before(*_: object) -> None:
         nonlocal taken
         taken += 1
-        watch.active = taken % every == 0
+        if isinstance(inner, GradaGrad):
+            inner._watch = inner._watch or Watch()
+            inner._watch.active = taken % every == 0
 
     def after(*_: object) -> None:
         if taken % every == 0:
-            record = Record(_step(inner), tuple(inner.diagnostics()))
+            record = _record(inner)
             history.records.append(record)
-            send(_flat(record.groups, prefix), record.step)
+            send(_flat(record, prefix), record.step)
 
     handles = [inner.register_step_pre_hook(before), inner.register_step_post_hook(after)]
 
     def stop() -> None:
         for handle in handles:
             handle.remove()
-        watch.active = True  # for whoever asks for diagnostics next
+        if isinstance(inner, GradaGrad) and inner._watch is not None:
+            inner._watch.active = True  # for whoever asks for diagnostics next
 
     history._stop = stop
     return history
+
+
+def _record(optimizer: Ours) -> Record:
+    if isinstance(optimizer, AutoGradaGrad):
+        shared = optimizer.diagnostics()
+        return Record(shared.step, shared=shared)
+    return Record(_step(optimizer), tuple(optimizer.diagnostics()))
 
 
 def _step(optimizer: GradaGrad) -> int:
@@ -137,22 +155,24 @@ def _step(optimizer: GradaGrad) -> int:
     return max((int(state["step"]) for state in optimizer.state.values() if state), default=0)
 
 
-def _flat(groups: Sequence[GroupDiagnostics], prefix: str) -> dict[str, float]:
+def _flat(record: Record, prefix: str) -> dict[str, float]:
     result: dict[str, float] = {}
-    for index, group in enumerate(groups):
+    for index, group in enumerate(record.groups):
         names = {"growing": group.growing, "total_growth": group.total_growth}
         for quantile, word in _LOGGED.items():
             names |= {f"gamma_{word}": group.gamma[quantile], f"step_size_{word}": group.step_size[quantile]}
-        result |= {f"{prefix}/group{index}/{name}": value for name, value in names.items() if not math.isnan(value)}
-    return result
+        result |= {f"{prefix}/group{index}/{name}": value for name, value in names.items()}
+    if record.shared is not None:
+        result |= {f"{prefix}/{name}": float(getattr(record.shared, name)) for name in _SHARED}
+    return {name: value for name, value in result.items() if not math.isnan(value)}
 
 
-def _unwrapped(optimizer: Any) -> GradaGrad:
+def _unwrapped(optimizer: Any) -> Ours:
     inner = optimizer
     # All the way in: Lightning's wrapper is itself an instance of what it wraps, but not the one that steps.
     while (within := getattr(inner, "optimizer", None) or getattr(inner, "optim", None)) is not None:
         inner = within
-    if not isinstance(inner, GradaGrad):
+    if not isinstance(inner, Ours):
         raise TypeError(f"optimizer must be a GradaGrad or a wrapper of one, got {type(inner).__name__}.")
     return inner
 

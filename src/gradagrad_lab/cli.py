@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import typer
 from rich.console import Console
 
-from gradagrad_lab.commands import compare, data, reproduce, train
+from gradagrad_lab.commands import compare, data, reproduce, suite, train
 from gradagrad_lab.errors import INTERRUPTED, OUTPUT, UserError
 
 # Typer raises click's errors, but which click (the package, or a copy inside typer) depends on its version.
@@ -33,6 +33,8 @@ app = typer.Typer(
 
       gradagrad reproduce figure3 --full       the paper's protocol
 
+      gradagrad suite                          no learning rate to choose: AutoGradaGrad beside tuned optimizers
+
       gradagrad data list                      which data sets are at hand
 
       gradagrad compare vowel --tuned          tuned baselines against GradaGrad on one set
@@ -45,6 +47,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("reproduce", help=reproduce.HELP)(reproduce.reproduce)
+app.command("suite", help=suite.HELP)(suite.suite)
 app.command("train", help=train.HELP)(train.train)
 app.command("compare", help=compare.HELP)(compare.compare)
 app.add_typer(data.app, name="data")

@@ -45,10 +45,16 @@ class Context:
     peers: bool = False
     console: Console = field(default_factory=Console)
     workers: int | None = None
+    first_seed: int | None = None
 
     @property
     def size(self) -> str:
         return "quick" if self.quick else "full"
+
+    def seed_range(self, count: int, first: int = 0) -> tuple[int, ...]:
+        """The seeds asked for; ``count`` of them from ``first`` where nothing was asked for."""
+        begin = first if self.first_seed is None else self.first_seed
+        return tuple(range(begin, begin + (self.seeds or count)))
 
     @functools.cached_property
     def records(self) -> RecordStore:

@@ -16,6 +16,7 @@ EXPERIMENTS: dict[str, tuple[str, str]] = {
     "figure3": ("gradagrad_lab.figures.figure3", "logistic regression on six sets against tuned baselines"),
     "figure4": ("gradagrad_lab.figures.figure4", "DLRM with embedding tables: what ρ does to a bad γ₀"),
     "bound": ("gradagrad_lab.figures.bound", "Theorem 2: measured suboptimality against the bound"),
+    "suite": ("gradagrad_lab.figures.suite", "AutoGradaGrad untuned beside tuned optimizers and parameter-free peers"),
 }
 ALL = "all"
 

@@ -110,6 +110,7 @@ _ENTRIES = (
         fixed={"foreach": False},
         step_size=_constant_step_size,
     ),
+    Entry("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad"),
     Entry("dadapt_adam", "D-Adaptation Adam", "dadaptation", "DAdaptAdam", "dadaptation", defaults={"lr": 1.0}),
     Entry("prodigy", "Prodigy", "prodigyopt", "Prodigy", "prodigyopt", defaults={"lr": 1.0}),
     Entry("dog", "DoG", "dog", "DoG", "dog-optimizer"),
@@ -195,7 +196,13 @@ def median_step_sizes(name: str, optimizer: Optimizer, seeds: int) -> Tensor | N
 
 @contextmanager
 def evaluation_point(optimizer: Optimizer) -> Iterator[None]:
-    """Schedule-Free holds the point to evaluate only between its ``eval()`` and ``train()``; others do nothing."""
+    """The point to evaluate: Schedule-Free holds it only between its ``eval()`` and ``train()``, AutoGradaGrad within
+    ``averaged()``; for others it is where they stand."""
+    averaged = getattr(optimizer, "averaged", None)
+    if averaged is not None:
+        with averaged():
+            yield
+        return
     switch = getattr(optimizer, "eval", None)
     if switch is None:
         yield

@@ -58,6 +58,8 @@ class ReportContext(Protocol):
     @property
     def seeds(self) -> int | None: ...
     @property
+    def first_seed(self) -> int | None: ...
+    @property
     def peers(self) -> bool: ...
 
 
@@ -96,6 +98,8 @@ def command(sections: Sequence[Section], context: ReportContext) -> str:
     words.append("--quick" if context.quick else "--full")
     if context.seeds is not None:
         words += ["--seeds", str(context.seeds)]
+    if context.first_seed is not None:
+        words += ["--first-seed", str(context.first_seed)]
     if context.peers:
         words.append("--peers")
     if context.data_dir is not None:

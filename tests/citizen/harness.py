@@ -15,11 +15,14 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.testing import assert_close
 from torch.testing._internal.common_optimizers import OptimizerInfo, optim_db
 
-from .info import GRADAGRAD, is_offered
+from gradagrad.auto.arguments import SHARED
+
+from .auto_info import AUTOGRADAGRAD
+from .info import GRADAGRAD, is_offered, rounds_its_state
 
 ADAGRAD: OptimizerInfo = next(info for info in optim_db if info.optim_cls is torch.optim.Adagrad)
-INFOS: tuple[OptimizerInfo, ...] = (ADAGRAD, GRADAGRAD)
-LABELS = {ADAGRAD: "torch_Adagrad", GRADAGRAD: "GradaGrad"}
+INFOS: tuple[OptimizerInfo, ...] = (ADAGRAD, GRADAGRAD, AUTOGRADAGRAD)
+LABELS = {ADAGRAD: "torch_Adagrad", GRADAGRAD: "GradaGrad", AUTOGRADAGRAD: "AutoGradaGrad"}
 
 # lr = 1 on small random tensors is what these tests do on purpose; the warning has tests of its own elsewhere.
 quiet = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
@@ -39,6 +42,11 @@ class Case:
 
     def make(self, params: Any, **changes: Any) -> Optimizer:
         return self.info.optim_cls(params, **self.kwargs(**changes))  # pyright: ignore[reportCallIssue]
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The arguments that no param group may have for itself."""
+        return {name: value for name, value in self.kwargs().items() if name in SHARED and self.info is AUTOGRADAGRAD}
 
     @property
     def maximize(self) -> bool:
@@ -93,6 +101,12 @@ def implementation_cases(flag: str, *, only: Filter = lambda info, kwargs: True)
     return loop_cases(
         only=lambda info, kwargs: has(info, flag) and is_offered({**kwargs, flag: True}) and only(info, kwargs)
     )
+
+
+def groups_are_apart(info: OptimizerInfo, kwargs: dict[str, Any]) -> bool:
+    """Whether a param group steps as it would alone: not where all of them find one learning rate together, nor where
+    stochastic rounding draws its bits by a parameter's place."""
+    return info is not AUTOGRADAGRAD and not rounds_its_state(kwargs)
 
 
 def has(info: OptimizerInfo, flag: str) -> bool:

@@ -12,10 +12,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 from torch.testing._internal.common_optimizers import ErrorOptimizerInput, OptimizerErrorEnum, OptimizerInfo
 
-from gradagrad import GradaGrad
-
 from .harness import IMPLEMENTATIONS, INFOS, LABELS, Case, cases, quiet
-from .info import INPUTS
 
 pytestmark = quiet
 
@@ -34,9 +31,10 @@ def test_optim_infos_do_not_specify_global_cliquey_kwargs(info: OptimizerInfo) -
         assert not set(IMPLEMENTATIONS) & set(given.kwargs)
 
 
-def test_every_argument_of_gradagrad_is_tried() -> None:
-    arguments = set(inspect.signature(GradaGrad.__init__).parameters) - {"self", "params", *IMPLEMENTATIONS}
-    assert arguments == {name for kwargs in INPUTS.values() for name in kwargs}
+@pytest.mark.parametrize("info", INFOS[1:], ids=[*LABELS.values()][1:])
+def test_every_argument_is_tried(info: OptimizerInfo) -> None:
+    arguments = set(inspect.signature(info.optim_cls.__init__).parameters) - {"self", "params", *IMPLEMENTATIONS}
+    assert arguments == {name for given in info.optim_inputs_func(device="cpu") for name in given.kwargs}
 
 
 @pytest.mark.parametrize(("info", "error"), errors())

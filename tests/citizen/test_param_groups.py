@@ -16,10 +16,10 @@ from .harness import (
     assert_moved_the_right_way,
     cases,
     give_gradients,
+    groups_are_apart,
     quiet,
     random_gradients,
 )
-from .info import rounds_its_state
 
 pytestmark = quiet
 
@@ -50,7 +50,7 @@ def test_param_groups_lr(case: Case) -> None:
     kwargs = case.kwargs()
     kwargs.setdefault("lr", 1e-3)
     groups: list[dict[str, Any]] = [{"params": problem.params, **kwargs}, {"params": [bystander]}]
-    optimizer = case.info.optim_cls(groups, lr=1e-28)  # pyright: ignore[reportCallIssue]
+    optimizer = case.info.optim_cls(groups, lr=1e-28, **case.shared)  # pyright: ignore[reportCallIssue]
     before = problem.loss().item()
     for _ in range(20):
         problem.closure(optimizer)()
@@ -78,7 +78,7 @@ def test_param_group_with_lr_zero_does_not_move(case: Case) -> None:
     assert not torch.equal(params[0], start[0])
 
 
-@cases(only=lambda info, kwargs: not rounds_its_state(kwargs))
+@cases(only=groups_are_apart)
 def test_param_groups_equal_separate_optimizers(case: Case) -> None:
     params = [torch.randn(4, 3), torch.randn(3), torch.randn(2, 2)]
     twins = [param.clone() for param in params]
@@ -94,7 +94,7 @@ def test_param_groups_equal_separate_optimizers(case: Case) -> None:
         assert_close(params, twins)
 
 
-@cases(only=lambda info, kwargs: not rounds_its_state(kwargs))
+@cases(only=groups_are_apart)
 def test_add_param_group_after_steps(case: Case) -> None:
     """The newcomer starts its own count; those already there go on as if alone."""
     first, late = torch.randn(4, 3), torch.randn(3)

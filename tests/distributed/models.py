@@ -60,7 +60,7 @@ def whole(tensor: Tensor) -> Tensor:
     return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach().clone()
 
 
-def gathered(model: nn.Module, optimizer: GradaGrad) -> dict[str, Tensor]:
+def gathered(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Every parameter and every state tensor by name, whole."""
     result = {name: whole(p) for name, p in model.named_parameters()}
     for name, p in model.named_parameters():

@@ -77,7 +77,7 @@ def assert_same(stack: BatchedDLRM, run: int, alone: DLRM) -> None:
 @pytest.mark.parametrize("by_run", [False, True])
 def test_gradients_are_autograds(by_run: bool, rows: Rows) -> None:
     model = model_of()
-    stack = BatchedDLRM(model, 3, by_run=by_run)
+    stack = BatchedDLRM([model] * 3, by_run=by_run)
     batch = in_double(cuts(rows)[0])
     losses = stack.backward(batch)
     cut = cuts(rows)[0]
@@ -101,7 +101,7 @@ def test_gradients_are_autograds(by_run: bool, rows: Rows) -> None:
 def test_scalar_stack_is_the_real_optimizer(rows: Rows) -> None:
     """γ₀ × ρ in one computation against GradaGrad(granularity="group") on one plain model each."""
     settings = [(initial, rho) for initial in (1.0, 1e-2, 1e-6) for rho in (2.0, 100.0)]
-    stack = BatchedDLRM(model_of(), len(settings))
+    stack = BatchedDLRM([model_of()] * len(settings))
     scalar = ScalarStack(stack, [initial for initial, _ in settings], [rho for _, rho in settings])
     losses = []
     for cut in cuts(rows):
@@ -170,7 +170,7 @@ def test_stacked_optimizers_equal_single_ones(
     name: str, settings: list[tuple[float, float | None]], rows: Rows
 ) -> None:
     lanes = [Lane(name, rate, rho) for rate, rho in settings]
-    stack = BatchedDLRM(model_of(), len(lanes), by_run=True)
+    stack = BatchedDLRM([model_of(seed) for seed in range(len(lanes))], by_run=True)
     optimizers = runs.optimizers_of(stack, lanes)
     losses = []
     for cut in cuts(rows):
@@ -178,7 +178,7 @@ def test_stacked_optimizers_equal_single_ones(
         for optimizer in optimizers:
             optimizer.step()
     for run, lane in enumerate(lanes):
-        alone = model_of()
+        alone = model_of(seed=run)
         expected = train_alone(alone, alone_optimizers(name, lane, alone), rows)
         assert [float(loss[run]) for loss in losses] == pytest.approx(expected, rel=1e-8)
         assert_same(stack, run, alone)
@@ -188,16 +188,34 @@ def test_a_run_that_diverges_leaves_the_others_alone() -> None:
     setup = runs.Setup(rows=20 * 32, held_out=64, batch=32, cap=60, bottom=8, top=8)
     clicks = runs.Clicks(setup)
     fine, wild = Lane("sgd", 0.1), Lane("sgd", 1e30)
-    together = runs.train(runs.Stack((fine, wild), 0, runs.DRAWN), clicks)
-    alone = runs.train(runs.Stack((fine,), 0, runs.DRAWN), clicks)
+    together = runs.train(runs.Stack((fine, wild), (0, 1), runs.DRAWN), clicks)
+    alone = runs.train(runs.Stack((fine,), (0,), runs.DRAWN), clicks)
     assert [record.status for record in together] == ["done", "diverged"]
     assert together[0].curves["excess"] == pytest.approx(alone[0].curves["excess"], rel=1e-5, abs=1e-6)
     assert math.isfinite(together[0].curves["held-out loss"])
 
 
-def test_stacks_keep_every_lane_once() -> None:
+def test_stacks_keep_every_run_once() -> None:
     lanes = [Lane(SCALAR, initial, rho) for rho in range(6) for initial in (1.0, 0.1, 0.01)] + [Lane("sgd", 1.0)]
-    stacks = runs.stacks_of(lanes, 3, runs.DRAWN)
-    assert sorted((lane for stack in stacks for lane in stack.lanes), key=str) == sorted(lanes, key=str)
-    assert all(len(stack.lanes) <= runs.STACK and stack.seed == 3 for stack in stacks)
+    wanted = [(lane, seed) for seed in (3, 4) for lane in lanes]
+    stacks = runs.stacks_of(wanted, runs.DRAWN)
+    assert [len(stack.lanes) for stack in stacks] == [7, 7, 7, 7, 8, 2]
+    found = [pair for stack in stacks for pair in zip(stack.lanes, stack.seeds, strict=True)]
+    assert sorted(found, key=str) == sorted(wanted, key=str)
     assert all(len({lane.optimizer for lane in stack.lanes}) == 1 for stack in stacks)
+
+
+def test_leaving_out_rows_never_met_changes_nothing() -> None:
+    setup = runs.Setup(rows=10 * 32, held_out=64, batch=32, cap=60, bottom=8, top=8)
+    clicks = runs.Clicks(setup)
+    model = DLRM(clicks.sizes, setup.size, seed=2)
+    assert len(clicks.used) < sum(clicks.sizes)
+    short, whole = BatchedDLRM([model], used=clicks.used), BatchedDLRM([model])
+    for batch in clicks.training:
+        full = batch._replace(touched=clicks.used[batch.touched])
+        for ours, theirs in zip(short.gradients(batch), whole.gradients(full), strict=True):
+            assert torch.equal(ours, theirs)
+    rows = ClickStream(runs.TRAINING, setup.cap).rows(32)
+    first = clicks.training[0]
+    looked_up = clicks.used[first.touched[first.position]].view(32, -1)
+    assert torch.equal(looked_up, torch.from_numpy(rows.ids).long())

@@ -32,7 +32,7 @@ def best(context: Context) -> dict[str, float]:
 def test_section_is_complete(context: Context, best: dict[str, float]) -> None:
     section = figure4.present(figure4_read.Results(context, TOY, best), seconds=1.0)
     assert section.key == "figure4"
-    assert len(section.claims) == 6
+    assert len(section.claims) == 7
     assert all(claim.evidence for claim in section.claims)
     for picture in section.pictures:
         for name in (picture.stem, f"{picture.stem}-narrow"):
@@ -101,6 +101,68 @@ def test_claims_follow_the_numbers(context: Context, best: dict[str, float], mon
     half = behind.copy()
     half[:, -1, 0] = base
     assert verdicts(half) == ("holds", "holds in part")
+    # A tenth of what tuned AdaGrad gains is the bound, neither more nor less.
+    assert results.alike == pytest.approx(0.1 * (base - results.baseline("adagrad", "held-out loss").mean()))
+    for share, verdict in ((0.099, "holds"), (0.101, "does not hold")):
+        apart = behind.copy()
+        apart[2:, -1] += share * results.gain
+        assert verdicts(apart)[1] == verdict
+
+
+@pytest.mark.parametrize(
+    ("products", "ends", "by_sign", "by_steps"),
+    [
+        # (first product, second product) of the two initialisations, whether each recovers
+        ([(1, 1), (-1, 1)], [True, False], "holds", "holds"),
+        ([(1, -1), (1, 1)], [False, True], "not tested", "holds"),
+        ([(1, 1), (-1, 1)], [False, True], "does not hold", "does not hold"),
+        ([(1, 1), (1, 1)], [True, True], "not tested", "not tested"),
+    ],
+)
+def test_sentences_about_the_mechanism(
+    context: Context,
+    best: dict[str, float],
+    monkeypatch: pytest.MonkeyPatch,
+    products: list[tuple[int, int]],
+    ends: list[bool],
+    by_sign: str,
+    by_steps: str,
+) -> None:
+    results = figure4_read.Results(context, TOY, best)
+    losses = np.full((len(RHO), len(INITIAL), 2), results.references["base rate"] - 5 * results.alike)
+    losses[-1, -1] += np.where(ends, 0.0, 2 * results.alike)
+    agreement = np.broadcast_to(np.array(products, dtype=float), (len(RHO), len(INITIAL), 2, 2))
+    given = {"held-out loss": losses, "opening agreement": agreement}
+    monkeypatch.setattr(figure4_read.Results, "scalar", lambda self, metric, bias=DRAWN: given[metric])
+    assert figure4_claims.mechanism(results).verdict == by_sign
+    assert figure4_claims.agreeing(results).verdict == by_steps
+
+
+def test_stability_counts_setbacks(context: Context, best: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    results = figure4_read.Results(context, TOY, best)
+    falling = np.linspace(2.0, 0.5, len(results.steps))
+    curves = np.broadcast_to(falling, (len(RHO), len(INITIAL), 2, len(falling))).copy()
+    losses = np.full(curves.shape[:3], 0.5)
+    given = {"excess": curves, "held-out loss": losses}
+    monkeypatch.setattr(figure4_read.Results, "scalar", lambda self, metric, bias=DRAWN: given[metric])
+    assert figure4_claims.setbacks(results).sum() == 0
+    assert figure4_claims.stability(results).verdict == "holds in part"  # nothing became less stable
+    curves[3, 1, 0, -1] += 3.0
+    losses[5, 0, 1] = np.nan
+    assert np.argwhere(figure4_claims.setbacks(results)).tolist() == [[3, 1, 0], [5, 0, 1]]
+    assert figure4_claims.stability(results).verdict == "holds"
+    curves[0, :, :, -1] += 3.0
+    assert figure4_claims.stability(results).verdict == "does not hold"
+
+
+def test_the_report_says_whether_the_runs_were_known(context: Context, best: dict[str, float]) -> None:
+    """Verdicts on runs that had been seen when the criteria were written are marked as such."""
+    known = figure4_read.Results(context, TOY, best)
+    assert "confirm nothing" in figure4_claims.how_judged(known)
+    default = figure4.plan_of(Context(context.out)).seeds
+    assert default == tuple(range(100, 106))
+    assert not set(default) & set(figure4_claims.SEEN)
+    assert figure4.plan_of(Context(context.out, first_seed=0, seeds=7)).seeds == tuple(range(7))
 
 
 def test_real_criteo_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,7 +181,7 @@ def test_real_criteo_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.Mon
     assert raised.value.exit_code == DATA
     criteo_cache.build(path, criteo_cache.Settings(cap=50))
     clicks = figure4_runs.Clicks(small)
-    record = figure4_runs.train(figure4_runs.Stack((Lane("adagrad", 0.05),), 0, DRAWN), clicks)[0]
+    record = figure4_runs.train(figure4_runs.Stack((Lane("adagrad", 0.05),), (0,), DRAWN), clicks)[0]
     assert record.config["problem"]["data"] == "Criteo"
     assert np.isfinite(record.curves["held-out loss"])
     assert len(clicks.training) == 400 // 16

@@ -133,6 +133,7 @@ def test_numbers_are_aligned_as_numbers(context: Context) -> None:
     [
         ({}, "gradagrad reproduce figure2 --quick"),
         ({"quick": False, "seeds": 3, "peers": True}, "gradagrad reproduce figure2 --full --seeds 3 --peers"),
+        ({"first_seed": 0}, "gradagrad reproduce figure2 --quick --first-seed 0"),
         ({"data_dir": Path("my data")}, "gradagrad reproduce figure2 --quick --data-dir 'my data'"),
     ],
 )

@@ -22,6 +22,11 @@ _NUMBERS: dict[str, Rule] = {
     ),
     "strictness": ("a finite number > 0", lambda v: 0.0 < v < math.inf, "3 is the default."),
     "overshoot": ("a number > 0", lambda v: v > 0.0, "8 is the default; math.inf means that start-up never ends."),
+    "certainty": (
+        "a finite number >= 0",
+        lambda v: 0.0 <= v < math.inf,
+        "4 is the default; 0 takes coordinates' noise for independent from the start.",
+    ),
     "growth_limit": (
         "a finite number >= 1",
         lambda v: 1.0 <= v < math.inf,
@@ -32,7 +37,7 @@ _NUMBERS: dict[str, Rule] = {
 }
 _FLAGS = ("decoupled_weight_decay", "maximize", "differentiable", "capturable")
 # One test over all parameters decides for all of them, so that these cannot differ from group to group.
-SHARED = ("gamma0", "strictness", "overshoot", "growth_limit", "weighting")
+SHARED = ("gamma0", "strictness", "overshoot", "certainty", "growth_limit", "weighting")
 _CHOICES: dict[str, tuple[Any, ...]] = {"weighting": ("linear", "uniform"), "averaging": ("polynomial", None)}
 
 

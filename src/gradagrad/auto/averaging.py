@@ -25,7 +25,7 @@ def row_clocks(state: dict[str, Any], dims: int, step: Any) -> Tensor:
     """For each row (an entry of the first ``dims`` dimensions), the step its average belongs to."""
     average = state["average"]
     clocks = state.get("row_steps")
-    if clocks is None or clocks.dim() != dims:
+    if clocks is None:
         # All have been averaged at every step so far, or have just been brought up to date.
         clocks = torch.zeros(average.shape[:dims], dtype=torch.int32, device=average.device)
         state["row_steps"] = clocks.add_(torch.as_tensor(step).to(clocks))
@@ -59,7 +59,7 @@ def bring_up_to_date(parameter: Tensor, state: dict[str, Any], step: Any) -> Non
 def rest(parameter: Tensor, average: Tensor, share: Any, bits: Tensor | None) -> None:
     """Averages a parameter that has no gradient at this step and therefore rests."""
     dtype = computing_dtype(parameter.dtype)
-    mean = rule.average(real_view(parameter.detach()).to(dtype), average.to(dtype), share)
+    mean = rule.average(real_view(parameter).to(dtype), average.to(dtype), share)
     rounding.store(average, mean, bits)
 
 

@@ -85,6 +85,8 @@ class Batch:
 
 def parts(batch: Batch) -> list[tuple[distributed.Axes, Batch]]:
     """Splits into batches whose sums are added over the same ranks, dense gradients before sparse ones."""
+    if batch.owners is batch.params and all(gradient.layout == torch.strided for gradient in batch.grads):
+        return [((), batch)]  # nothing is sharded
     members: dict[tuple[distributed.Axes, bool], list[int]] = {}
     for i, (owner, gradient) in enumerate(zip(batch.owners, batch.grads, strict=True)):
         key = distributed.axes(owner), gradient.layout != torch.strided

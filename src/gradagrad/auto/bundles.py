@@ -134,7 +134,11 @@ def _commit_each(batch: Batch, indices: Iterable[int]) -> Commit:
 
     def commit(x: Any, h: Any, B: Any, mean: Any | None) -> None:
         every = range(len(chosen.params))
-        torch._foreach_copy_([real_view(p) for p in chosen.params], _list(x))
+        _copy_each([real_view(p) for p in chosen.params], _list(x), chosen.differentiable)
+        if chosen.differentiable:  # nothing is rounded then
+            _copy_each([*chosen.last_gradients, *chosen.accumulators], [*_list(h), *_list(B)], True)
+            _copy_each(chosen.averages, [] if mean is None else _list(mean), True)
+            return
         bits = [bits_for(chosen, i) for i in every]
         rounding.store_each(chosen.last_gradients, _list(h), bits)
         rounding.store_each(chosen.accumulators, _list(B), bits, high=True)
@@ -142,6 +146,14 @@ def _commit_each(batch: Batch, indices: Iterable[int]) -> Commit:
             rounding.store_each(chosen.averages, _list(mean), [bits_for(chosen, i, average=True) for i in every])
 
     return commit
+
+
+def _copy_each(targets: list[Tensor], values: list[Tensor], differentiable: bool) -> None:
+    if differentiable:  # torch has no derivative of the foreach function
+        for target, value in zip(targets, values, strict=True):
+            target.copy_(value)
+    else:
+        torch._foreach_copy_(targets, values)
 
 
 def _commit_rows(batch: Batch, i: int, index: tuple[Tensor, ...], state: State, before: Numbers) -> Commit:

@@ -32,7 +32,20 @@ def _restored(group: Mapping[str, Any], parameter: Tensor, key: str, value: Any)
 
 def _check(optimizer: Optimizer, state_dict: StateDict) -> None:
     """Raises ValueError unless the dictionary fits this optimizer. The base class compares the groups' sizes."""
-    for saved, parameter, group, where in checkpoint.saved_states(optimizer, state_dict, arguments.checked):
+    first: list[dict[str, Any]] = []
+
+    def checked(group: Mapping[str, Any]) -> dict[str, Any]:
+        result = arguments.checked(group, first)
+        first[:] = first or [result]
+        return result
+
+    groups = state_dict.get("param_groups")
+    if isinstance(groups, list) and any("gamma0" not in group for group in groups):
+        raise ValueError(
+            "the state dict is not one of AutoGradaGrad: its param groups have no gamma0. Load it into the class of "
+            "optimizer it was saved from; AutoGradaGrad needs no other's state and can start afresh."
+        )
+    for saved, parameter, group, where in checkpoint.saved_states(optimizer, state_dict, checked):
         wanted = ["step", "shared", *_ELEMENTWISE[: 3 if group["averaging"] is not None else 2]]
         shapes = {"shared": (len(rule.Shared._fields),)} | dict.fromkeys(_ELEMENTWISE, tuple(real_shape(parameter)))
         checkpoint.check_entries(saved, wanted, shapes, parameter, where)

@@ -23,6 +23,8 @@ class AutoDiagnostics:
     """γ/√step: what corresponds to Adam's learning rate, since √α is about √step gradients."""
     starting: bool
     """Whether the start-up goes on, in which agreement is added up over steps."""
+    certified: bool
+    """Whether gradients have agreed for long enough to be sure of a signal, whatever the noise."""
     evidence: float
     """Agreement added up since it was last negative, in standard deviations; γ can grow from 1/strictness on."""
     overshoot: float
@@ -35,12 +37,15 @@ class AutoDiagnostics:
 
 def describe(shared: Tensor | None, group: Mapping[str, Any]) -> AutoDiagnostics:
     """The diagnostics of an optimizer; before its first step, of one that has not begun."""
-    numbers = rule.start(group["gamma0"]) if shared is None else rule.Shared(*shared.detach().tolist())
+    numbers = (
+        rule.start(group["gamma0"], group["certainty"]) if shared is None else rule.Shared(*shared.detach().tolist())
+    )
     return AutoDiagnostics(
         step=int(numbers.step),
         gamma=numbers.gamma,
         step_size=numbers.gamma / math.sqrt(max(numbers.step, 1.0)),
         starting=bool(numbers.starting),
+        certified=bool(numbers.certified),
         evidence=_deviations(numbers.agreement, numbers.agreement_noise),
         overshoot=_deviations(-numbers.disagreement, numbers.disagreement_noise),
         growth_share=numbers.growth_steps / max(numbers.step, 1.0),

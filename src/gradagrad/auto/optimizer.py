@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Literal, overload
@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
 
-from gradagrad import checkpoint, distributed, rounding
+from gradagrad import checkpoint, rounding
 from gradagrad.auto import arguments, averaging, rule
 from gradagrad.auto import checkpoint as own_checkpoint
 from gradagrad.auto.batch import Batch
 from gradagrad.auto.diagnostics import AutoDiagnostics, describe
+from gradagrad.auto.state import fresh, made
 from gradagrad.auto.take import Turn, refuse, take
 from gradagrad.steps.fused import unscale
 from gradagrad.steps.kept import Memory
-from gradagrad.steps.ops import computing_dtype, real_view
 
 
 class AutoGradaGrad(Optimizer):
@@ -54,6 +54,9 @@ class AutoGradaGrad(Optimizer):
             since :math:`\gamma` never shrinks.
         strictness: c of the significance test; larger grows sooner.
         overshoot: the start-up ends at a disagreement of this many standard deviations.
+        certainty: standard deviations of a sign test over steps that certify a signal. Until then the noise of
+            coordinates is not taken for independent, so that :math:`\gamma` does not run away on a flat loss; 0 takes
+            it so from the start.
         growth_limit: largest factor of :math:`\gamma` in one step, :math:`\sqrt{1 + r_{\max}}`.
         weighting: ``"linear"`` counts the squared gradient of step k as k, ``"uniform"`` is plain AdaGrad's sum.
         weight_decay: shrinks x by lr · γ/√k · weight_decay, γ/√k being what Adam would call the learning rate, or:
@@ -62,7 +65,7 @@ class AutoGradaGrad(Optimizer):
         eps: added to :math:`\sqrt\alpha`. 0 keeps the method independent of the loss's scale.
         maximize, foreach, differentiable, capturable, fused, state_dtype: as in `gradagrad.GradaGrad`.
 
-    All groups share gamma0, strictness, overshoot, growth_limit and weighting.
+    All groups share gamma0, strictness, overshoot, certainty, growth_limit and weighting.
 
     Example:
         >>> import torch
@@ -88,6 +91,7 @@ class AutoGradaGrad(Optimizer):
         gamma0: float = 1e-5,
         strictness: float = 3.0,
         overshoot: float = 8.0,
+        certainty: float = 4.0,
         growth_limit: float = math.sqrt(2.0),
         weighting: Literal["linear", "uniform"] = "linear",
         weight_decay: float = 0.0,
@@ -106,6 +110,7 @@ class AutoGradaGrad(Optimizer):
             "gamma0": gamma0,
             "strictness": strictness,
             "overshoot": overshoot,
+            "certainty": certainty,
             "growth_limit": growth_limit,
             "weighting": weighting,
             "weight_decay": weight_decay,
@@ -143,6 +148,8 @@ class AutoGradaGrad(Optimizer):
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``."""
+        # Distributed checkpoints fill in what the loading optimizer has already, and a fresh one has no row clocks.
+        self._averages()
         result = super().state_dict()
         for group in result["param_groups"]:
             if "state_dtype" in group:
@@ -178,38 +185,24 @@ class AutoGradaGrad(Optimizer):
             last_gradients.append(state["last_gradient"])
             accumulators.append(state["accumulator"])
             if group["averaging"] is not None:
+                if "average" not in state:  # switched on in the middle of a training
+                    state["average"] = made(group, parameter, at_its_point=True)
                 averages.append(state["average"])
             steps.append(state["step"])
 
     def _init_state(self, group: dict[str, Any], parameter: Tensor) -> None:
-        values = real_view(distributed.local(parameter.detach()))
-        dtype = rounding.stored_dtype(computing_dtype(parameter.dtype), group["state_dtype"], "element")
-        shared = self._shared()
-        if shared is None:
-            device = values.device
-            shared = torch.tensor(rule.start(group["gamma0"]), dtype=torch.float64, device=device)
+        self.state[parameter].update(fresh(group, parameter, self._shared()))
 
-        def like(start: Tensor | None = None) -> Tensor:
-            made = torch.zeros_like(values, dtype=dtype, memory_format=torch.preserve_format)
-            return distributed.as_shard(made if start is None else made.copy_(start), parameter, "element")
-
-        step_device = values.device if group["capturable"] else torch.device("cpu")
-        state = self.state[parameter]
-        state["step"] = torch.zeros((), dtype=torch.float32, device=step_device)
-        state["accumulator"] = like()
-        state["last_gradient"] = like()
-        if group["averaging"] is not None:
-            state["average"] = like(values)
-        state["shared"] = shared
+    def _parameters(self) -> Iterator[Tensor]:
+        return chain.from_iterable(group["params"] for group in self.param_groups)
 
     def _shared(self) -> Tensor | None:
         """The shared numbers, the same tensor under every parameter; None before the first step."""
-        states = (self.state.get(p) for group in self.param_groups for p in group["params"])
-        return next((state["shared"] for state in states if state), None)
+        return next((state["shared"] for state in map(self.state.get, self._parameters()) if state), None)
 
     def _join_shared(self) -> None:
         """After loading, lets all parameters have one tensor again, that of whoever has seen the most steps."""
-        states = [state for state in self.state.values() if "shared" in state]
+        states = [state for state in map(self.state.get, self._parameters()) if state]
         if states:
             shared = max((state["shared"] for state in states), key=lambda numbers: float(numbers[0]))
             for state in states:
@@ -268,6 +261,7 @@ class AutoGradaGrad(Optimizer):
         return rule.Settings(
             strictness=group["strictness"],
             overshoot=group["overshoot"],
+            certainty=group["certainty"],
             r_max=group["growth_limit"] ** 2 - 1.0,
             linear=group["weighting"] == "linear",
         )
@@ -276,7 +270,7 @@ class AutoGradaGrad(Optimizer):
         """Gives each parameter whose state is rounded a sequence of random bits of its own."""
         if not any(rounding.is_rounded(turn.group["state_dtype"]) for turn in turns):
             return
-        numbers = {p: number for number, p in enumerate(chain(*(group["params"] for group in self.param_groups)))}
+        numbers = {p: number for number, p in enumerate(self._parameters())}
         for turn in turns:
             turn.batch.streams = [numbers[parameter] for parameter in turn.batch.params]
             turn.numbers = numbers
@@ -311,7 +305,8 @@ class AutoGradaGrad(Optimizer):
         """Each parameter's average at the present step."""
         shared = self._shared()
         found: dict[Tensor, Tensor] = {}
-        for parameter in chain(*(group["params"] for group in self.param_groups)):
+        averaging_groups = (group["params"] for group in self.param_groups if group["averaging"] is not None)
+        for parameter in chain.from_iterable(averaging_groups):
             state = self.state.get(parameter)
             if state and "average" in state and shared is not None:
                 averaging.bring_up_to_date(parameter, state, shared[0])

@@ -15,6 +15,7 @@ here                  meaning
 ``k``                 the number of this step, counted from 1, the same for all parameters
 ``S``, ``P``          Σ w·g² and Σ w·g·h with w = 1/√α before this step: gradient and agreement in the step's norm
 ``Q``, ``N``          Σ (w·g²)² and Σ (w·g·h)²: the variance of P if coordinates were independent
+``A``, ``D``          certificate: Σ of P's sign (P/√N where that is less) since it was last negative, and its variance
 ``E``, ``F``          agreement added up since it was last negative, and its variance
 ``E_``, ``F_``        disagreement added up since it was last positive, and its variance
 ``R``                 Σ √α, the size of the step's norm; ``R_`` is the same without what growth steps added
@@ -22,11 +23,25 @@ here                  meaning
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gradagrad.rule import Array, Ops
 
 POWER = 8  # of the average's weights: the i-th of k points counts as about i^8
+
+# Q and N take coordinates for independent. Noise that moves many of them together then looks like agreement, and γ
+# would run away where the loss is flat. So they are believed only once a test that assumes nothing about coordinates,
+# the sign of P over the steps, has certified that there is a signal. Until then evidence is judged by P's own size, and
+# beyond a step that is small for any model it must be `CLEAR`: below that, only trying tells a plateau from noise.
+CLEAR = 1.4  # standard deviations
+RETRIES = 3.0  # what is tested at every step is passed by chance some day, so that more is asked for as steps go by
+FREE_GAMMA = 3e-3
+
+
+class ScalarOps(Ops, Protocol):
+    """What deciding needs in addition."""
+
+    def log(self, a: Array, /) -> Array: ...
 
 
 class Settings(NamedTuple):
@@ -34,6 +49,7 @@ class Settings(NamedTuple):
 
     strictness: float = 3.0  # c: growth begins where P exceeds its noise / c
     overshoot: float = 8.0  # τ: start-up ends with a disagreement of this many standard deviations
+    certainty: float = 4.0  # ζ: standard deviations that certify a signal at first; 0 believes in one from the start
     r_max: float = 1.0  # γ² grows at most by this share in one step
     linear: bool = True
 
@@ -50,12 +66,15 @@ class Shared(NamedTuple):
     disagreement: Array  # E_
     disagreement_noise: Array  # F_
     starting: Array  # 1 until the first significant overshoot, then 0
+    certificate: Array  # A
+    certificate_noise: Array  # D
+    certified: Array  # 0 until a signal is certified, then 1
     growth_steps: Array  # how many steps let γ grow
     coordinates: Array  # S²/Q of the last step: how many coordinates the gradient is spread over
 
 
 class Sums(NamedTuple):
-    """What is measured of the gradients, added over all parameters. S to N are without the factor of `_stretch`."""
+    """What is measured of the gradients, added over all parameters; linear weights' factor √(k/2) comes later."""
 
     S: Array
     P: Array
@@ -64,9 +83,10 @@ class Sums(NamedTuple):
     roots: Array  # change of Σ √B
 
 
-def start(gamma0: float) -> Shared:
+def start(gamma0: float, certainty: float) -> Shared:
     """The shared numbers before the first step."""
-    return Shared(0.0, gamma0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+    nothing = dict.fromkeys(Shared._fields, 0.0)
+    return Shared(**(nothing | {"gamma": gamma0, "starting": 1.0, "certified": float(certainty == 0.0)}))
 
 
 def weight(k: Array, s: Settings) -> Array:
@@ -91,7 +111,7 @@ def measure(g: Array, h: Array, B: Array, k_weight: Array, total: Callable[[Arra
     return Sums(total(gg), total(gh), total(gg * gg), total(gh * gh), total(change))
 
 
-def judge(sums: Sums, before: Shared, s: Settings, ops: Ops) -> Shared:
+def judge(sums: Sums, before: Shared, s: Settings, ops: ScalarOps) -> Shared:
     """The shared numbers after this step, γ among them: the significance test, and by how much γ grows.
 
     With a NaN or an infinity among the gradients γ stays where it is.
@@ -103,19 +123,28 @@ def judge(sums: Sums, before: Shared, s: Settings, ops: Ops) -> Shared:
     Q, N = (ops.where(usable, a * (stretch * stretch), 0.0) for a in (sums.Q, sums.N))
     change = ops.where(usable, sums.roots, 0.0)
 
-    agrees = ops.less(-(before.agreement + P), ops.tiny)
-    E, F = (ops.where(agrees, a, 0.0) for a in (before.agreement + P, before.agreement_noise + N))
-    disagrees = ops.less(before.disagreement + P, ops.tiny)
-    E_, F_ = (ops.where(disagrees, a, 0.0) for a in (before.disagreement + P, before.disagreement_noise + N))
-    starting = ops.where(ops.less(ops.sqrt(F_) * s.overshoot, -E_), 0.0, before.starting)
-
     # Divisors are floored because 0/0 stands there before there is anything to compare.
+    whole = ops.maximum(N, P * P)  # P's variance, whatever moves together
+    sign = P / ops.maximum(ops.sqrt(whole), ops.tiny)
+    A, D = _since_negative(before.certificate + sign, before.certificate_noise + sign * sign, ops)
+    doubt = s.certainty**2 + RETRIES * ops.log(1.0 + k / 16.0)
+    certified = ops.where(ops.less(D * doubt, A * A), 1.0, before.certified)
+    is_certified = ops.less(-certified, -0.5)
+
+    noise = ops.where(is_certified, N, whole)
+    E, F = _since_negative(before.agreement + P, before.agreement_noise + noise, ops)
+    # The same for −P, from the certificate on: before it a disagreement is no overshoot.
+    opposite, F_ = _since_negative(-before.disagreement - P * certified, before.disagreement_noise + N * certified, ops)
+    starting = ops.where(ops.less(ops.sqrt(F_) * s.overshoot, opposite), 0.0, before.starting)
+
     now = s.strictness * P / ops.maximum(ops.sqrt(Q), ops.tiny)
     so_far = s.strictness * E / ops.maximum(ops.sqrt(F), ops.tiny)
-    q = ops.maximum(now, so_far * starting)
+    clear = ops.where(ops.less(before.gamma, FREE_GAMMA), so_far, ops.where(ops.less(F * CLEAR**2, E * E), so_far, 0.0))
+    q = ops.where(is_certified, ops.maximum(now, so_far * starting), clear)
     grows = ops.less(-q, -1.0)
     r = ops.minimum((q - 1.0) * (S / ops.maximum(before.reference, ops.tiny)), ops.minimum(q * q - 1.0, s.r_max))
     r = ops.where(grows, r, 0.0)
+    used = ops.where(is_certified, 1.0 + r, ops.sqrt(1.0 + r))  # growth uses evidence up
 
     roots = before.roots + change
     R_grown = _norm(roots, k, s, ops) - _norm(before.roots, before.step, s, ops)
@@ -125,14 +154,23 @@ def judge(sums: Sums, before: Shared, s: Settings, ops: Ops) -> Shared:
         gamma=ops.minimum(before.gamma * ops.sqrt(1.0 + r), ops.largest),
         roots=roots,
         reference=reference,
-        agreement=E / (1.0 + r),
-        agreement_noise=F / (1.0 + r),
-        disagreement=E_,
+        agreement=E / used,
+        agreement_noise=F / used,
+        disagreement=-opposite,
         disagreement_noise=F_,
         starting=starting,
+        certificate=A,
+        certificate_noise=D,
+        certified=certified,
         growth_steps=before.growth_steps + ops.where(grows, 1.0, 0.0),
         coordinates=S * S / ops.maximum(Q, ops.tiny),
     )
+
+
+def _since_negative(total: Array, variance: Array, ops: Ops) -> tuple[Array, Array]:
+    """Both, or zeros where the total is negative."""
+    positive = ops.less(-total, ops.tiny)
+    return ops.where(positive, total, 0.0), ops.where(positive, variance, 0.0)
 
 
 def _norm(roots: Array, k: Array, s: Settings, ops: Ops) -> Array:

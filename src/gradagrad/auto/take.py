@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -56,8 +56,10 @@ class Turn:
         if self.group["averaging"] is None:
             return
         for parameter in self.group["params"]:
+            if parameter.grad is not None:
+                continue
             state = self.state.get(parameter)
-            if parameter.grad is not None or not state or "row_steps" in state:
+            if not state or "average" not in state or "row_steps" in state:
                 continue
             average = distributed.local(state["average"])
             bits = None
@@ -66,13 +68,15 @@ class Turn:
                 stream = self.numbers[parameter] | averaging.STREAM
                 bits = rounding.random_bits(average, state["shared"][0], stream)
             share_here = share.to(average.device) if isinstance(share, Tensor) else share
-            averaging.rest(distributed.local(parameter.detach()), average, share_here, bits)
+            averaging.rest(distributed.local(parameter), average, share_here, bits)
 
 
 def refuse(turns: Sequence[Turn]) -> None:
     """Raises on gradients that cannot be used, before anything has changed."""
     for turn in turns:
         for parameter, gradient in zip(turn.batch.params, turn.batch.grads, strict=True):
+            if type(parameter) is torch.nn.Parameter and gradient.layout == torch.strided:
+                continue  # most are, and hundreds of calls take time
             if reason := _refusal(turn.batch, parameter, gradient):
                 raise RuntimeError(reason)
 
@@ -101,9 +105,6 @@ def take(turns: Sequence[Turn], stored: Tensor, settings: rule.Settings, memory:
     measured = [own.measure() for own in work]
     sums = distributed.Addition(measured, [own.axes for own in work]).result()
     after = before.judged(torch.stack([s.to(before.device) for s in sums]).sum(0), settings)
-    for turn in turns:
-        if turn.batch.steps:
-            torch._foreach_add_(turn.batch.steps, 1)
     for own in work:
         own.move(after)
     after.store(stored)
@@ -112,16 +113,14 @@ def take(turns: Sequence[Turn], stored: Tensor, settings: rule.Settings, memory:
 
 
 def _prepared(turn: Turn, before: Numbers) -> list[tuple[distributed.Axes, Batch]]:
-    """The turn's local parts; sparse gradients coalesced, late averages brought up to date before dense ones."""
+    """The turn's local parts; late averages are brought up to date before dense gradients."""
     if not turn.batch.params:
         return []
     batch = turn.batch.local()
     for i, gradient in enumerate(batch.grads):
-        if gradient.layout != torch.strided:
-            if batch.grads is turn.batch.grads:
-                batch.grads = list(batch.grads)
-            batch.grads[i] = gradient.coalesce()
-        elif "row_steps" in (state := turn.state[batch.owners[i]]):
+        is_sparse = gradient.layout != torch.strided
+        state = turn.state[batch.owners[i]]
+        if "row_steps" in state and (not is_sparse or gradient.sparse_dim() != state["row_steps"].dim()):
             averaging.bring_up_to_date(batch.owners[i], state, before.values.step)
     return parts(batch)
 
@@ -139,20 +138,29 @@ class _Work:
         memory: Memory,
     ) -> None:
         self.axes = axes
-        self._turn, self._batch, self._before, self._settings = turn, batch, before, settings
-        self._kernel = None
+        self._turn, self._before, self._settings = turn, before, settings
+        self._kernel: fused.Plan | None = None
+        self._rest: Batch | None = batch
         if turn.uses_kernel:
-            self._kernel = fused.plan(batch, turn.state, memory, required=turn.group["fused"] is True)
+            required = turn.group["fused"] is True
+            self._kernel, self._rest = fused.plan(batch, turn.state, memory, before, settings, required=required)
+        if self._rest is not None and batch.grads[0].layout != torch.strided:
+            self._rest = replace(self._rest, grads=[gradient.coalesce() for gradient in self._rest.grads])
+
+    def _bundles(self) -> Iterator[Bundle]:
+        return iter(()) if self._rest is None else self._turn.bundles(self._rest, self._before)
 
     def measure(self) -> Tensor:
+        every = [bundle.measure(self._before, self._settings) for bundle in self._bundles()]
         if self._kernel is not None:
-            return self._kernel.measure(self._before, self._settings)
-        every = [b.measure(self._before, self._settings) for b in self._turn.bundles(self._batch, self._before)]
-        return torch.stack([sums.to(every[0].device) for sums in every]).sum(0)
+            every.append(self._kernel.sums)
+        return every[0] if len(every) == 1 else torch.stack([sums.to(every[0].device) for sums in every]).sum(0)
 
     def move(self, after: Numbers) -> None:
+        """Counts and takes the step."""
         if self._kernel is not None:
             self._kernel.move(self._before, after, self._settings)
-            return
-        for bundle in self._turn.bundles(self._batch, self._before):
+        if self._rest is not None:
+            torch._foreach_add_(self._rest.steps, 1)
+        for bundle in self._bundles():
             bundle.move(after, self._settings)

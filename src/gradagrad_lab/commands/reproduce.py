@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from gradagrad_lab import experiments
-from gradagrad_lab.commands.options import DEFAULT_OUT, DataDir, Out, Resume, Seeds, Workers
+from gradagrad_lab.commands.options import DEFAULT_OUT, DataDir, FirstSeed, Out, Resume, Seeds, Workers
 from gradagrad_lab.context import Context
 from gradagrad_lab.data import data_folder
 from gradagrad_lab.records import prepare
@@ -43,6 +43,7 @@ def reproduce(
     data_dir: DataDir = None,
     out: Out = DEFAULT_OUT,
     seeds: Seeds = None,
+    first_seed: FirstSeed = None,
     resume: Resume = True,
     peers: Annotated[
         bool, typer.Option("--peers", help="Also run parameter-free peers at their defaults (slow: one run at a time).")
@@ -54,7 +55,7 @@ def reproduce(
 
     console = Console(soft_wrap=True)
     names = experiments.chosen(experiment)
-    context = Context(out, data_folder(data_dir), not full, seeds, resume, peers, console, workers)
+    context = Context(out, data_folder(data_dir), not full, seeds, resume, peers, console, workers, first_seed)
     prepare(out)
     started = time.perf_counter()
     sections: list[Section] = []

@@ -24,7 +24,7 @@ SHORT = NAMES | {"absolute": "absolute deviations", "logistic": "logistic"}
 
 def trials(context: Context) -> dict[str, list[Trial]]:
     """What is run, by the name of its problem."""
-    seeds = tuple(range(context.seeds or SEEDS))
+    seeds = context.seed_range(SEEDS)
     steps = STEPS[context.size]
     return {
         "absolute": [Trial(BoxRegression("absolute"), INITIAL, seeds, steps, momentum) for momentum in (0.0, 0.9)],

@@ -80,7 +80,7 @@ class Panel:
 
 def panels(context: Context) -> list[Panel]:
     """The sets at hand, with the length and number of runs that the size asks for."""
-    seeds = tuple(range(context.seeds or (QUICK_SEEDS if context.quick else FULL_SEEDS)))
+    seeds = context.seed_range(QUICK_SEEDS if context.quick else FULL_SEEDS)
     chosen: list[Panel] = []
     for name in data.sets_at_hand(context.data_dir):
         problem = Logistic(data.load(name, context.data_dir))

@@ -164,8 +164,9 @@ def _contest(entries: list[tuple[str, str, Floats]], teacher: float, base: float
                 axes.plot([mean, mean], [position - 0.32, position + 0.32], color=shade, linewidth=2.6)
             gone = len(losses) - len(inside)
             if gone:
-                text = f"{gone} of {len(losses)} beyond" if not narrow else f"{gone}/{len(losses)} →"
-                style.note(axes, text, (right, position), shade=shade, ha="right", va="center", fontsize=8.5)
+                # Outside the picture, where no dot can lie under it.
+                text = f"▸ {gone} of {len(losses)}" if not narrow else f"▸ {gone}/{len(losses)}"
+                axes.text(right, position, text, color=shade, ha="left", va="center", fontsize=8.5)
         axes.axvline(base, color=style.MUTED, linewidth=1.0)
         style.note(axes, "click rate alone", (base, -0.75), shade=style.MUTED, ha="center", va="center", fontsize=8.5)
         axes.set_yticks(range(len(entries)), [title for title, _, _ in entries])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 import warnings
@@ -34,7 +35,7 @@ SCALAR = "gradagrad scalar"
 STACK = 8  # runs side by side: more no longer helps, and each has a table of its own
 WINDOWS, WINDOW = 40, 10  # points of a training curve, and the fewest steps in one: fewer would show mostly noise
 OPENING = 24  # first steps of which every product and every γ is kept
-_EVALUATED = 1024  # held-out rows at a time
+_EVALUATED = 256  # held-out rows at a time: more no longer fit into the caches
 
 
 @dataclass(frozen=True)
@@ -81,20 +82,23 @@ class Lane:
 
 @dataclass(frozen=True)
 class Stack:
-    """Runs trained side by side: one initialisation, one optimizer, several settings."""
+    """Runs trained side by side: one optimizer, several settings, each from an initialisation of its own."""
 
     lanes: tuple[Lane, ...]
-    seed: int
+    seeds: tuple[int, ...]
     bias: str
 
 
-def stacks_of(lanes: Sequence[Lane], seed: int, bias: str) -> list[Stack]:
-    """Stacks of at most `STACK` lanes, each of a single optimizer."""
+def stacks_of(runs: Sequence[tuple[Lane, int]], bias: str) -> list[Stack]:
+    """Stacks of at most `STACK` runs, about equally many in each, of a single optimizer and of few initialisations."""
     result: list[Stack] = []
-    for name in dict.fromkeys(lane.optimizer for lane in lanes):
-        own = [lane for lane in lanes if lane.optimizer == name]
+    for name in dict.fromkeys(lane.optimizer for lane, _ in runs):
+        own = [run for run in runs if run[0].optimizer == name]
         parts = -(-len(own) // STACK)
-        result += [Stack(tuple(own[part::parts]), seed, bias) for part in range(parts)]
+        bounds = [len(own) * part // parts for part in range(parts + 1)]
+        for begin, end in itertools.pairwise(bounds):
+            lanes, seeds = zip(*own[begin:end], strict=True)
+            result.append(Stack(lanes, seeds, bias))
     return result
 
 
@@ -104,6 +108,10 @@ class Clicks:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         training, held_out, self.sizes = _rows(setup)
+        # Half of the tables' rows are never met: a stack without them takes half the memory and the time to make it.
+        used = np.unique(np.concatenate([training.ids.ravel(), held_out.ids.ravel()]))
+        training, held_out = (rows._replace(ids=np.searchsorted(used, rows.ids)) for rows in (training, held_out))
+        self.used = torch.from_numpy(used.astype(np.int64))
         steps = len(training.clicks) // setup.batch
         cuts = [training.cut(step * setup.batch, (step + 1) * setup.batch) for step in range(steps)]
         self.training = [Batch.of(rows) for rows in cuts]
@@ -194,8 +202,9 @@ def _train(stack: Stack, clicks: Clicks) -> list[Record]:
     setup = clicks.setup
     bias = None if stack.bias == DRAWN else math.log(clicks.click_rate / (1.0 - clicks.click_rate))
     is_scalar = stack.lanes[0].optimizer == SCALAR
-    start = DLRM(clicks.sizes, setup.size, seed=stack.seed, last_bias=bias)
-    model = BatchedDLRM(start, len(stack.lanes), by_run=not is_scalar)
+    starts = {seed: DLRM(clicks.sizes, setup.size, seed=seed, last_bias=bias) for seed in set(stack.seeds)}
+    model = BatchedDLRM([starts[seed] for seed in stack.seeds], by_run=not is_scalar, used=clicks.used)
+    del starts
     losses: list[Tensor] = []
     growth: list[Tensor] = []
     opening: list[Tensor] = []
@@ -223,7 +232,7 @@ def _train(stack: Stack, clicks: Clicks) -> list[Record]:
     held_out = torch.cat([model.logits(batch) for batch in clicks.held_out], dim=1).double()
     seconds = (time.perf_counter() - started) / len(stack.lanes)
     records: list[Record] = []
-    for run, lane in enumerate(stack.lanes):
+    for run, (lane, seed) in enumerate(zip(stack.lanes, stack.seeds, strict=True)):
         excess = curves[run] - clicks.teacher
         whole = len(excess) // every * every
         final, auc = _held_out(held_out[run], clicks.held_out_clicks)
@@ -242,11 +251,11 @@ def _train(stack: Stack, clicks: Clicks) -> list[Record]:
         records.append(
             Record(
                 config=lane.config(setup, stack.bias),
-                seeds=[stack.seed],
+                seeds=[seed],
                 status="diverged" if diverged else "done",
                 curves=result,
                 seconds=seconds,
-                diverged=[stack.seed] if diverged else [],
+                diverged=[seed] if diverged else [],
             )
         )
     return records

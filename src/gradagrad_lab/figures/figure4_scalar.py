@@ -32,15 +32,16 @@ class ScalarStack:
         self.agreement = torch.full_like(self.lr, torch.nan)
         """⟨g, g_prev⟩ / |g|² of the last step."""
         self._momentum = torch.zeros_like(model.networks)
-        self._table_momentum = torch.zeros_like(model.tables)
-        self._last_rows: Tensor | None = None
+        # Of the tables, the last step's rows only: every other row's last gradient is zero, on the paper's clock.
+        self._last_rows = torch.empty(0, dtype=torch.int64)
+        self._rows_momentum = model.tables.new_empty(0, model.runs, model.dimension)
         self._ops = tensor_ops(dtype)
 
     @torch.no_grad()
     def step(self, batch: Batch, of_networks: Tensor, of_rows: Tensor) -> None:
         """One step from the gradients that `BatchedDLRM.gradients` gives."""
         settings = rule.Settings(lr=self.lr, rho=self.rho)  # pyright: ignore[reportArgumentType]
-        table_momentum = self._table_momentum.index_select(0, batch.touched)
+        table_momentum = self._remembered(batch.touched, of_rows)
         networks = rule.measure(of_networks, self._momentum, lambda a: a.sum(dim=1, keepdim=True))
         tables = rule.measure(of_rows, table_momentum, lambda a: a.sum(dim=(0, 2))[:, None])
         gg, gm = networks[0] + tables[0], networks[1] + tables[1]
@@ -54,10 +55,15 @@ class ScalarStack:
         moved_rows, rows_momentum = rule.move(rows, of_rows, table_momentum, before, after, settings, self._ops)
         self.growth, self.alpha = after
         self.model.networks.copy_(moved)
-        self._momentum.copy_(momentum)
+        self._momentum = momentum
         self.model.tables.index_copy_(0, batch.touched, moved_rows)
-        # The paper's clock: a row that is not touched now has a gradient of zero, and the next step remembers that.
-        if self._last_rows is not None:
-            self._table_momentum.index_fill_(0, self._last_rows, 0.0)
-        self._table_momentum.index_copy_(0, batch.touched, rows_momentum)
-        self._last_rows = batch.touched
+        self._last_rows, self._rows_momentum = batch.touched, rows_momentum
+
+    def _remembered(self, touched: Tensor, like: Tensor) -> Tensor:
+        """The last step's gradient of the rows touched now: zero but for rows touched in both steps."""
+        remembered = torch.zeros_like(like)
+        if len(self._last_rows):
+            place = torch.searchsorted(self._last_rows, touched).clamp_(max=len(self._last_rows) - 1)
+            again = (self._last_rows[place] == touched).nonzero().squeeze(1)
+            remembered.index_copy_(0, again, self._rows_momentum.index_select(0, place[again]))
+        return remembered

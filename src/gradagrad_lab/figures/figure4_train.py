@@ -103,8 +103,8 @@ class _Trainer:
         """Train what has no record yet."""
         missing = [item for item in wanted if find(self.context, self.plan, *item) is None]
         stacks: list[Stack] = []
-        for seed, bias in dict.fromkeys((seed, bias) for _, seed, bias in missing):
-            stacks += runs.stacks_of([lane for lane, s, b in missing if (s, b) == (seed, bias)], seed, bias)
+        for bias in dict.fromkeys(bias for _, _, bias in missing):
+            stacks += runs.stacks_of([(lane, seed) for lane, seed, b in missing if b == bias], bias)
         if not stacks:
             return
         workers = self.context.workers or usable_cores()

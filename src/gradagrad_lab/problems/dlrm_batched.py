@@ -1,4 +1,4 @@
-"""Many runs of one DLRM side by side: same start, same rows in the same order, each with its own optimizer settings.
+"""Many runs of one DLRM side by side: same rows in the same order, each run with its own start and settings.
 
 Every run's parameters are two ordinary `nn.Parameter`s that share the stack's memory: its networks as one vector, and
 its table, a slice of a stack laid out (rows, runs, 16), so that one look-up serves all runs; or, ``by_run``, in one
@@ -8,6 +8,7 @@ every run's own, the table's sparse over the rows the batch touched.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,28 +40,31 @@ class Batch(NamedTuple):
 
 
 class BatchedDLRM:
-    """``runs`` copies of ``model`` and their gradients. ``tables`` is (rows, runs, dimension), whatever its layout."""
+    """Copies of ``starts``, one for each run, and their gradients. ``tables`` is (rows, runs, dimension), whatever its
+    layout.
 
-    def __init__(self, model: DLRM, runs: int, *, by_run: bool = False) -> None:
-        self.runs = runs
+    ``used``: the table rows that the batches touch at all, if the others are to be left out; batches then count them.
+    """
+
+    def __init__(self, starts: Sequence[DLRM], *, by_run: bool = False, used: Tensor | None = None) -> None:
+        model = starts[0]
+        self.runs = len(starts)
         self.by_run = by_run
         self.fields = len(model.sizes)
         self.dimension = model.tables.embedding_dim
         self._pairs = model.pairs
         self._mirror = mirror_positions(self.fields + 1)
-        layers = model.layers()
         self._bottom_layers = len(model.bottom)
-        self._shapes = [(layer.out_features, layer.in_features) for layer in layers]
+        self._shapes = [(layer.out_features, layer.in_features) for layer in model.layers()]
         with torch.no_grad():
-            flat = torch.cat([p.reshape(-1) for layer in layers for p in (layer.weight, layer.bias)])
-            self.networks = flat.repeat(runs, 1)
-            weight = model.tables.weight
+            self.networks = torch.stack([_flat(start) for start in starts])
+            weights = [start.tables.weight for start in starts]
+            if used is not None:
+                weights = _selected(weights, used)
             # Adding a sparse gradient to a slice that is not in one piece costs torch 25 times as much.
-            self.tables = (
-                weight.repeat(runs, 1, 1).transpose(0, 1) if by_run else weight.unsqueeze(1).repeat(1, runs, 1)
-            )
-        self.run_networks = [nn.Parameter(self.networks[run]) for run in range(runs)]
-        self.run_tables = [nn.Parameter(self.tables[:, run]) for run in range(runs)]
+            self.tables = torch.stack(weights).transpose(0, 1) if by_run else torch.stack(weights, dim=1)
+        self.run_networks = [nn.Parameter(self.networks[run]) for run in range(self.runs)]
+        self.run_tables = [nn.Parameter(self.tables[:, run]) for run in range(self.runs)]
 
     def gradients(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
         """Every run's mean loss over the batch (runs,), and its gradient: of the networks (runs, numbers) and of the
@@ -117,6 +121,17 @@ class BatchedDLRM:
         return [
             (parts[2 * i].unflatten(1, shape), parts[2 * i + 1].unsqueeze(1)) for i, shape in enumerate(self._shapes)
         ]
+
+
+def _flat(model: DLRM) -> Tensor:
+    """The networks' numbers in one vector: every layer's weight, then its bias."""
+    return torch.cat([p.reshape(-1) for layer in model.layers() for p in (layer.weight, layer.bias)])
+
+
+def _selected(weights: Sequence[Tensor], rows: Tensor) -> list[Tensor]:
+    """``rows`` of each; of one that occurs several times, once."""
+    found = {id(weight): weight.index_select(0, rows) for weight in weights}
+    return [found[id(weight)] for weight in weights]
 
 
 class Interaction(torch.autograd.Function):

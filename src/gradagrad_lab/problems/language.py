@@ -1,0 +1,194 @@
+"""Text problems of the suite, on a text that every Python installation has: the names of Unicode 3.2's characters.
+
+CPython carries a frozen copy of that database (`unicodedata.ucd_3_2_0`), and Unicode never changes a character's name,
+so the text is the same for every version of Python (its hash is checked by a test).
+"""
+
+from __future__ import annotations
+
+import functools
+import unicodedata
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from gradagrad_lab.problems.training import LOSS, RowOrder, Supervised, Task, TrainingProblem
+
+CONTEXT, WIDTH, HEADS, BLOCKS = 32, 32, 2, 2
+_FIRST, _BEHIND = 0x20, 0x3400  # the ideographs that follow have numbers for names
+_MEASURED = 256  # windows over which the final losses are measured
+
+VECTOR, NEIGHBOURS, NEGATIVES, RAREST = 16, 2, 5, 5
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """8,876 names such as LATIN SMALL LETTER A WITH GRAVE, in the order of their characters."""
+    database = unicodedata.ucd_3_2_0
+    found = (database.name(chr(code), "") for code in range(_FIRST, _BEHIND))
+    return tuple(name for name in found if name)
+
+
+def _parts() -> tuple[list[str], list[str]]:
+    """The names to train on, and every tenth of a fixed shuffle held out."""
+    order = np.random.default_rng(7).permutation(len(names()))
+    shuffled = [names()[place] for place in order]
+    return [name for place, name in enumerate(shuffled) if place % 10], shuffled[::10]
+
+
+@functools.cache
+def _letters() -> tuple[Tensor, Tensor, int]:
+    alphabet = {letter: number for number, letter in enumerate(sorted({*"\n", *"".join(names())}))}
+    train, held_out = (torch.tensor([alphabet[letter] for letter in "\n".join(part)]) for part in _parts())
+    return train, held_out, len(alphabet)
+
+
+class _Transformer(nn.Module):
+    """Predicts each next character from up to `CONTEXT` before it: learnt positions, two pre-norm blocks."""
+
+    def __init__(self, letters: int) -> None:
+        super().__init__()
+        self.letters = nn.Embedding(letters, WIDTH)
+        self.positions = nn.Parameter(0.02 * torch.randn(CONTEXT, WIDTH))
+        self.blocks = nn.ModuleList(_Block() for _ in range(BLOCKS))
+        self.norm = nn.LayerNorm(WIDTH)
+        self.last = nn.Linear(WIDTH, letters)
+
+    def forward(self, text: Tensor) -> Tensor:
+        hidden = self.letters(text) + self.positions
+        for block in self.blocks:
+            hidden = block(hidden)
+        return self.last(self.norm(hidden)).flatten(0, 1)
+
+
+class _Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.attend, self.project = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.widen, self.narrow = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        rows, length, width = hidden.shape
+        parts = self.attend(self.before(hidden)).view(rows, length, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
+        seen = functional.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
+        hidden = hidden + self.project(seen.transpose(1, 2).reshape(rows, length, width))
+        return hidden + self.narrow(functional.gelu(self.widen(self.between(hidden))))
+
+
+class _CharacterModel(Task):
+    """Windows at random places of the text. Final losses are taken over fixed windows spread evenly over a part."""
+
+    def __init__(self, seed: int, steps: int, batch: int) -> None:
+        self._train, self._held_out, letters = _letters()
+        self.model = _Transformer(letters)
+        self.parameters = list(self.model.parameters())
+        random = torch.Generator().manual_seed(1_000_003 * seed + 29)
+        self._places = torch.randint(len(self._train) - CONTEXT - 1, (steps, batch), generator=random)
+
+    def _loss(self, text: Tensor, places: Tensor) -> Tensor:
+        window = text[places.unsqueeze(1) + torch.arange(CONTEXT + 1)]
+        return functional.cross_entropy(self.model(window[:, :-1]), window[:, 1:].flatten())
+
+    def loss_on(self, step: int) -> Tensor:
+        return self._loss(self._train, self._places[step])
+
+    @torch.no_grad()
+    def _measured(self, text: Tensor) -> float:
+        places = torch.linspace(0, len(text) - CONTEXT - 2, _MEASURED).long()
+        return float(self._loss(text, places))
+
+    def full_train_loss(self) -> float:
+        return self._measured(self._train)
+
+    def held_out(self) -> dict[str, float]:
+        return {LOSS: self._measured(self._held_out)}
+
+
+def _make_characters(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
+    return _CharacterModel(seed, steps, batch)
+
+
+@functools.cache
+def _pairs() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor]:
+    """(word, neighbour) pairs of both parts, and how often each word is drawn as a negative: count^¾, as word2vec."""
+    train, held_out = _parts()
+    counts = Counter(word for name in train for word in name.split())
+    kept = {word: number for number, word in enumerate(sorted(w for w, count in counts.items() if count >= RAREST))}
+    weights = torch.tensor([float(counts[word]) ** 0.75 for word in kept])
+    found = [
+        torch.tensor([pair for name in part for pair in _neighbours([kept[w] for w in name.split() if w in kept])])
+        for part in (train, held_out)
+    ]
+    (train_words, train_near), (held_words, held_near) = (part.unbind(dim=1) for part in found)
+    return (train_words, train_near), (held_words, held_near), weights
+
+
+def _neighbours(words: list[int]) -> list[tuple[int, int]]:
+    return [
+        (word, words[other])
+        for place, word in enumerate(words)
+        for other in range(max(0, place - NEIGHBOURS), min(len(words), place + NEIGHBOURS + 1))
+        if other != place
+    ]
+
+
+class _SkipGram(nn.Module):
+    """word2vec's start: small random vectors for words, zeros for contexts."""
+
+    def __init__(self, words: int) -> None:
+        super().__init__()
+        self.words = nn.Embedding(words, VECTOR, _weight=(torch.rand(words, VECTOR) - 0.5) / VECTOR)
+        self.contexts = nn.Embedding(words, VECTOR, _weight=torch.zeros(words, VECTOR))
+
+    def forward(self, words: Tensor, candidates: Tensor) -> Tensor:
+        """The score of every candidate, the true neighbour first: (rows, 1 + negatives)."""
+        return torch.einsum("rv,rcv->rc", self.words(words), self.contexts(candidates))
+
+
+def _negative_sampling(scores: Tensor, targets: Tensor) -> Tensor:
+    return functional.binary_cross_entropy_with_logits(scores, targets, reduction="sum") / len(targets)
+
+
+def _make_skipgram(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
+    train, held_out, weights = _pairs()
+    model = _SkipGram(len(weights))
+    # Negatives are drawn once per pair and kept, so that the loss over the training part is a fixed function.
+    random = torch.Generator().manual_seed(31)
+    parts = [
+        (words, torch.cat([near.unsqueeze(1), _drawn(weights, len(words), random)], dim=1), _first_is_right(len(words)))
+        for words, near in (train, held_out)
+    ]
+    return Supervised(model, _negative_sampling, parts[0], parts[1], RowOrder(seed, len(train[0]), steps, batch))
+
+
+def _drawn(weights: Tensor, rows: int, random: torch.Generator) -> Tensor:
+    return torch.multinomial(weights, rows * NEGATIVES, replacement=True, generator=random).view(rows, NEGATIVES)
+
+
+def _first_is_right(rows: int) -> Tensor:
+    return functional.one_hot(torch.zeros(rows, dtype=torch.int64), 1 + NEGATIVES).float()
+
+
+characters = TrainingProblem(
+    "characters",
+    "character transformer",
+    "net",
+    600,
+    16,
+    _make_characters,
+    f"{BLOCKS} blocks of width {WIDTH}, context {CONTEXT}, on the names of Unicode's characters",
+)
+skipgram = TrainingProblem(
+    "skipgram",
+    "skip-gram word vectors",
+    "embeddings",
+    1500,
+    128,
+    _make_skipgram,
+    f"negative sampling, {VECTOR} numbers a word, on the words of Unicode's character names",
+)

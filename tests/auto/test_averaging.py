@@ -1,0 +1,264 @@
+"""x̄: swapped in and out exactly, exported as copies, and lazily kept where gradients are sparse."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import Parameter
+from torch.optim.swa_utils import update_bn
+
+from gradagrad import AutoGradaGrad
+
+from .cases import DRIVERS, assert_same, coo, every_parameter, noisy_gradients, parameters, train
+
+
+def shown(optimizer: AutoGradaGrad) -> list[Tensor]:
+    """What the parameters hold inside of `averaged`."""
+    with optimizer.averaged():
+        return [p.detach().clone() for p in every_parameter(optimizer)]
+
+
+def bits(tensor: Tensor) -> Tensor:
+    """NaN and the sign of zero included."""
+    return tensor.detach().clone().contiguous().view(torch.uint8) if tensor.dim() else bits(tensor.reshape(1))
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)
+@pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=["float32 state", "bf16 state"])
+def test_swapping_is_exact(driver: str, dtype: torch.dtype, state_dtype: torch.dtype) -> None:
+    params = [Parameter(torch.randn(4, 3).to(dtype)), Parameter(torch.randn(3).to(dtype)), Parameter(torch.zeros(()))]
+    optimizer = AutoGradaGrad(params, gamma0=0.1, state_dtype=state_dtype, **DRIVERS[driver])
+    train(optimizer, 6)
+    with torch.no_grad():
+        params[2].fill_(-0.0 if dtype.is_complex else torch.nan)
+    before = [bits(p) for p in params]
+    memory = [p.data_ptr() for p in params]
+    with optimizer.averaged():
+        for p in params:
+            average = optimizer.state[p]["average"]
+            held = torch.view_as_real(p.detach()) if p.is_complex() else p
+            assert torch.equal(held, average.to(held.dtype))
+        assert not torch.equal(bits(params[0]), before[0])
+        assert [p.data_ptr() for p in params] == memory
+    for p, kept in zip(params, before, strict=True):
+        assert torch.equal(bits(p), kept)
+
+
+def test_nested_and_exception_safe() -> None:
+    params = parameters()
+    optimizer = AutoGradaGrad(params)
+    train(optimizer, 5)
+    points, averages = [p.detach().clone() for p in params], shown(optimizer)
+
+    def evaluate() -> None:
+        with optimizer.averaged():
+            with optimizer.averaged():
+                torch.testing.assert_close([p.detach() for p in params], averages, rtol=0, atol=0)
+            with pytest.raises(ZeroDivisionError), optimizer.averaged():
+                raise ZeroDivisionError
+            torch.testing.assert_close([p.detach() for p in params], averages, rtol=0, atol=0)
+            with torch.no_grad():
+                params[0].zero_()  # whatever is done to the average's place
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        evaluate()
+    torch.testing.assert_close([p.detach() for p in params], points, rtol=0, atol=0)
+    torch.testing.assert_close(shown(optimizer), averages, rtol=0, atol=0)
+    train(optimizer, 1)
+
+
+def test_steps_and_loading_inside_are_refused() -> None:
+    optimizer = AutoGradaGrad(parameters())
+    train(optimizer, 3)
+    saved = copy.deepcopy(optimizer.state_dict())
+    twin = copy.deepcopy(optimizer)
+    with optimizer.averaged(), optimizer.averaged():
+        with pytest.raises(RuntimeError, match=r"step must be called outside of `with optimizer\.averaged\(\)`"):
+            optimizer.step()
+        with pytest.raises(RuntimeError, match="load_state_dict must be called outside"):
+            optimizer.load_state_dict(saved)
+        inside = optimizer.state_dict()
+    assert torch.equal(inside["state"][0]["average"], saved["state"][0]["average"])
+    assert_same(optimizer, twin)
+    train(optimizer, 2, start=3)  # and outside again
+
+
+def test_averaging_changes_nothing_in_the_training() -> None:
+    with_average, without = AutoGradaGrad(parameters()), AutoGradaGrad(parameters(), averaging=None)
+    for k in range(20):
+        train(with_average, 1, start=k)
+        shown(with_average)
+        train(without, 1, start=k)
+    for p, q in zip(every_parameter(with_average), every_parameter(without), strict=True):
+        assert torch.equal(p, q)
+        assert torch.equal(with_average.state[p]["shared"], without.state[q]["shared"])
+        assert "average" not in without.state[q]
+
+
+def test_groups_without_an_average_keep_their_points() -> None:
+    params = parameters()
+    optimizer = AutoGradaGrad([{"params": params[:1]}, {"params": params[1:], "averaging": None}])
+    train(optimizer, 5)
+    inside = shown(optimizer)
+    assert not torch.equal(inside[0], params[0])
+    torch.testing.assert_close(inside[1:], [p.detach() for p in params[1:]], rtol=0, atol=0)
+
+
+def test_averaging_can_be_switched_on_and_off() -> None:
+    """Switched on, the average begins at the points of that moment; switched off, points are shown again."""
+    params = parameters()
+    optimizer = AutoGradaGrad(params, averaging=None)
+    train(optimizer, 5)
+    optimizer.param_groups[0]["averaging"] = "polynomial"
+    for p, g in zip(params, noisy_gradients(params, 5), strict=True):
+        p.grad = g
+    params[1].grad = None  # has no average yet, and rests
+    before = params[0].detach().clone()
+    optimizer.step()
+    torch.testing.assert_close(shown(optimizer)[0], before + 9.0 / 14.0 * (params[0].detach() - before))
+    assert torch.equal(shown(optimizer)[1], params[1])
+    train(optimizer, 1, start=6)
+    optimizer.param_groups.append({**optimizer.param_groups[0], "params": [], "averaging": "polynomial"})
+    optimizer.param_groups[0]["averaging"] = None
+    torch.testing.assert_close(shown(optimizer), [p.detach() for p in params], rtol=0, atol=0)
+
+
+def test_there_must_be_an_average() -> None:
+    model = nn.Linear(2, 1)
+    optimizer = AutoGradaGrad(model.parameters(), averaging=None)
+    with (
+        pytest.raises(RuntimeError, match=r'averaged\(\) needs an average.*averaging="polynomial"'),
+        optimizer.averaged(),
+    ):
+        pass
+    with pytest.raises(RuntimeError, match="needs an average"):
+        optimizer.averaged_state_dict(model)
+    optimizer = AutoGradaGrad(model.parameters())
+    start = [p.detach().clone() for p in model.parameters()]
+    torch.testing.assert_close(shown(optimizer), start, rtol=0, atol=0)  # before the first step it is the point
+
+
+def test_parameters_without_a_gradient_go_on_averaging() -> None:
+    """Their weight in the average of the run does not stand still; a dense run with zero gradients says what it is."""
+    for state_dtype in (torch.float32, torch.bfloat16):
+        params, zeros = parameters(torch.float32), parameters(torch.float32)
+        a, b = (AutoGradaGrad(some, gamma0=0.1, state_dtype=state_dtype) for some in (params, zeros))
+        for k in range(30):
+            for i, (p, q, g) in enumerate(zip(params, zeros, noisy_gradients(zeros, k), strict=True)):
+                rests = i == 1 and k % 7 > 3
+                p.grad, q.grad = (None, torch.zeros_like(g)) if rests else (g, g.clone())
+            a.step()
+            b.step()
+        tolerance = 1e-6 if state_dtype == torch.float32 else 2e-2  # other random bits
+        torch.testing.assert_close(shown(a), shown(b), rtol=tolerance, atol=tolerance)
+
+
+class Tied(nn.Module):
+    """BatchNorm's buffers, and one weight under two names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(4, 4, bias=False), nn.BatchNorm1d(4), nn.Linear(4, 4)
+        self.last.weight = self.first.weight
+        self.frozen = Parameter(torch.ones(2), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.norm(self.first(x)).relu())
+
+
+def tied_training() -> tuple[Tied, AutoGradaGrad, Tensor]:
+    torch.manual_seed(0)
+    model, data = Tied(), torch.randn(32, 4)
+    optimizer = AutoGradaGrad(model.parameters(), gamma0=0.01)
+    for _ in range(10):
+        optimizer.zero_grad()
+        (model(data) - data).square().mean().backward()
+        optimizer.step()
+    return model, optimizer, data
+
+
+def test_the_exported_weights_are_those_shown() -> None:
+    model, optimizer, _ = tied_training()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    exported = optimizer.averaged_state_dict(model)
+    with optimizer.averaged():
+        inside = {name: value.clone() for name, value in model.state_dict().items()}
+    assert exported.keys() == inside.keys() == before.keys()
+    for name, value in inside.items():
+        assert torch.equal(exported[name], value), name
+    assert torch.equal(exported["first.weight"], exported["last.weight"])
+    assert not torch.equal(exported["first.weight"], before["first.weight"])
+    assert torch.equal(exported["norm.running_mean"], before["norm.running_mean"])
+    exported["first.weight"].zero_()
+    exported["norm.running_mean"].zero_()
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    Tied().load_state_dict(optimizer.averaged_state_dict(model))
+
+
+def test_update_bn_inside() -> None:
+    """BatchNorm's statistics are recomputed for the average, and stay so: they are buffers, not parameters."""
+    model, optimizer, data = tied_training()
+    twin = Tied()
+    twin.load_state_dict(optimizer.averaged_state_dict(model))
+    update_bn([data], twin)
+    with optimizer.averaged():
+        update_bn([data], model)
+        model.eval()
+        twin.eval()
+        assert torch.equal(model(data), twin(data))
+        assert (model(data) - data).square().mean() < (Tied().eval()(data) - data).square().mean()
+
+
+# --- sparse gradients: untouched rows are averaged when they are touched next, or looked at
+
+ROWS = 6
+touches = st.lists(
+    st.one_of(
+        st.lists(st.integers(0, ROWS - 1), max_size=4),  # rows of a sparse gradient, repeats included
+        st.sampled_from(["dense", "look", "save", "none", "entries"]),
+    ),
+    min_size=1,
+    max_size=14,
+)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(touches)
+def test_lazy_averages_equal_the_dense_computation(pattern: list[Any]) -> None:
+    """Whatever rows are touched when, dense gradients and swapping in between, single entries instead of rows."""
+    torch.default_generator.manual_seed(0)
+    table, twin = (Parameter(torch.linspace(-1.0, 1.0, ROWS * 2, dtype=torch.float64).reshape(ROWS, 2)) for _ in "ab")
+    beside = [Parameter(torch.ones(2, dtype=torch.float64)) for _ in "ab"]
+    lazy, dense = (AutoGradaGrad([t, b], gamma0=0.05) for t, b in zip((table, twin), beside, strict=True))
+    for what in pattern:
+        if what == "look":
+            torch.testing.assert_close(shown(lazy), shown(dense), rtol=1e-12, atol=1e-14)
+            continue
+        if what == "save":
+            lazy.load_state_dict(copy.deepcopy(lazy.state_dict()))
+            continue
+        gradient: Tensor | None = None
+        if what == "entries":
+            values = torch.randn(3, dtype=torch.float64)
+            gradient = coo([[0, 3, 3], [1, 0, 1]], values, (ROWS, 2))
+        elif what != "none":
+            rows = list(range(ROWS)) if what == "dense" else what
+            values = torch.randn(len(rows), 2, dtype=torch.float64)
+            gradient = coo(torch.tensor([rows]).long().reshape(1, -1), values, (ROWS, 2))
+        twin.grad = torch.zeros_like(twin) if gradient is None else gradient.to_dense()
+        table.grad = gradient if gradient is None or what != "dense" else gradient.to_dense()
+        for b in beside:
+            b.grad = torch.ones(2, dtype=torch.float64)
+        lazy.step()
+        dense.step()
+    torch.testing.assert_close(shown(lazy), shown(dense), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(table, twin, rtol=1e-12, atol=1e-14)

@@ -1,0 +1,113 @@
+"""torch.compile of the step: the same numbers, one graph, and no recompilation when a scheduler moves the lr."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
+
+from gradagrad import AutoGradaGrad
+
+from .cases import assert_same, coo, noisy_gradients, parameters, shared
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # set off inside dynamo
+
+
+@pytest.fixture(autouse=True)
+def _fresh_dynamo() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+def advance(step: Callable[[], Any], params: list[Any], k: int) -> None:
+    for p, g in zip(params, noisy_gradients(params, k), strict=True):
+        p.grad = g
+    step()
+
+
+@pytest.mark.parametrize("foreach", [False, True], ids=["loop", "foreach"])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"weighting": "uniform", "averaging": None}, {"weight_decay": 0.1, "maximize": True}],
+    ids=["plain", "uniform", "decay"],
+)
+def test_one_graph_over_a_schedule(foreach: bool, options: Any) -> None:
+    """CompileCounter runs the traced graph without code generation: it counts what dynamo had to trace."""
+    params = parameters()
+    eager = copy.deepcopy(params)
+    a, b = (
+        AutoGradaGrad(some, lr=torch.tensor(1.0, dtype=torch.float64), foreach=foreach, fused=False, **options)
+        for some in (params, eager)
+    )
+    schedules = [torch.optim.lr_scheduler.ExponentialLR(o, 0.9) for o in (a, b)]
+    counter = CompileCounter()
+    compiled = torch.compile(a.step, backend=counter)
+    for k in range(12):
+        advance(compiled, params, k)
+        advance(b.step, eager, k)
+        for schedule in schedules:
+            schedule.step()
+    assert_same(a, b, rtol=1e-10, atol=1e-13)
+    assert counter.frame_count == 1
+    assert shared(a).growth_steps > 5
+
+
+def test_a_hundred_scheduled_steps_are_compiled_once() -> None:
+    """Real code generation, and the lr moves at each step."""
+    params = parameters(torch.float32)[:3]
+    eager = copy.deepcopy(params)
+    a, b = AutoGradaGrad(params, lr=torch.tensor(1.0), fused=False), AutoGradaGrad(eager, lr=1.0, fused=False)
+    schedules = [torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 30) for o in (a, b)]
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(a.step, backend=counter)
+    rates: set[float] = set()
+    for k in range(100):
+        rates.add(float(a.param_groups[0]["lr"]))
+        with torch.compiler.set_stance("fail_on_recompile") if k else contextlib.nullcontext():
+            advance(compiled, params, k)
+        advance(b.step, eager, k)
+        for schedule in schedules:
+            schedule.step()
+        assert shared(a).gamma == pytest.approx(shared(b).gamma, rel=1e-3), k
+        torch.testing.assert_close(params, eager, rtol=1e-3, atol=1e-4, msg=lambda m, k=k: f"step {k}: {m}")
+    assert counter.frame_count == 1
+    assert len(rates) == 30
+    assert shared(a).step == 100
+    with a.averaged(), b.averaged():
+        torch.testing.assert_close(params, eager, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("foreach", [False, True], ids=["loop", "foreach"])
+def test_a_parameter_that_rests_goes_on_averaging(foreach: bool) -> None:
+    params = parameters()[:3]
+    eager = copy.deepcopy(params)
+    a, b = (AutoGradaGrad(some, gamma0=0.1, foreach=foreach, fused=False) for some in (params, eager))
+    counter = CompileCounter()
+    compiled = torch.compile(a.step, backend=counter)
+    for k in range(8):
+        for some, step in ((params, a.step if k == 0 else compiled), (eager, b.step)):
+            for p, g in zip(some, noisy_gradients(some, k), strict=True):
+                p.grad = None if k and p is some[1] else g
+            step()
+    assert_same(a, b, rtol=1e-10, atol=1e-13)
+    assert not torch.equal(a.state[params[0]]["average"], params[0])
+    assert counter.frame_count == 1
+
+
+def test_sparse_gradients_may_follow_a_compiled_step() -> None:
+    """The state is the same, whoever made it."""
+    table = torch.nn.Parameter(torch.ones(4, 2))
+    optimizer = AutoGradaGrad([table], lr=torch.tensor(1.0), fused=False)
+    compiled = torch.compile(optimizer.step, backend="eager")
+    table.grad = torch.ones(4, 2)
+    compiled()
+    table.grad = coo([[1]], torch.ones(1, 2), (4, 2))
+    optimizer.step()
+    assert shared(optimizer).step == 2
+    assert optimizer.state[table]["row_steps"].tolist() == [1, 2, 1, 1]

@@ -1,0 +1,61 @@
+"""The Hugging Face Trainer and Lightning, through the examples, with AutoGradaGrad in GradaGrad's place."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from distributed.test_frameworks import example
+
+from gradagrad import AutoGradaGrad
+
+from .cases import assert_same, shared
+
+# What the frameworks warn about is theirs.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+class Untuned(AutoGradaGrad):
+    """Leaves aside the lr that the examples have chosen for GradaGrad."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params)
+
+
+def test_hugging_face_trainer_resumes_bit_for_bit_and_logs(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="needs the frameworks extra")
+    hf: Any = example("hf_trainer")
+    hf.GradaGrad = Untuned
+    whole = hf.trainer(tmp_path / "whole", 40)
+    whole.train()
+    resumed = hf.trainer(tmp_path / "again", 40)
+    resumed.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-20"))
+    first, second = whole.optimizer.optimizer, resumed.optimizer.optimizer
+    assert isinstance(first, AutoGradaGrad)
+    assert_same(first, second)
+    assert len(first.param_groups) == 2  # the Trainer's own: with and without decay
+    logged = [entry for entry in whole.state.log_history if "loss" in entry]
+    assert logged[-1]["loss"] < logged[0]["loss"]
+    assert logged[-1]["gradagrad/gamma"] == shared(first).gamma > 1e-3
+    with first.averaged():
+        assert torch.isfinite(whole.model(torch.zeros(1, 4, dtype=torch.long)).logits).all()
+
+
+def test_lightning_resumes_bit_for_bit_and_logs(tmp_path: Path) -> None:
+    pytest.importorskip("lightning", reason="needs the frameworks extra")
+    module: Any = example("lightning_module")
+    module.GradaGrad = Untuned
+    whole, model = module.train(tmp_path / "whole", 2, resume=False)
+    module.train(tmp_path / "parts", 1, resume=False)
+    resumed, _ = module.train(tmp_path / "parts", 2, resume=True)
+    first, second = whole.optimizers[0], resumed.optimizers[0]
+    assert_same(first, second)
+    (file,) = (tmp_path / "whole").rglob("metrics.csv")
+    rows = [row for row in csv.DictReader(file.open()) if row["loss"]]
+    assert float(rows[-1]["loss"]) < float(rows[0]["loss"])
+    assert float(rows[-1]["gradagrad/gamma"]) > 1e-3
+    assert {"gradagrad/evidence", "gradagrad/starting", "gradagrad/growth_share"} <= rows[-1].keys()
+    assert first.averaged_state_dict(model).keys() == model.state_dict().keys()

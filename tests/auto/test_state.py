@@ -1,0 +1,245 @@
+"""State: tensors under parameters, one shared tensor, exact resumption, and dictionaries that do not fit."""
+
+from __future__ import annotations
+
+import copy
+import io
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+
+from gradagrad import AutoGradaGrad, GradaGrad
+
+from .cases import DRIVERS, assert_same, coo, every_parameter, parameters, shared, train
+
+COPIES: dict[str, Callable[[AutoGradaGrad], AutoGradaGrad]] = {
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda optimizer: pickle.loads(pickle.dumps(optimizer)),
+}
+
+
+def through_a_file(state_dict: Any) -> Any:
+    file = io.BytesIO()
+    torch.save(state_dict, file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
+
+
+def test_the_state_holds_only_tensors_under_parameters() -> None:
+    params = parameters()
+    optimizer = AutoGradaGrad([{"params": params[:2]}, {"params": params[2:], "averaging": None}])
+    train(optimizer, 2)
+    assert set(optimizer.state) == set(params)
+    keys = {"step", "accumulator", "last_gradient", "average", "shared"}
+    for i, p in enumerate(params):
+        state = optimizer.state[p]
+        assert set(state) == (keys if i < 2 else keys - {"average"})
+        assert all(isinstance(value, Tensor) for value in state.values())
+    state_dict = optimizer.state_dict()
+    assert set(state_dict) == {"state", "param_groups"}
+    assert set(state_dict["state"]) == set(range(4))
+    plain = (int, float, str, bool, type(None), list)
+    assert all(isinstance(v, plain) for group in state_dict["param_groups"] for v in group.values())
+
+
+@pytest.mark.parametrize("way", COPIES)
+def test_one_tensor_is_shared_by_all_parameters(way: str) -> None:
+    """Of all groups, of latecomers too, and still after loading or copying."""
+    params = parameters(torch.bfloat16)
+    late = Parameter(torch.ones(2))
+    optimizer = AutoGradaGrad([{"params": params}, {"params": [late]}])
+    for k in range(4):
+        for p in params:
+            p.grad = torch.ones_like(p)
+        late.grad = torch.ones_like(late) if k == 3 else None
+        optimizer.step()
+    assert shared(optimizer).step == 4
+    assert optimizer.state[late]["step"] == 1
+    twin = COPIES[way](optimizer)
+    assert shared(twin) == shared(optimizer)
+    assert twin.state[every_parameter(twin)[0]]["shared"] is not optimizer.state[late]["shared"]
+    loaded = AutoGradaGrad([{"params": copy.deepcopy(params)}, {"params": [Parameter(torch.ones(2))]}])
+    loaded.load_state_dict(through_a_file(optimizer.state_dict()))
+    assert shared(loaded) == shared(optimizer)  # the base class would have rounded it to bfloat16
+    train(loaded, 1)
+    assert shared(loaded).step == 5
+    assert shared(optimizer).step == 4
+
+
+RESUMED: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "uniform, no average": {"weighting": "uniform", "averaging": None},
+    "bfloat16": {"state_dtype": torch.bfloat16},
+    "decay": {"weight_decay": 0.1, "strictness": 5.0},
+}
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64], ids=str)
+@pytest.mark.parametrize("name", RESUMED)
+def test_a_resumed_run_continues_bit_for_bit(driver: str, dtype: torch.dtype, name: str) -> None:
+    params = [Parameter(torch.randn(4, 3).to(dtype)), Parameter(torch.randn(5).to(dtype))]
+    optimizer = AutoGradaGrad(params, **DRIVERS[driver], **RESUMED[name])
+    train(optimizer, 7)
+    others = copy.deepcopy(params)
+    resumed = AutoGradaGrad(others, lr=0.7, gamma0=1.0)
+    resumed.load_state_dict(through_a_file(optimizer.state_dict()))
+    assert_same(optimizer, resumed)
+    train(optimizer, 7, start=7)
+    train(resumed, 7, start=7)
+    assert_same(optimizer, resumed)
+    assert shared(optimizer).gamma > 2e-5
+
+
+@pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_a_sparse_run_resumes_bit_for_bit(state_dtype: torch.dtype) -> None:
+    """Distributed checkpoints load nothing that a fresh optimizer has not; row clocks must therefore not be needed."""
+
+    def step(optimizer: AutoGradaGrad, k: int) -> None:
+        (p,) = every_parameter(optimizer)
+        p.grad = coo([[k % 4, (k * k) % 7]], torch.ones(2, 3), p.shape)
+        optimizer.step()
+
+    optimizer = AutoGradaGrad([Parameter(torch.randn(8, 3))], gamma0=0.01, state_dtype=state_dtype)
+    for k in range(9):
+        step(optimizer, k)
+    resumed = AutoGradaGrad([copy.deepcopy(every_parameter(optimizer)[0])], state_dtype=state_dtype)
+    saved = through_a_file(optimizer.state_dict())
+    assert "row_steps" not in saved["state"][0]
+    resumed.load_state_dict(saved)
+    twin = copy.deepcopy(optimizer)
+    for k in range(9, 20):
+        for each in (optimizer, resumed, twin):
+            step(each, k)
+        if k == 14:
+            twin = copy.deepcopy(twin)  # in the middle, clocks and all
+    for each in (resumed, twin):
+        assert_same(optimizer, each)
+    assert shared(optimizer).gamma > 0.02
+
+
+def test_a_loaded_state_shares_no_memory_with_the_dictionary() -> None:
+    optimizer = AutoGradaGrad(parameters())
+    train(optimizer, 2)
+    state_dict = optimizer.state_dict()
+    kept = copy.deepcopy(state_dict)
+    resumed = AutoGradaGrad(parameters())
+    resumed.load_state_dict(state_dict)
+    train(resumed, 3)
+    for number, state in kept["state"].items():
+        for key, value in state.items():
+            assert torch.equal(state_dict["state"][number][key], value), key
+
+
+def test_the_memory_layout_of_the_state_follows_the_parameter() -> None:
+    p = Parameter(torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last))
+    optimizer = AutoGradaGrad([p])
+    p.grad = torch.randn_like(p)
+    optimizer.step()
+    saved = copy.deepcopy(optimizer.state_dict())
+    for key in ("accumulator", "last_gradient", "average"):
+        assert optimizer.state[p][key].stride() == p.stride()
+        saved["state"][0][key] = saved["state"][0][key].contiguous()
+    resumed = AutoGradaGrad([copy.deepcopy(p)])
+    resumed.load_state_dict(saved)
+    assert all(
+        resumed.state[every_parameter(resumed)[0]][key].stride() == p.stride() for key in ("accumulator", "average")
+    )
+
+
+def two_groups(**options: Any) -> AutoGradaGrad:
+    params = parameters()
+    return AutoGradaGrad([{"params": params[:3]}, {"params": params[3:]}], **options)
+
+
+DAMAGE: list[tuple[Callable[[Any], object], str]] = [
+    (lambda d: d.pop("state"), 'no "state"'),
+    (lambda d: d.update(param_groups=3), 'no "param_groups"'),
+    (lambda d: d["state"][0].pop("shared"), r'parameter 0 of group 0 has no "shared" \(found'),
+    (lambda d: d["state"][1].pop("average"), r'parameter 1 of group 0 has no "average"'),
+    (lambda d: d["state"][0].pop("last_gradient"), r'has no "last_gradient"'),
+    (lambda d: d["state"][0].update(accumulator="?"), '"accumulator" of parameter 0 of group 0 is a str'),
+    (lambda d: d["state"][0].update(shared=3.0), '"shared" of parameter 0 of group 0 is a float, not a tensor'),
+    (lambda d: d["state"][0].update(shared=torch.ones(4)), r'"shared" .*must have shape \(11,\).*got \(4,\)'),
+    (lambda d: d["state"][0].update(average=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),
+    (lambda d: d["state"].update({0: [1, 2]}), "state of parameter 0 of group 0 is a list"),
+    (lambda d: d["param_groups"][0].update(strictness=-1.0), "in param group 0, strictness must be"),
+    (lambda d: d["param_groups"][1].update(gamma0=0.5), "in param group 1, gamma0 must be 1e-05 as in the other"),
+    (lambda d: d["param_groups"][0].update(averaging="?"), "averaging must be 'polynomial' or None"),
+    (lambda d: d["param_groups"].append(copy.deepcopy(d["param_groups"][0])), "different number of parameter groups"),
+    (lambda d: d["param_groups"][0]["params"].pop(), "doesn't match the size of optimizer's group"),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), DAMAGE, ids=[message for _, message in DAMAGE])
+def test_a_damaged_dictionary_is_refused_whole(damage: Callable[[Any], object], message: str) -> None:
+    source = two_groups()
+    train(source, 2)
+    state_dict = copy.deepcopy(source.state_dict())
+    damage(state_dict)
+    victim = two_groups(lr=0.7)
+    train(victim, 1)
+    before = copy.deepcopy(victim)
+    with pytest.raises(ValueError, match=message):
+        victim.load_state_dict(state_dict)
+    assert_same(victim, before)
+    assert victim.param_groups[0]["lr"] == 0.7
+    assert not victim._optimizer_load_state_dict_pre_hooks
+    assert not victim._optimizer_load_state_dict_post_hooks
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+@pytest.mark.parametrize("other", [GradaGrad, torch.optim.Adagrad, torch.optim.Adam])
+@pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
+def test_other_optimizers_dictionaries_are_refused(other: Any, steps: int) -> None:
+    params = parameters()
+    foreign = other(params, lr=0.01)
+    train(foreign, steps)
+    victim = AutoGradaGrad(parameters())
+    train(victim, 1)
+    before = copy.deepcopy(victim)
+    with pytest.raises(ValueError, match=r"not one of AutoGradaGrad.*start afresh"):
+        victim.load_state_dict(foreign.state_dict())
+    assert_same(victim, before)
+    assert "rho" not in victim.param_groups[0]
+
+
+def test_its_dictionary_is_refused_by_gradagrad() -> None:
+    optimizer = AutoGradaGrad(parameters())
+    train(optimizer, 1)
+    with pytest.raises(ValueError, match='has no "momentum"'):
+        GradaGrad(parameters()).load_state_dict(optimizer.state_dict())
+
+
+def test_older_dictionaries_take_this_optimizers_defaults() -> None:
+    optimizer = AutoGradaGrad(parameters(), lr=0.5)
+    train(optimizer, 2)
+    old = copy.deepcopy(optimizer.state_dict())
+    for group in old["param_groups"]:
+        for name in ("foreach", "maximize", "capturable", "differentiable", "fused", "state_dtype"):
+            del group[name]
+    old["state"][0]["step"] = 2.0
+    resumed = AutoGradaGrad(parameters(), maximize=True)
+    resumed.load_state_dict(old)
+    assert resumed.param_groups[0]["maximize"] is True
+    assert resumed.param_groups[0]["lr"] == 0.5
+    train(resumed, 1)
+    assert resumed.state[every_parameter(resumed)[0]]["step"] == 3
+
+
+def test_shared_memory() -> None:
+    params = parameters()
+    optimizer = AutoGradaGrad(params)
+    optimizer.share_memory()
+    numbers = shared(optimizer)
+    assert all(value.is_shared() for p in params if p.numel() for value in optimizer.state[p].values())
+    assert numbers.step == 0
+    reference = AutoGradaGrad(parameters())
+    assert train(optimizer, 5)[0].equal(train(reference, 5)[0])
+    assert optimizer.state[params[0]]["shared"].is_shared()
+    assert shared(optimizer) == shared(reference)

@@ -1,0 +1,188 @@
+"""AutoGradaGrad on several ranks: one learning rate for all of them, at the price of one message of five numbers."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch import distributed as dist
+from torch.distributed import checkpoint as dcp
+from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
+
+from gradagrad import AutoGradaGrad
+
+from . import models
+from .models import Net
+from .test_ddp import Tables
+from .test_sharded import Counted, averaged_scale, sharded_net
+from .world import World
+
+STEPS = 60
+
+
+def shown(model: torch.nn.Module, optimizer: AutoGradaGrad) -> dict[str, Tensor]:
+    """The averages, whole, as the model holds them while it is evaluated."""
+    with optimizer.averaged():
+        return {name: models.whole(p) for name, p in model.named_parameters()}
+
+
+@cache
+def reference() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Everything after training in one process, and the averages."""
+    torch.manual_seed(3)
+    model = Net()
+    optimizer = AutoGradaGrad(model.parameters(), fused=False)
+    models.train(model, optimizer, STEPS, share=slice(None))
+    assert optimizer.diagnostics().gamma > 1e-3
+    return models.gathered(model, optimizer), shown(model, optimizer)
+
+
+def assert_same_on_all_ranks(tensor: Tensor, size: int) -> None:
+    """Bit for bit: ranks that disagreed on γ by a bit would drift apart."""
+    found = [torch.empty_like(tensor) for _ in range(size)]
+    dist.all_gather(found, tensor)
+    assert all(torch.equal(other, tensor) for other in found)
+
+
+def check_fsdp2(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int, ...]) -> None:
+    names = ("replicate", "shard")[-len(mesh_shape) :]
+    model = sharded_net(init_device_mesh("cpu", mesh_shape, mesh_dim_names=names))
+    averaged_scale(model, size)
+    optimizer = AutoGradaGrad(model.parameters(), **way)
+    own = models.share(rank, size)
+    models.train(model, optimizer, STEPS - 1, share=own)
+    x, y = models.batch(STEPS - 1)
+    optimizer.zero_grad()
+    (model(x[own]) - y[own]).square().mean().backward()
+    with Counted() as counted:
+        optimizer.step()
+    assert counted.messages == [5], counted.messages  # S, P, Q, N and the change of Σ√B, for all four sharded tensors
+    expected, averages = reference()
+    models.assert_equal(models.gathered(model, optimizer), expected)
+    assert_same_on_all_ranks(optimizer.state[model.scale]["shared"], size)
+    bias: Any = model.second.bias
+    assert bias.to_local().numel() == (1 if rank % mesh_shape[-1] == 0 else 0)  # an empty local shard
+
+    points = models.gathered(model, optimizer)
+    models.assert_equal(shown(model, optimizer), averages)
+    exported = optimizer.averaged_state_dict(model)
+    assert isinstance(exported["first.weight"], DTensor)
+    models.assert_equal({name: models.whole(value) for name, value in exported.items()}, averages)
+    models.assert_equal(models.gathered(model, optimizer), points, rtol=0.0)
+
+
+@pytest.mark.parametrize("way", [{}, {"foreach": True}, {"fused": False}], ids=["default", "foreach", "loop"])
+def test_two_ranks_of_fsdp2_equal_one_process(world: World, way: dict[str, Any]):
+    world.run(check_fsdp2, 2, way, (2,))
+
+
+def test_hybrid_sharding_over_four_ranks_equals_one_process(world: World):
+    world.run(check_fsdp2, 4, {}, (2, 2))
+
+
+def check_ddp(rank: int, size: int, sparse: bool, folder: str) -> None:
+    results: list[dict[str, Tensor]] = []
+    for parallel in (False, True):
+        torch.manual_seed(5)
+        model = Tables(sparse=sparse)
+        optimizer = AutoGradaGrad(model.parameters(), gamma0=1e-3)
+        wrapped = DistributedDataParallel(model) if parallel else model
+        own = models.share(rank, size) if parallel else slice(None)
+        models.train(wrapped, optimizer, 30, share=own)
+        assert ("row_steps" in optimizer.state[model.table.weight]) is sparse
+        # Looking at the averages brings those of untouched rows up to date.
+        averages = {f"average of {name}": value for name, value in shown(model, optimizer).items()}
+        results.append(models.gathered(model, optimizer) | averages)
+        models.train(wrapped, optimizer, 5, start=30, share=own)
+    models.assert_equal(results[1], results[0])
+    assert_same_on_all_ranks(optimizer.state[model.table.weight]["shared"], size)
+
+    # A checkpoint into a fresh optimizer, which has no row clocks yet.
+    weights, state = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
+    fresh = Tables(sparse=sparse)
+    resumed = AutoGradaGrad(fresh.parameters())
+    weights, state = get_state_dict(fresh, resumed)
+    dcp.load({"model": weights, "optimizer": state}, checkpoint_id=folder)
+    set_state_dict(fresh, resumed, model_state_dict=weights, optim_state_dict=state)
+    models.assert_equal(shown(fresh, resumed), shown(model, optimizer), rtol=0.0)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_two_ranks_of_ddp_equal_one_process(world: World, tmp_path: Path, sparse: bool):
+    world.run(check_ddp, 2, sparse, str(tmp_path / "checkpoint"))
+
+
+def training(size: int, *, fresh: bool, sharded: bool = True) -> tuple[Net, AutoGradaGrad]:
+    torch.manual_seed(3)
+    model = sharded_net(init_device_mesh("cpu", (size,)), ignore_scale=False) if sharded else Net()
+    if fresh:
+        with torch.no_grad():
+            for p in model.parameters():
+                p.fill_(0.5)  # nothing but the checkpoint can bring the trained values back
+    return model, AutoGradaGrad(model.parameters(), lr=0.5 if fresh else 1.0, strictness=2.0 if fresh else 3.0)
+
+
+def check_saving(rank: int, size: int, folder: str, flat: bool) -> Any:
+    """Trains, saves and goes on; returns what a resumed run must come to."""
+    model, optimizer = training(size, fresh=False)
+    models.train(model, optimizer, 30, share=models.share(rank, size))
+    weights, state = get_state_dict(model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=flat))
+    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
+    saved = models.gathered(model, optimizer)
+    models.train(model, optimizer, 20, start=30, share=models.share(rank, size))
+    return saved, models.gathered(model, optimizer)
+
+
+def check_resuming(rank: int, size: int, folder: str, flat: bool, sharded: bool) -> Any:
+    model, optimizer = training(size, fresh=True, sharded=sharded)
+    options = StateDictOptions(flatten_optimizer_state_dict=flat)
+    weights, state = get_state_dict(model, optimizer, options=options)
+    dcp.load({"model": weights, "optimizer": state}, checkpoint_id=folder)
+    set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state, options=options)
+    assert (optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["strictness"]) == (1.0, 3.0)
+    assert len({id(optimizer.state[p]["shared"]) for p in model.parameters()}) == 1
+    assert isinstance(optimizer.state[model.first.weight]["average"], DTensor) is sharded
+    loaded = models.gathered(model, optimizer)
+    models.train(model, optimizer, 20, start=30, share=models.share(rank, size))
+    return loaded, models.gathered(model, optimizer)
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["nested", "flat"])
+def test_saved_on_two_ranks_and_resumed_on_any_number(world: World, tmp_path: Path, flat: bool):
+    folder = str(tmp_path / "checkpoint")
+    saved, finished = world.run(check_saving, 2, folder, flat)[0]
+    for size, sharded in ((2, True), (4, True), (1, False)):
+        loaded, resumed = world.run(check_resuming, size, folder, flat, sharded)[0]
+        models.assert_equal(loaded, saved, rtol=0.0)
+        models.assert_equal(resumed, finished, rtol=0.0 if size == 2 else 1e-9)
+
+
+def check_whole_states(rank: int, size: int) -> None:
+    """Plain load_state_dict: whole tensors are cut to shards, shards into shards, and shards into whole refused."""
+    model, optimizer = training(size, fresh=False)
+    models.train(model, optimizer, 10, share=models.share(rank, size))
+    alone, plain = training(1, fresh=False, sharded=False)
+    models.train(alone, plain, 10, share=slice(None))
+    again, sharded = training(size, fresh=True)
+    for source in (plain, optimizer):
+        sharded.load_state_dict(source.state_dict())
+        state, expected = (
+            {name: value for name, value in models.gathered(*run).items() if name not in again.state_dict()}
+            for run in ((again, sharded), (model, optimizer))
+        )
+        models.assert_equal(state, expected)
+        assert len({id(sharded.state[p]["shared"]) for p in again.parameters()}) == 1
+    with pytest.raises(ValueError, match="is sharded and the parameter is not"):
+        plain.load_state_dict(optimizer.state_dict())
+
+
+def test_whole_state_dicts_cross_between_sharded_and_plain(world: World):
+    world.run(check_whole_states, 2)

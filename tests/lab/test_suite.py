@@ -1,0 +1,163 @@
+"""The suite as a whole, in small: records that resume, processes that agree, and the section it ends in."""
+
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from gradagrad_lab import cli
+from gradagrad_lab.context import Context
+from gradagrad_lab.errors import INTERRUPTED, UserError
+from gradagrad_lab.figures import suite as figure
+from gradagrad_lab.figures import suite_claims
+from gradagrad_lab.suite import runs, standings
+from gradagrad_lab.suite.catalogue import PROBLEMS
+from gradagrad_lab.suite.methods import BY_KEY, METHODS, build
+from gradagrad_lab.suite.runs import Plan, Trainer
+from gradagrad_lab.suite.standings import size_of
+
+SMALL = ("sgd", "adagrad", "adam", "sgd-averaged", "adagrad-averaged", "adam-averaged", "ours", "ours-last", "cocob")
+
+
+@pytest.fixture
+def context(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GRADAGRAD_DATA", raising=False)
+    return Context(tmp_path / "out", seeds=2, console=Console(quiet=True), workers=1)
+
+
+@pytest.fixture
+def size(context):
+    entries = [PROBLEMS["iris-16"], PROBLEMS["breast_cancer-16"]]
+    methods = tuple(BY_KEY[key] for key in SMALL)
+    return replace(size_of(context), entries=entries, methods=methods, steps=12)
+
+
+def test_sizes(context):
+    quick, full = size_of(context), size_of(Context(context.out, quick=False))
+    assert full.seeds == (0, 1, 2, 3, 4)
+    assert size_of(Context(context.out, quick=False, first_seed=100)).seeds == (100, 101, 102, 103, 104)
+    assert len(full.entries) > len(quick.entries)
+    assert full.sweep[0] == 1e-10
+    assert full.sweep[-1] == 1.0
+    assert set(quick.sweep) <= set(full.sweep)
+
+
+def test_whole_suite_in_small(context, size, monkeypatch, capsys):
+    monkeypatch.setattr(figure, "size_of", lambda context: size)
+    monkeypatch.chdir(context.out.parent)
+    assert cli.run(["suite", "--out", str(context.out), "--seeds", "2", "--workers", "1"]) == 0
+    assert "Open" in capsys.readouterr().out
+    page = (context.out / "report.html").read_text()
+    assert "no learning rate to choose" in page
+    assert "Performance profile" in page
+
+    # A second time nothing is trained: the same numbers, read from the records.
+    monkeypatch.setattr(runs, "evaluate", None)
+    monkeypatch.setattr(figure.suite_draw, "all_pictures", lambda *drawn: None)
+    section = figure.run(context)
+    assert [claim.verdict for claim in section.claims].count("not tested") == 1, "COCOB averaged takes no part"
+    assert len(section.claims) == 6
+    titles = [row[0] for row in section.tables[0].rows]
+    assert titles == [BY_KEY[key].title for key in SMALL]
+    by_problem = section.tables[1]
+    assert [row[1] for row in by_problem.rows] == ["seen by the prototype", "held out"]
+    assert "stand in" in section.intro
+    for picture in section.pictures:
+        for kind in ("png", "svg"):
+            for layout in ("", "-narrow"):
+                assert (context.out / "figures" / f"{picture.stem}{layout}.{kind}").stat().st_size > 5000
+
+    # The best tuned baseline has a ratio of 1 by definition, and ours is compared on the same seeds.
+    results = standings.Standings(context, size)
+    for entry in size.entries:
+        assert results.pairing(entry, results.best_tuned(entry)).ratio() == 1.0
+        assert len(results.losses(entry, BY_KEY["ours"])) == 2
+
+
+def test_the_command_passes_its_options_on(context, monkeypatch):
+    seen = []
+    monkeypatch.setattr(figure, "size_of", lambda context: seen.append(context) or 1 / 0)
+    words = ["suite", "--full", "--seeds", "3", "--first-seed", "7", "--no-resume", "--workers", "2"]
+    with pytest.raises(ZeroDivisionError):
+        cli.run([*words, "--out", str(context.out)])
+    found = seen[0]
+    assert (found.quick, found.seeds, found.first_seed, found.resume, found.workers) == (False, 3, 7, False, 2)
+    assert found.out == context.out
+
+
+def test_interrupted_runs_are_kept(context, size, monkeypatch):
+    trained = []
+    real = runs.train
+
+    def interrupted(run, data_dir):
+        if len(trained) == 3:
+            raise KeyboardInterrupt
+        trained.append(run)
+        return real(run, data_dir)
+
+    monkeypatch.setattr(figure, "size_of", lambda context: size)
+    monkeypatch.setattr(runs, "train", interrupted)
+    assert cli.run(["suite", "--out", str(context.out), "--workers", "1"]) == INTERRUPTED
+    assert len(list((context.out / "records").glob("*.json"))) == 3
+
+    counted = []
+    monkeypatch.setattr(runs, "train", lambda run, data_dir: counted.append(run) or real(run, data_dir))
+    wanted = standings.Standings(context, size).untuned_runs()[:5]
+    with Trainer(context) as trainer:
+        trainer.train([*trained, *wanted], "again")
+    assert set(trained) | set(counted) == {*trained, *wanted}
+    assert not set(trained) & set(counted)
+
+
+def test_processes_give_the_same_numbers(context):
+    plan = Plan(None, steps=10)
+    wanted = [plan.run(PROBLEMS["quadratic"], "adam", {"lr": 0.01}, seed) for seed in (0, 1)]
+    elsewhere = Context(context.out.parent / "pool", console=context.console, workers=2)
+    with Trainer(context) as here, Trainer(elsewhere) as pool:
+        here.train(wanted, "here")
+        pool.train(wanted, "pool")
+        for run in wanted:
+            found, same = here.finished.find(run), pool.finished.find(run)
+            assert found is not None
+            assert same is not None
+            assert (found.train, found.averaged_train, found.curve) == (same.train, same.averaged_train, same.curve)
+
+
+def test_every_method_can_be_built_and_stepped():
+    problem = PROBLEMS["factorisation"].problem
+    for method in METHODS:
+        task = problem.make(0, steps=1)
+        options = {"lr": 0.1} if method.role == "tuned" else {}
+        optimizer = build(method.optimizer, {**method.options_for("embeddings"), **options}, task.parameters)
+        assert optimizer.param_groups[0]["params"][0] is task.parameters[0]
+
+
+def test_a_peer_that_is_not_installed_is_left_out_and_named(context, monkeypatch):
+    standings._installed.cache_clear()
+    real = standings.entry_of
+
+    def without(name):
+        entry = real(name)
+        return replace(entry, module="no_such_package_here") if name == "prodigy" else entry
+
+    monkeypatch.setattr(standings, "entry_of", without)
+    size = size_of(context)
+    standings._installed.cache_clear()
+    assert size.missing == ["Prodigy"]
+    assert not [method for method in size.methods if method.optimizer == "prodigy"]
+    with pytest.raises(UserError):
+        without("prodigy").factory()
+
+
+@pytest.mark.parametrize(
+    ("held_out", "every", "verdict"),
+    [
+        (True, True, "holds"),
+        (True, False, "holds in part"),
+        (False, True, "holds in part"),
+        (False, False, "does not hold"),
+    ],
+)
+def test_verdicts(held_out, every, verdict):
+    assert suite_claims.verdict_of(held_out, every) == verdict
