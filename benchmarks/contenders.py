@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from benchmarks.workloads import Workload
-from gradagrad import GradaGrad
+from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.kernel import kernel_status, ops
 
 Step = Callable[[], object]
@@ -49,6 +49,10 @@ def _ours(name: str, **options) -> Contender:
     return _optimizer(name, "ours", lambda params: GradaGrad(params, LR, **options))
 
 
+def _auto(name: str, **options) -> Contender:
+    return _optimizer(name, "ours", lambda params: AutoGradaGrad(params, LR, **options))
+
+
 def ours() -> list[Contender]:
     bf16 = torch.bfloat16
     fast = [
@@ -61,6 +65,10 @@ def ours() -> list[Contender]:
         _ours("tensor", fused=True, granularity="tensor"),
         _ours("group", fused=True, granularity="group"),
         _ours("group, momentum", fused=True, granularity="group", momentum=0.9),
+        _auto("auto", fused=True),
+        _auto("auto, no average", fused=True, averaging=None),
+        _auto("auto, bf16 state", fused=True, state_dtype=bf16),
+        _auto("auto, bf16 state, no average", fused=True, state_dtype=bf16, averaging=None),
     ]
     slow = [_ours("element, foreach", foreach=True, fused=False), _ours("element, loop", foreach=False, fused=False)]
     return (fast if kernel_status().loaded else []) + slow
@@ -121,6 +129,20 @@ def _probe(name: str, read: int, written: int) -> Contender:
     return Contender(name, "probe", make)
 
 
+def sparse_probe() -> list[Contender]:
+    """Reads and writes the same rows of x, m, growth and α, sorted beforehand, and computes nothing."""
+
+    def make(work: Workload) -> Step:
+        table = work.params[0]
+        tables = [torch.zeros(table.shape[0], table.shape[1] // 2, dtype=torch.int64) for _ in range(4)]
+        rows = [gradients[0]._indices()[0].unique() for gradients in work.gradients]
+        turn = iter(range(1 << 62))
+        kernel = ops()
+        return lambda: kernel.probe_rows_(rows[next(turn) % len(rows)], tables)  # pyright: ignore[reportOptionalMemberAccess]
+
+    return [Contender("probe, 4 tables", "probe", make)] if kernel_status().loaded else []
+
+
 def _split(size: int) -> list[int]:
     """Bytes as streams of four bytes where possible, else two, counted in two bytes."""
     return [2] * (size // 4) + [1] * (size % 4 // 2)
@@ -141,9 +163,13 @@ def sparse_ones() -> list[Contender]:
         _ours("element, lazy, momentum", fused=True, lazy=True, momentum=0.9),
         _ours("element, lazy, bf16 state", fused=True, lazy=True, state_dtype=torch.bfloat16),
         _ours("row, lazy", fused=True, lazy=True, granularity="row"),
+        _auto("auto", fused=True),
+        _auto("auto, no average", fused=True, averaging=None),
+        _auto("auto, bf16 state", fused=True, state_dtype=torch.bfloat16),
     ]
     return [
         *(kernels if kernel_status().loaded else []),
+        *sparse_probe(),
         _ours("element, lazy, torch operations", fused=False, lazy=True),
         _optimizer("SparseAdam", "torch", lambda p: torch.optim.SparseAdam(p, LR)),
     ]

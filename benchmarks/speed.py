@@ -5,13 +5,13 @@ every round, a few at a time with the reference always among them, and reported 
 """
 
 import argparse
-import json
+import gc
 import os
-import platform
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,13 @@ import torch
 
 from benchmarks import contenders as who
 from benchmarks import workloads as what
-from gradagrad.kernel import kernel_status
+from benchmarks.record import Record
 
 Row = dict[str, Any]
+
+
+# After this many seconds and rounds a contender has shown what it can: the slow ones would take most of the time.
+PATIENCE, ENOUGH = 1.5, 5
 
 
 def time_rounds(
@@ -32,6 +36,8 @@ def time_rounds(
     for turn in range(rounds):
         random.shuffle(names)
         for name in names:
+            if turn >= ENOUGH and sum(times[name]) * repeat > PATIENCE:
+                continue
             step = steps[name]
             spent = 0.0
             for again in range(repeat):
@@ -82,19 +88,42 @@ def compare(
             parameter.grad = None
 
 
-def main_table(full: bool, threads: int) -> list[Row]:
-    torch.set_num_threads(threads)
+Job = Callable[[], list[Row]]
+
+
+def tables(full: bool, threads: int) -> dict[str, Job]:
+    """The comparisons with peers, one per workload."""
     size, scale, rounds = (30_000_000, 1, 15) if full else (3_000_000, 2, 9)
-    everybody = [*who.ours(), *who.probes(), *who.torch_ones(), *who.peers()]
-    rows: list[Row] = []
-    for work in (what.one_tensor(size), what.resnet50_like(scale), what.tiny_tensors()):
-        tiny = work.elements < 100_000
-        chosen = [c for c in everybody if not (tiny and c.family == "probe")]
-        repeat = 20 if tiny else 1
-        rows += show(compare(work, who.reference(), chosen, rounds=rounds, repeat=repeat), work)
-    table = what.embedding(1_000_000 if full else 100_000, 16, 4_096)
-    rows += show(compare(table, who.sparse_reference(), who.sparse_ones(), rounds=2 * rounds, repeat=5), table)
-    return rows
+
+    def dense(make: Callable[[], what.Workload]) -> Job:
+        def job() -> list[Row]:
+            work = make()
+            tiny = work.elements < 100_000
+            everybody = [*who.ours(), *who.probes(), *who.torch_ones(), *who.peers()]
+            chosen = [c for c in everybody if not (tiny and c.family == "probe")]
+            return show(compare(work, who.reference(), chosen, rounds=rounds, repeat=20 if tiny else 1), work)
+
+        return job
+
+    def sparse() -> list[Row]:
+        work = what.embedding(1_000_000 if full else 100_000, 16, 4_096)
+        return show(compare(work, who.sparse_reference(), who.sparse_ones(), rounds=2 * rounds, repeat=5), work)
+
+    found: dict[str, Job] = {
+        "one tensor": dense(lambda: what.one_tensor(size)),
+        "ResNet-50-like list": dense(lambda: what.resnet50_like(scale)),
+        "tiny tensors": dense(what.tiny_tensors),
+        "embedding table": sparse,
+    }
+    return {f"{name}, {threads} threads": with_threads(job, threads) for name, job in found.items()}
+
+
+def with_threads(job: Job, threads: int) -> Job:
+    def run() -> list[Row]:
+        torch.set_num_threads(threads)
+        return job()
+
+    return run
 
 
 def show(rows: Iterator[Row], work: what.Workload) -> list[Row]:
@@ -109,58 +138,60 @@ def show(rows: Iterator[Row], work: what.Workload) -> list[Row]:
     return kept
 
 
-def scaling(full: bool, threads: int) -> list[Row]:
+def scaling(full: bool, threads: int) -> dict[str, Job]:
     """How time grows with the size of one tensor, with touched rows, and with the size of the table."""
-    torch.set_num_threads(threads)
-    rows: list[Row] = []
-    chosen = [c for c in who.ours() if c.name in ("element", "element, bf16 state", "group")]
-    for exponent in range(4, 9 if full else 8):
+
+    def size(exponent: int) -> list[Row]:
         work = what.one_tensor(10**exponent)
         work.name = "size"
-        rounds = max(5, min(50, 10 ** (7 - exponent) * 5))
-        rows += list(compare(work, who.reference(), chosen, rounds=rounds, at_once=3 if exponent < 8 else 1))
-    lazy = [c for c in who.sparse_ones() if c.name == "element, lazy"]
-    tables = [("touched rows", 1_000_000 if full else 200_000, 2**k) for k in range(6, 19 if full else 15, 2)]
-    tables += [("table size", 10**k, 4_096) for k in range(4, 8 if full else 7)]
-    for name, table_rows, touched in tables:
+        names = ("element", "element, bf16 state", "group", "probe, 9 streams (element)")
+        chosen = [c for c in [*who.ours(), *who.probes()] if c.name in names]
+        rounds = max(7, min(100, 10 ** (7 - exponent) * 10))
+        return show(compare(work, who.reference(), chosen, rounds=rounds, at_once=4 if exponent < 8 else 1), work)
+
+    def sparse(name: str, table_rows: int, touched: int) -> list[Row]:
         work = what.embedding(table_rows, 16, touched)
         work.name = name
-        found = list(compare(work, who.sparse_reference(), lazy, rounds=15))
-        rows += [{**row, "rows": table_rows, "touched": touched} for row in found]
-    return rows
+        lazy = [c for c in who.sparse_ones() if c.name in ("element, lazy", "probe, 4 tables")]
+        found = show(compare(work, who.sparse_reference(), lazy, rounds=40, repeat=3), work)
+        return [{**row, "rows": table_rows, "touched": touched} for row in found]
+
+    jobs: dict[str, Job] = {f"size 1e{k}": partial(size, k) for k in range(4, 9 if full else 8)}
+    for k in range(6, 19 if full else 15, 2):
+        jobs[f"touched rows 2^{k}"] = partial(sparse, "touched rows", 1_000_000 if full else 200_000, 2**k)
+    for k in range(4, 8 if full else 7):
+        jobs[f"table size 1e{k}"] = partial(sparse, "table size", 10**k, 4_096)
+    return {name: with_threads(job, threads) for name, job in jobs.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="the sizes of the issue (30M elements, about 30 minutes)")
+    parser.add_argument("--full", action="store_true", help="the sizes of the issue (30M elements, up to 20 minutes)")
     parser.add_argument("--threads", type=int, nargs="*", default=None, help="thread counts; default 1 and all cores")
+    parser.add_argument("--only", default="", help="tables whose names contain this, for example 'table size'")
+    parser.add_argument("--resume", action="store_true", help="leave out what an interrupted run has on record")
     parser.add_argument(
         "--to", type=Path, default=Path("benchmarks/results"), help="folder for speed.json and speed.png"
     )
     options = parser.parse_args()
     random.seed(0)
     torch.manual_seed(0)
-    cores = os.cpu_count() or 1
-    counts = options.threads or sorted({1, cores})
-    rows = [row for threads in counts for row in main_table(options.full, threads)]
-    grown = scaling(options.full, max(counts))
-    report = {
-        "torch": torch.__version__,
-        "kernel": kernel_status().loaded,
-        "machine": platform.processor() or platform.machine(),
-        "cores": cores,
-        "load_at_end": os.getloadavg()[0],
-        "full": options.full,
-        "results": rows,
-        "scaling": grown,
-    }
-    options.to.mkdir(parents=True, exist_ok=True)
-    path = options.to / "speed.json"
-    path.write_text(json.dumps(report, indent=1))
+    counts = options.threads or sorted({1, os.cpu_count() or 1})
+    record = Record(options.to / "speed.json", full=options.full, resume=options.resume)
+    jobs = [("results", item) for threads in counts for item in tables(options.full, threads).items()]
+    jobs += [("scaling", item) for item in scaling(options.full, max(counts)).items()]
+    for kind, (name, job) in jobs:
+        if options.only not in name or record.has(name):
+            continue
+        begin = time.perf_counter()
+        rows = job()
+        gc.collect()  # gigabytes, held in circles by some peers
+        record.add(name, kind, rows, time.perf_counter() - begin)
     from benchmarks.plot import draw
 
-    draw(report, options.to / "speed.png")
-    print(f"\nwritten: {path} and {options.to / 'speed.png'}")
+    draw(record.report, options.to / "speed.png")
+    seconds = sum(table["seconds"] for table in record.report["tables"].values())
+    print(f"\nwritten: {record.path} and {options.to / 'speed.png'}; {seconds / 60:.1f} minutes of measuring")
 
 
 if __name__ == "__main__":

@@ -36,37 +36,37 @@ class SharedGrowth:
                 P += w * g[i] * self.h[i]
                 Q += (w * g[i] ** 2) ** 2
                 N += (w * g[i] * self.h[i]) ** 2
-        # certificate: a sign test
+        trusting = self.certified or self.gamma < 1e-2 or k <= 32
+        # certificate: a sign test over about 128 steps
         sign = P / math.sqrt(max(N, P * P)) if N > 0.0 else 0.0
-        self.A, self.D = self.A + sign, self.D + sign**2
-        if self.A < 0.0:
-            self.A = self.D = 0.0
-        if (self.zeta**2 + 3.0 * math.log(1.0 + k / 16.0)) * self.D < self.A**2:
+        self.A, self.D = self.A * 127.0 / 128.0 + sign, self.D * 127.0 / 128.0 + sign**2
+        if self.D > 0.0 and abs(self.A) / math.sqrt(self.D) > self.zeta:
             self.certified = True
         # evidence
-        self.E, self.F = self.E + P, self.F + (N if self.certified else max(N, P * P))
+        self.E, self.F = self.E + P, self.F + (N if trusting else max(N, P * P))
         if self.E < 0.0:
             self.E = self.F = 0.0
-        if self.certified:
-            self.E_minus, self.F_minus = self.E_minus + P, self.F_minus + N
-            if self.E_minus > 0.0:
-                self.E_minus = self.F_minus = 0.0
-            if -self.E_minus > self.tau * math.sqrt(self.F_minus):
-                self.start_up = False
+        self.E_minus, self.F_minus = self.E_minus + P, self.F_minus + N
+        if self.E_minus > 0.0:
+            self.E_minus = self.F_minus = 0.0
+        if -self.E_minus > self.tau * math.sqrt(self.F_minus):
+            self.start_up = False
         # test
         so_far = self.c * self.E / math.sqrt(self.F) if self.F > 0.0 else 0.0
-        if self.certified:
+        if trusting:
             q = self.c * P / math.sqrt(Q) if Q > 0.0 else 0.0
             if self.start_up and self.F > 0.0:
                 q = max(q, so_far)
         else:
-            q = so_far if self.gamma < 3e-3 or 1.4 * math.sqrt(self.F) < self.E else 0.0
+            q = so_far if so_far > self.c * 1.6 else 0.0
+        if self.zeta and self.gamma < 1e-5 and self.start_up and Q > 0.0:
+            q = 1e9
         # grow
         growth_step = q > 1.0
         if growth_step:
             r = min((q - 1.0) * S / self.R_hat, q**2 - 1.0, self.r_max)
             self.gamma *= math.sqrt(1.0 + r)
-            used = 1.0 + r if self.certified else math.sqrt(1.0 + r)
+            used = 1.0 + r if trusting else math.sqrt(1.0 + r)
             self.E, self.F = self.E / used, self.F / used
             self.growth_steps += 1
         # AdaGrad

@@ -1,11 +1,12 @@
 """torch.compile of the step: the same numbers, one graph, and no recompilation when a scheduler moves the lr."""
 
+import contextlib
 import copy
 
 import pytest
 import torch
 from cases import GRANULARITIES, parameters, train
-from torch._dynamo.testing import CompileCounter
+from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
 
 from gradagrad import GradaGrad
 from gradagrad.projections import Box
@@ -57,26 +58,28 @@ def train_with(step, params, k):
     step()
 
 
-def test_inductor_gives_the_same_numbers_without_recompiling():
-    """Real code generation, 30 scheduled steps."""
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+def test_a_hundred_scheduled_steps_are_compiled_once(granularity):
+    """Real code generation under warm restarts: the lr moves at each step, and nothing is ever compiled again."""
     params = parameters(torch.float32)[:2]
     eager = copy.deepcopy(params)
-    a = GradaGrad(params, lr=torch.tensor(0.1), momentum=0.5)
-    b = GradaGrad(eager, lr=0.1, momentum=0.5)
-    schedules = [torch.optim.lr_scheduler.CosineAnnealingLR(o, 30) for o in (a, b)]
-    compiled = torch.compile(a.step)
-    for k in range(3):
-        train_with(compiled, params, k)
+    a = GradaGrad(params, lr=torch.tensor(0.1), momentum=0.5, granularity=granularity)
+    b = GradaGrad(eager, lr=0.1, momentum=0.5, granularity=granularity, fused=False)
+    schedules = [torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 30) for o in (a, b)]
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(a.step, backend=counter)
+    rates = set()
+    for k in range(100):
+        rates.add(float(a.param_groups[0]["lr"]))
+        with torch.compiler.set_stance("fail_on_recompile") if k else contextlib.nullcontext():
+            train_with(compiled, params, k)
+        assert counter.frame_count == 1, f"compiled again at step {k}"
         train(b, eager, 1, start=k)
+        torch.testing.assert_close(params, eager, rtol=1e-4, atol=1e-5, msg=lambda m, k=k: f"step {k}: {m}")
         for schedule in schedules:
             schedule.step()
-    with torch.compiler.set_stance("fail_on_recompile"):
-        for k in range(3, 30):
-            train_with(compiled, params, k)
-            train(b, eager, 1, start=k)
-            for schedule in schedules:
-                schedule.step()
-    torch.testing.assert_close(params, eager, rtol=1e-4, atol=1e-5)
+    assert len(rates) == 30
+    assert all(a.state[p]["step"] == b.state[q]["step"] == 100 for p, q in zip(params, eager, strict=True))
 
 
 def test_a_float_lr_compiles_too():

@@ -6,9 +6,10 @@ from typing import Any, overload
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
+from torch.optim.optimizer import ParamsT, StateDict, _use_grad_for_differentiable
 
 from gradagrad import arguments, checkpoint, distributed, first_step, rounding
+from gradagrad.base import Base
 from gradagrad.diagnostics import GroupDiagnostics, Watch, describe
 from gradagrad.granularity import Granularity, slot_shape
 from gradagrad.projections import Projection
@@ -18,7 +19,7 @@ from gradagrad.steps.ops import computing_dtype, real_view
 from gradagrad.steps.take import Turn, take
 
 
-class GradaGrad(Optimizer):
+class GradaGrad(Base):
     r"""AdaGrad whose learning rate can also rise.
 
     AdaGrad divides by the root of a sum of :math:`g^2`, so its learning rate only falls. GradaGrad sums
@@ -128,36 +129,16 @@ class GradaGrad(Optimizer):
         self._memory = Memory()
         super().__init__(params, arguments.checked(defaults))
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group; what it leaves out is taken from the constructor's arguments."""
-        if isinstance(param_group, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-            checked = arguments.checked({**self.defaults, **param_group})
-            param_group = {key: checked[key] for key in param_group}
-        super().add_param_group(param_group)
+    def _checked(self, group: dict[str, Any]) -> dict[str, Any]:
+        return arguments.checked(group)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores a pickle or a state dict; arguments that its version did not have take this optimizer's defaults."""
         super().__setstate__(state)
         self._watch = self.__dict__.get("_watch")
-        self._memory = Memory()  # state has been replaced
-        for group in self.param_groups:
-            for name, value in self.defaults.items():
-                group.setdefault(name, value)
-            for parameter in group["params"]:
-                slot = self.state.get(parameter)
-                if slot and not isinstance(slot["step"], Tensor):
-                    slot["step"] = torch.tensor(float(slot["step"]), dtype=torch.float32)
-
-    @torch._disable_dynamo
-    def state_dict(self) -> StateDict:
-        """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
-        result = super().state_dict()
-        for group in result["param_groups"]:
-            if "projection" in group:
-                group["projection"] = None
-            if "state_dtype" in group:
-                group["state_dtype"] = checkpoint.dtype_name(group["state_dtype"])
-        return result
+        for slot in map(self.state.get, self._parameters()):
+            if slot and not isinstance(slot["step"], Tensor):
+                slot["step"] = torch.tensor(float(slot["step"]), dtype=torch.float32)
 
     @torch._disable_dynamo
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -255,7 +236,9 @@ class GradaGrad(Optimizer):
                     # The compiler does not find sharded parameters in the state; those of this step are in the batch.
                     copies = self._group_copies(group) or list(zip(batch.growths, batch.accumulators, strict=True))
                 turns.append(Turn(index, group, batch, self.state, copies))
-        self._number_streams(turns)
+        numbers = self._stream_numbers()
+        for turn in turns if numbers else ():
+            turn.batch.streams = [numbers[parameter] for parameter in turn.batch.params]
         scale: Tensor | None = getattr(self, "grad_scale", None)
         if scale is not None and (is_first or self._watch is not None):
             for turn in turns:  # what looks at gradients before the kernel wants them as they are
@@ -280,20 +263,6 @@ class GradaGrad(Optimizer):
             watch.after()
         return loss
 
-    @property
-    def _step_supports_amp_scaling(self) -> bool:
-        """Whether GradScaler may leave scaled gradients and its findings to `step`."""
-        return all(group["fused"] is True for group in self.param_groups)
-
-    def _number_streams(self, turns: list[Turn]) -> None:
-        """Gives each parameter whose state is rounded a sequence of random bits of its own."""
-        if not any(rounding.is_rounded(turn.group["state_dtype"]) for turn in turns):
-            return
-        every = (parameter for group in self.param_groups for parameter in group["params"])
-        numbers = {parameter: number for number, parameter in enumerate(every)}
-        for turn in turns:
-            turn.batch.streams = [numbers[parameter] for parameter in turn.batch.params]
-
     def diagnostics(self) -> list[GroupDiagnostics]:
         """For each param group, what its learning rates have become.
 
@@ -306,15 +275,6 @@ class GradaGrad(Optimizer):
             states = [state for p in group["params"] if (state := self.state.get(p))]
             result.append(describe(group, states, self._watch.shares.get(index, math.nan)))
         return result
-
-    def share_memory(self) -> None:
-        """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if not self.state[parameter]:
-                    self._init_state(group, parameter)
-                for value in self.state[parameter].values():
-                    value.share_memory_()
 
 
 def _is_capturing() -> bool:

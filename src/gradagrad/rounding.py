@@ -42,7 +42,9 @@ def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ..
     """32 random bits for each element, as int64: low half for the momentum, high half for growth and accumulator.
 
     ``step`` is the parameter's step counter after counting this step, ``stream`` its place in the optimizer. Elements
-    are numbered by their place in the memory of ``like``; ``index`` picks those of a sparse gradient.
+    are numbered by their place in the memory of ``like``; ``index`` picks those of a sparse gradient. Elements n and
+    n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no number of an element has bits in
+    common with another of it.
     """
     key = _scramble(torch.as_tensor((SEED + _GOLDEN) & _MASK, device=like.device))
     key = _scramble(key ^ step.to(device=like.device, dtype=torch.int64))
@@ -51,7 +53,9 @@ def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ..
     for dim, (size, stride) in enumerate(zip(like.shape, like.stride(), strict=True)):
         along = torch.arange(size, device=like.device) * stride
         places = places.unsqueeze(-1) + along if index is None or dim >= len(index) else places + along[index[dim]]
-    return _scramble(key ^ ((places * _GOLDEN) & _MASK))
+    places = places & _MASK
+    hashes = _scramble(key ^ (((((places >> 4) << 3) | (places & 7)) * _GOLDEN) & _MASK))
+    return torch.where((places & 8) != 0, ((hashes << 16) | (hashes >> 16)) & _MASK, hashes)
 
 
 def _scramble(a: Tensor) -> Tensor:

@@ -37,7 +37,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "uniform": {"weighting": "uniform"},
     "method": {"certainty": 0.0},  # METHOD.md's rule, without our certificate
     "certified soon": {"certainty": 1.0, "strictness": 1.5},
-    "never certified": {"certainty": 1e6, "gamma0": 2e-3},
+    "never certified": {"certainty": 1e6, "gamma0": 5e-3},
+    "from far below": {"gamma0": 1e-9},
     "strict": {"strictness": 1.5, "gamma0": 1e-3},
     "lenient": {"strictness": 6.0, "overshoot": 2.0},
     "endless start": {"overshoot": float("inf"), "weighting": "uniform"},

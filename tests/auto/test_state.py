@@ -165,7 +165,7 @@ DAMAGE: list[tuple[Callable[[Any], object], str]] = [
     (lambda d: d["state"][0].pop("last_gradient"), r'has no "last_gradient"'),
     (lambda d: d["state"][0].update(accumulator="?"), '"accumulator" of parameter 0 of group 0 is a str'),
     (lambda d: d["state"][0].update(shared=3.0), '"shared" of parameter 0 of group 0 is a float, not a tensor'),
-    (lambda d: d["state"][0].update(shared=torch.ones(4)), r'"shared" .*must have shape \(11,\).*got \(4,\)'),
+    (lambda d: d["state"][0].update(shared=torch.ones(4)), r'"shared" .*must have shape \(14,\).*got \(4,\)'),
     (lambda d: d["state"][0].update(average=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),
     (lambda d: d["state"].update({0: [1, 2]}), "state of parameter 0 of group 0 is a list"),
     (lambda d: d["param_groups"][0].update(strictness=-1.0), "in param group 0, strictness must be"),

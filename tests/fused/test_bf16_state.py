@@ -7,14 +7,14 @@ import torch
 
 from gradagrad import GradaGrad, rounding
 from gradagrad.steps import fused
-from tests.fused.reference import assert_same, copies_of, draw_gradients, loop_step, make, needs_kernel, twin
+from tests.fused.reference import OPTIONS, assert_same, copies_of, draw_gradients, loop_step, make, needs_kernel, twin
 
 BF16 = torch.bfloat16
 
 
 @needs_kernel
 @pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64], ids=str)
 def test_kernel_and_python_round_alike(granularity, dtype: torch.dtype):
     torch.manual_seed(1)
     ours = make([(40, 7), (300,), ()], granularity, dtype, BF16, beta=0.9)
@@ -23,11 +23,45 @@ def test_kernel_and_python_round_alike(granularity, dtype: torch.dtype):
         draw_gradients(ours)
         theirs.grads = ours.grads
         assert fused.step(ours, copies_of(ours)) is None
-        loop_step(theirs, exact=True)
+        loop_step(theirs, exact=dtype != torch.float64)
     if granularity == "element":
-        assert_same(ours, theirs)
+        assert_same(ours, theirs, rtol=1e-12 if dtype == torch.float64 else 0.0)
     else:  # sums are rounded differently, which now and then rounds a momentum the other way
         assert_same(ours, theirs, rtol=0.05, atol=0.02)
+
+
+@needs_kernel
+@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_elements_equal_the_rule_bit_for_bit(name: str, dtype: torch.dtype):
+    """With and without options the kernel has loops of its own for this state; both round as Python does."""
+    torch.manual_seed(1)
+    ours = make([(7,), (33, 17), (), (0,), (1000,)], "element", dtype, BF16, **OPTIONS[name])
+    theirs = twin(ours)
+    for _ in range(8):
+        draw_gradients(ours, zeros=True)
+        theirs.grads = ours.grads
+        assert fused.step(ours) is None
+        loop_step(theirs, exact=True)
+    if "lr_decay" not in OPTIONS[name]:
+        assert_same(ours, theirs)
+    else:  # Python decays the learning rate in float32, the kernel in float64
+        for a, b in zip(ours.accumulators, theirs.accumulators, strict=True):
+            assert torch.equal(a, b)
+
+
+@needs_kernel
+@pytest.mark.parametrize("beta", [0.0, 0.9])
+def test_no_nan_is_rounded_to_a_number(beta: float):
+    """Not even one whose bits are all set, which a carry would turn into zero."""
+    batch = make([(64,)], state_dtype=BF16, beta=beta)
+    for bits in (-1, 0x7FFFFFFF):
+        draw_gradients(batch)
+        batch.grads[0][:40] = torch.tensor(bits, dtype=torch.int32).view(torch.float32)
+        assert fused.step(batch) is None
+        for state in (batch.momenta, batch.growths, batch.accumulators):
+            assert state[0][:40].isnan().all()
+            assert state[0][40:].isfinite().all()
 
 
 @needs_kernel
@@ -117,6 +151,18 @@ def test_rounding_is_unbiased_and_keeps_what_is_exact():
     assert rounding.rounded(torch.tensor([float("nan")]), torch.tensor([0xFFFF])).isnan().all()
     largest = torch.finfo(BF16).max
     assert rounding.rounded(torch.tensor([3.4e38, -3.4e38]), torch.full((2,), 0xFFFF)).tolist() == [largest, -largest]
+
+
+def test_bits_of_an_element_and_its_neighbours_are_independent():
+    """Elements n and n + 8 share a hash, but no rounding of an element may follow from another of it."""
+    bits = rounding.random_bits(torch.empty(1 << 16), torch.tensor(5.0), 3)
+    low, high = (bits & 0xFFFF).double() / 65536 - 0.5, (bits >> 16).double() / 65536 - 0.5
+    assert (bits[:8] == (bits[8:16] >> 16) | ((bits[8:16] & 0xFFFF) << 16)).all()
+    pairs = {"own halves": (low, high)}
+    for distance in (1, 2, 7, 8, 9, 16):
+        pairs |= {f"{n}, {distance} apart": (a[distance:], a[:-distance]) for n, a in (("low", low), ("high", high))}
+    for name, (a, b) in pairs.items():
+        assert abs(float((a * b).mean()) * 12) < 5 / 256, name  # a correlation of five standard errors
 
 
 def test_bits_differ_between_elements_steps_and_parameters():

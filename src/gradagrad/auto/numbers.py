@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gradagrad.auto import rule
+from gradagrad.rule import Ops
 from gradagrad.steps.ops import tensor_ops
 
 
@@ -26,9 +27,6 @@ class FloatOps:
 
     def sqrt(self, a: float) -> float:
         return math.sqrt(a) if a >= 0.0 else math.nan
-
-    def log(self, a: float) -> float:
-        return math.log(a)
 
     def maximum(self, a: float, b: float) -> float:
         return a if a > b or a != a else b
@@ -53,7 +51,7 @@ class Numbers:
         self.values = values
         self.device = device
         self._plain = plain
-        self._ops: rule.ScalarOps = _FLOATS if plain else tensor_ops(torch.float64)
+        self._ops: Ops = _FLOATS if plain else tensor_ops(torch.float64)
 
     @staticmethod
     def of(stored: Tensor) -> Numbers:

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
+from torch.optim.optimizer import ParamsT, StateDict, _use_grad_for_differentiable
 
-from gradagrad import checkpoint, rounding
 from gradagrad.auto import arguments, averaging, rule
 from gradagrad.auto import checkpoint as own_checkpoint
 from gradagrad.auto.batch import Batch
 from gradagrad.auto.diagnostics import AutoDiagnostics, describe
 from gradagrad.auto.state import fresh, made
 from gradagrad.auto.take import Turn, refuse, take
+from gradagrad.base import Base
 from gradagrad.steps.fused import unscale
 from gradagrad.steps.kept import Memory
 
 
-class AutoGradaGrad(Optimizer):
+class AutoGradaGrad(Base):
     r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's; it has no proof.
 
     Every element keeps AdaGrad's denominator, and all of them share one numerator :math:`\gamma`. It starts tiny and
@@ -54,9 +54,9 @@ class AutoGradaGrad(Optimizer):
             since :math:`\gamma` never shrinks.
         strictness: c of the significance test; larger grows sooner.
         overshoot: the start-up ends at a disagreement of this many standard deviations.
-        certainty: standard deviations of a sign test over steps that certify a signal. Until then the noise of
-            coordinates is not taken for independent, so that :math:`\gamma` does not run away on a flat loss; 0 takes
-            it so from the start.
+        certainty: standard deviations of a sign test over steps that certify a signal. Until then, beyond
+            :math:`\gamma = 0.01` and after 32 steps, the noise of coordinates is not taken for independent, so that
+            :math:`\gamma` does not run away on a flat loss; 0 always takes it so.
         growth_limit: largest factor of :math:`\gamma` in one step, :math:`\sqrt{1 + r_{\max}}`.
         weighting: ``"linear"`` counts the squared gradient of step k as k, ``"uniform"`` is plain AdaGrad's sum.
         weight_decay: shrinks x by lr · γ/√k · weight_decay, γ/√k being what Adam would call the learning rate, or:
@@ -128,21 +128,13 @@ class AutoGradaGrad(Optimizer):
         self._averaged_depth = 0
         super().__init__(params, arguments.checked(defaults))
 
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group; what it leaves out is taken from the constructor's arguments."""
-        if isinstance(param_group, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
-            checked = arguments.checked({**self.defaults, **param_group}, self.param_groups[:1])
-            param_group = {key: checked[key] for key in param_group}
-        super().add_param_group(param_group)
+    def _checked(self, group: dict[str, Any]) -> dict[str, Any]:
+        return arguments.checked(group, self.param_groups[:1])
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores a pickle or a state dict; arguments that its version did not have take this optimizer's defaults."""
         super().__setstate__(state)
-        self._memory = Memory()  # state has been replaced
         self._averaged_depth = 0
-        for group in self.param_groups:
-            for name, value in self.defaults.items():
-                group.setdefault(name, value)
         self._join_shared()
 
     @torch._disable_dynamo
@@ -150,11 +142,7 @@ class AutoGradaGrad(Optimizer):
         """The state as tensors and plain values, loadable with ``weights_only=True``."""
         # Distributed checkpoints fill in what the loading optimizer has already, and a fresh one has no row clocks.
         self._averages()
-        result = super().state_dict()
-        for group in result["param_groups"]:
-            if "state_dtype" in group:
-                group["state_dtype"] = checkpoint.dtype_name(group["state_dtype"])
-        return result
+        return super().state_dict()
 
     @torch._disable_dynamo
     def load_state_dict(self, state_dict: StateDict) -> None:
@@ -192,9 +180,6 @@ class AutoGradaGrad(Optimizer):
 
     def _init_state(self, group: dict[str, Any], parameter: Tensor) -> None:
         self.state[parameter].update(fresh(group, parameter, self._shared()))
-
-    def _parameters(self) -> Iterator[Tensor]:
-        return chain.from_iterable(group["params"] for group in self.param_groups)
 
     def _shared(self) -> Tensor | None:
         """The shared numbers, the same tensor under every parameter; None before the first step."""
@@ -241,7 +226,9 @@ class AutoGradaGrad(Optimizer):
             if is_first:
                 self.state.clear()  # nothing has been done yet
             raise
-        self._number_streams(turns)
+        numbers = self._stream_numbers()
+        for turn in turns:
+            turn.number(numbers)
         scale: Tensor | None = getattr(self, "grad_scale", None)
         if scale is not None:
             for turn in turns:
@@ -250,11 +237,6 @@ class AutoGradaGrad(Optimizer):
         shared = next(self.state[p]["shared"] for turn in turns for p in turn.batch.params)
         take(turns, shared, self._settings(), self._memory)
         return loss
-
-    @property
-    def _step_supports_amp_scaling(self) -> bool:
-        """Whether GradScaler may leave scaled gradients and its findings to `step`."""
-        return all(group["fused"] is True for group in self.param_groups)
 
     def _settings(self) -> rule.Settings:
         group = self.param_groups[0]
@@ -265,15 +247,6 @@ class AutoGradaGrad(Optimizer):
             r_max=group["growth_limit"] ** 2 - 1.0,
             linear=group["weighting"] == "linear",
         )
-
-    def _number_streams(self, turns: list[Turn]) -> None:
-        """Gives each parameter whose state is rounded a sequence of random bits of its own."""
-        if not any(rounding.is_rounded(turn.group["state_dtype"]) for turn in turns):
-            return
-        numbers = {p: number for number, p in enumerate(self._parameters())}
-        for turn in turns:
-            turn.batch.streams = [numbers[parameter] for parameter in turn.batch.params]
-            turn.numbers = numbers
 
     @contextmanager
     def averaged(self) -> Generator[None]:
@@ -329,12 +302,3 @@ class AutoGradaGrad(Optimizer):
     def diagnostics(self) -> AutoDiagnostics:
         """What the learning rate is doing, for all param groups together."""
         return describe(self._shared(), self.param_groups[0])
-
-    def share_memory(self) -> None:
-        """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if not self.state[parameter]:
-                    self._init_state(group, parameter)
-                for value in self.state[parameter].values():
-                    value.share_memory_()

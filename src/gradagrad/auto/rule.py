@@ -15,7 +15,7 @@ here                  meaning
 ``k``                 the number of this step, counted from 1, the same for all parameters
 ``S``, ``P``          Σ w·g² and Σ w·g·h with w = 1/√α before this step: gradient and agreement in the step's norm
 ``Q``, ``N``          Σ (w·g²)² and Σ (w·g·h)²: the variance of P if coordinates were independent
-``A``, ``D``          certificate: Σ of P's sign (P/√N where that is less) since it was last negative, and its variance
+``A``, ``D``          certificate: sum of P's sign (P/√N where that is less) over the last steps, and of its square
 ``E``, ``F``          agreement added up since it was last negative, and its variance
 ``E_``, ``F_``        disagreement added up since it was last positive, and its variance
 ``R``                 Σ √α, the size of the step's norm; ``R_`` is the same without what growth steps added
@@ -23,25 +23,24 @@ here                  meaning
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from gradagrad.rule import Array, Ops
 
 POWER = 8  # of the average's weights: the i-th of k points counts as about i^8
 
 # Q and N take coordinates for independent. Noise that moves many of them together then looks like agreement, and γ
-# would run away where the loss is flat. So they are believed only once a test that assumes nothing about coordinates,
-# the sign of P over the steps, has certified that there is a signal. Until then evidence is judged by P's own size, and
-# beyond a step that is small for any model it must be `CLEAR`: below that, only trying tells a plateau from noise.
-CLEAR = 1.4  # standard deviations
-RETRIES = 3.0  # what is tested at every step is passed by chance some day, so that more is asked for as steps go by
-FREE_GAMMA = 3e-3
-
-
-class ScalarOps(Ops, Protocol):
-    """What deciding needs in addition."""
-
-    def log(self, a: Array, /) -> Array: ...
+# would run away where the loss is flat. So they are trusted while that can do no harm (in the first steps, and below a
+# step that is small for any model, where only trying tells a plateau from noise), and for good once a test that assumes
+# nothing about coordinates, the sign of P over the last steps, has certified that there is a signal, be it agreement or
+# overshoot. Otherwise evidence is judged by P's own size, and must be clear. Far below any useful step nothing can be
+# learnt at all: there γ doubles blindly.
+WINDOW = 128.0  # steps over which signs are added up
+GRACE = 32.0  # steps in which Q and N are trusted
+FREE_GAMMA = 1e-2  # below it they are trusted
+CLEAR = 1.6  # standard deviations of evidence where they are not
+BLIND_GAMMA = 1e-5
+CERTAIN = 1e9  # a test passed by so much that only the limits on growth count
 
 
 class Settings(NamedTuple):
@@ -49,7 +48,7 @@ class Settings(NamedTuple):
 
     strictness: float = 3.0  # c: growth begins where P exceeds its noise / c
     overshoot: float = 8.0  # τ: start-up ends with a disagreement of this many standard deviations
-    certainty: float = 4.0  # ζ: standard deviations that certify a signal at first; 0 believes in one from the start
+    certainty: float = 4.0  # ζ: standard deviations that certify a signal; 0 believes in one from the start
     r_max: float = 1.0  # γ² grows at most by this share in one step
     linear: bool = True
 
@@ -111,7 +110,7 @@ def measure(g: Array, h: Array, B: Array, k_weight: Array, total: Callable[[Arra
     return Sums(total(gg), total(gh), total(gg * gg), total(gh * gh), total(change))
 
 
-def judge(sums: Sums, before: Shared, s: Settings, ops: ScalarOps) -> Shared:
+def judge(sums: Sums, before: Shared, s: Settings, ops: Ops) -> Shared:
     """The shared numbers after this step, γ among them: the significance test, and by how much γ grows.
 
     With a NaN or an infinity among the gradients γ stays where it is.
@@ -126,25 +125,27 @@ def judge(sums: Sums, before: Shared, s: Settings, ops: ScalarOps) -> Shared:
     # Divisors are floored because 0/0 stands there before there is anything to compare.
     whole = ops.maximum(N, P * P)  # P's variance, whatever moves together
     sign = P / ops.maximum(ops.sqrt(whole), ops.tiny)
-    A, D = _since_negative(before.certificate + sign, before.certificate_noise + sign * sign, ops)
-    doubt = s.certainty**2 + RETRIES * ops.log(1.0 + k / 16.0)
-    certified = ops.where(ops.less(D * doubt, A * A), 1.0, before.certified)
-    is_certified = ops.less(-certified, -0.5)
+    A = before.certificate * (1.0 - 1.0 / WINDOW) + sign
+    D = before.certificate_noise * (1.0 - 1.0 / WINDOW) + sign * sign
+    certified = ops.where(ops.less(D * s.certainty**2, A * A), 1.0, before.certified)
+    harmless = ops.where(ops.less(before.gamma, FREE_GAMMA), 1.0, ops.where(ops.less(GRACE, k), 0.0, 1.0))
+    trusts = ops.less(-ops.maximum(harmless, before.certified), -0.5)
 
-    noise = ops.where(is_certified, N, whole)
-    E, F = _since_negative(before.agreement + P, before.agreement_noise + noise, ops)
-    # The same for −P, from the certificate on: before it a disagreement is no overshoot.
-    opposite, F_ = _since_negative(-before.disagreement - P * certified, before.disagreement_noise + N * certified, ops)
+    E, F = _since_negative(before.agreement + P, before.agreement_noise + ops.where(trusts, N, whole), ops)
+    opposite, F_ = _since_negative(-before.disagreement - P, before.disagreement_noise + N, ops)
     starting = ops.where(ops.less(ops.sqrt(F_) * s.overshoot, opposite), 0.0, before.starting)
 
     now = s.strictness * P / ops.maximum(ops.sqrt(Q), ops.tiny)
     so_far = s.strictness * E / ops.maximum(ops.sqrt(F), ops.tiny)
-    clear = ops.where(ops.less(before.gamma, FREE_GAMMA), so_far, ops.where(ops.less(F * CLEAR**2, E * E), so_far, 0.0))
-    q = ops.where(is_certified, ops.maximum(now, so_far * starting), clear)
+    clear = ops.where(ops.less(F * CLEAR**2, E * E), so_far, 0.0)
+    q = ops.where(trusts, ops.maximum(now, so_far * starting), clear)
+    if s.certainty:
+        blind = ops.where(ops.less(before.gamma, BLIND_GAMMA), ops.where(ops.less(-Q, 0.0), starting, 0.0), 0.0)
+        q = ops.where(ops.less(-blind, -0.5), CERTAIN, q)
     grows = ops.less(-q, -1.0)
     r = ops.minimum((q - 1.0) * (S / ops.maximum(before.reference, ops.tiny)), ops.minimum(q * q - 1.0, s.r_max))
     r = ops.where(grows, r, 0.0)
-    used = ops.where(is_certified, 1.0 + r, ops.sqrt(1.0 + r))  # growth uses evidence up
+    used = ops.where(trusts, 1.0 + r, ops.sqrt(1.0 + r))  # growth uses evidence up
 
     roots = before.roots + change
     R_grown = _norm(roots, k, s, ops) - _norm(before.roots, before.step, s, ops)

@@ -33,6 +33,11 @@ class Turn:
     numbers: dict[Tensor, int] = field(default_factory=_no_numbers)
     """Each parameter's place in the optimizer, where state is rounded."""
 
+    def number(self, numbers: dict[Tensor, int]) -> None:
+        """Gives each parameter whose state is rounded a sequence of random bits of its own."""
+        self.numbers = numbers
+        self.batch.streams = [numbers[parameter] for parameter in self.batch.params] if numbers else []
+
     def bundles(self, batch: Batch, before: Numbers) -> Iterator[Bundle]:
         """Dense parameters one by one or together, sparse ones by their touched rows."""
         if batch.grads[0].layout != torch.strided:

@@ -31,8 +31,17 @@ void release(int64_t number) {
   kept.erase(number);
 }
 
+std::shared_ptr<const Lists> lists_of(StableIValue* stack, int64_t number) {
+  auto given = std::make_shared<const Lists>(stack);  // empty if kept, and released either way
+  if (number == 0) return given;
+  const std::lock_guard<std::mutex> lock(kept_mutex);
+  const auto found = kept.find(number);
+  if (found == kept.end()) throw std::runtime_error("gradagrad: these lists have been released.");
+  return found->second;
+}
+
 Call::Call(StableIValue* stack)
-    : lists(std::make_shared<const Lists>(stack)),
+    : lists(lists_of(stack, to<int64_t>(stack[6]))),
       grads(stack[5]),
       granularity(static_cast<Granularity>(to<int64_t>(stack[7]))),
       numbers(to<std::vector<double>>(stack[8])),
@@ -40,13 +49,6 @@ Call::Call(StableIValue* stack)
       seed(to<int64_t>(stack[10])),
       streams(to<std::vector<int64_t>>(stack[11])),
       grad_scale(to<std::optional<Tensor>>(stack[12])),
-      found_inf(to<std::optional<Tensor>>(stack[13])) {
-  const int64_t number = to<int64_t>(stack[6]);
-  if (number == 0) return;
-  const std::lock_guard<std::mutex> lock(kept_mutex);
-  const auto found = kept.find(number);
-  if (found == kept.end()) throw std::runtime_error("gradagrad: these lists have been released.");
-  lists = found->second;
-}
+      found_inf(to<std::optional<Tensor>>(stack[13])) {}
 
 }  // namespace gradagrad

@@ -14,11 +14,14 @@
 #define GRADAGRAD_FULL_FORM(P, S, call) \
   return work.settings.beta != 0.0 ? Loops<P, S, true, true>::call : Loops<P, S, false, true>::call
 
-// The outermost functions, one set per pair of formats, each cloned per instruction set.
-#define GRADAGRAD_KERNELS(name, P, S)                                                                             \
+// The outermost functions, one set per pair of formats, each cloned per instruction set. FORM is one of the two above: the
+// short form is compiled only for the common pairs.
+#define GRADAGRAD_KERNELS(name, P, S) GRADAGRAD_KERNELS_IN(name, P, S, GRADAGRAD_FORM)
+#define GRADAGRAD_RARE_KERNELS(name, P, S) GRADAGRAD_KERNELS_IN(name, P, S, GRADAGRAD_FULL_FORM)
+#define GRADAGRAD_KERNELS_IN(name, P, S, FORM)                                                                    \
   namespace name {                                                                                                \
   GRADAGRAD_CLONES void elements(const Work& work, int64_t begin, int64_t end) {                                  \
-    GRADAGRAD_FORM(P, S, elements(work, begin, end));                                                             \
+    FORM(P, S, elements(work, begin, end));                                                                       \
   }                                                                                                               \
   GRADAGRAD_CLONES void slots(const Work& work, int64_t begin, int64_t end) {                                     \
     GRADAGRAD_FULL_FORM(P, S, slots(work, begin, end));                                                                \
@@ -28,7 +31,7 @@
     return Loops<P, S, false, false>::measure(work, begin, end, early);                                           \
   }                                                                                                               \
   GRADAGRAD_CLONES void move(const Work& work, int64_t begin, int64_t end, bool early) {                          \
-    GRADAGRAD_FORM(P, S, move(work, begin, end, early));                                                          \
+    FORM(P, S, move(work, begin, end, early));                                                                    \
   }                                                                                                               \
   GRADAGRAD_CLONES void rows(const Work& work, const Touched* touched, int64_t begin, int64_t end) {              \
     GRADAGRAD_FULL_FORM(P, S, rows(work, touched, begin, end));                                                        \

@@ -61,8 +61,7 @@ struct Loops {
   using C = computing_t<P, S>;
   using R = Rule<C, BETA, OPTIONS>;
 
-  // Elements are their own slots. In pieces that stay in the nearest cache, and in stages: the first finds each element's
-  // v and factor, and whether the clip (a division that is idle once α has grown) is needed at all; the last moves.
+  // Elements are their own slots, in pieces whose successor travels to the cache while they are computed.
   static constexpr int64_t piece = 128;
 
   static GRADAGRAD_INLINE void elements(const Work& work, int64_t begin, int64_t end) {
@@ -93,43 +92,23 @@ struct Loops {
   static GRADAGRAD_INLINE void step_piece(
       const R& rule, P* __restrict x, const P* __restrict g, S* __restrict m, S* __restrict growth, S* __restrict alpha,
       int32_t size, uint32_t key, uint32_t index) {
-    C vs[piece], stretches[piece];
-    int clipped = 0;
-#pragma GCC ivdep
-    for (int32_t i = 0; i < size; ++i) {
-      const C a = rule.gradient(load<C>(x[i]), load<C>(g[i]));
-      const Slot<C> before{load<C>(growth[i]), load<C>(alpha[i])};
-      const C gg = a * a, agreement = rule.rho * (a * load<C>(m[i]));
-      const C v = rule.v(gg, agreement, before);
-      const C stretch = rule.stretch(v, before.alpha);
-      vs[i] = v;
-      stretches[i] = stretch;
-      clipped |= rule.clip_idle(v, stretch, gg, agreement) ? 0 : 1;
-    }
-    if (clipped) {
-#pragma GCC ivdep
-      for (int32_t i = 0; i < size; ++i) {
-        const C a = rule.gradient(load<C>(x[i]), load<C>(g[i]));
-        const C clip = rule.by_clip(a * a, rule.rho * (a * load<C>(m[i])));
-        const C stretch = stretches[i];
-        const C kept = clip != clip ? clip : stretch;  // where v ≥ 0 the factor is 1, or NaN
-        stretches[i] = vs[i] >= C(0) ? kept : minimum(stretch, clip);
-      }
-    }
 #pragma GCC ivdep
     for (int32_t i = 0; i < size; ++i) {
       C a = load<C>(x[i]), b = load<C>(m[i]);
       const C old_a = a, old_b = b, slope = rule.gradient(a, load<C>(g[i]));
       const Slot<C> before{load<C>(growth[i]), load<C>(alpha[i])};
-      const C v = vs[i], stretch = stretches[i];
-      const Slot<C> after = rule.grown(v, rule.factor(v, stretch), before);
-      rule.move(a, slope, b, rule.pace(v, stretch, before, after));
+      const C gg = slope * slope, agreement = rule.rho * (slope * b);
+      const C v = rule.v(gg, agreement, before);
+      const C stretch = root(rule.squared_stretch(v, rule.ratio(v, before.alpha), before.alpha));
+      const C clipped = rule.clipped(v, stretch, rule.by_clip(gg, agreement));
+      const Slot<C> after{rule.grown(rule.factor(v, clipped), before.growth), rule.accumulated(v, before.alpha)};
+      rule.move(a, slope, b, rule.pace(v, clipped, before.growth, after.growth, rule.root_of(after.alpha)));
       const bool stays = OPTIONS && rule.lazy && slope == C(0);
       const uint32_t random = sizeof(S) == 2 ? random_bits(key, index + static_cast<uint32_t>(i)) : 0;
       store(x[i], stays ? old_a : a);
       store(m[i], stays ? old_b : b, random & 0xffffu);
-      store_positive(growth[i], after.growth, random >> 16);
-      store_positive(alpha[i], after.alpha, random >> 16);
+      store(growth[i], after.growth, random >> 16);
+      store(alpha[i], after.alpha, random >> 16);
     }
   }
 
@@ -271,7 +250,8 @@ struct Loops {
     S* __restrict m = static_cast<S*>(work.m) + begin;
     const Sums sum = sums(rule, x, g, m, end - begin);
     if (early) {
-      const uint32_t key = work.key, index = static_cast<uint32_t>(work.base + begin);
+      const uint32_t key = work.key;
+      const auto index = static_cast<uint32_t>(work.base + begin);
 #pragma GCC ivdep
       for (int64_t i = 0; i < end - begin; ++i) {
         const C a = rule.gradient(load<C>(x[i]), load<C>(g[i]));

@@ -18,6 +18,11 @@
 namespace gradagrad {
 
 struct bf16 {
+  static constexpr float largest = 0x1.fep127f;
+  uint16_t bits;
+};
+
+struct f16 {
   uint16_t bits;
 };
 
@@ -62,7 +67,16 @@ GRADAGRAD_INLINE C load(bf16 a) {
   return static_cast<C>(reinterpret<float>(static_cast<uint32_t>(a.bits) << 16));
 }
 
-// To nearest, ties to even: what torch does when it stores a bf16 parameter.
+// With the bits in place a multiplication moves the exponent, and subnormal numbers need no case of their own.
+template <class C>
+GRADAGRAD_INLINE C load(f16 a) {
+  const uint32_t magnitude = (a.bits & 0x7fffu) << 13, sign = (a.bits & 0x8000u) << 16;
+  const uint32_t finite = reinterpret<uint32_t>(reinterpret<float>(magnitude) * 0x1p112f);
+  const uint32_t special = magnitude | 0x7f800000u;
+  return static_cast<C>(reinterpret<float>(sign | (magnitude < 0x0f800000u ? finite : special)));
+}
+
+// To nearest, ties to even: what torch does when it stores a parameter of 16 bits.
 template <class C>
 GRADAGRAD_INLINE void store(float& to, C a) {
   to = static_cast<float>(a);
@@ -78,6 +92,16 @@ GRADAGRAD_INLINE void store(bf16& to, C a) {
   to.bits = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
 }
 
+template <class C>
+GRADAGRAD_INLINE void store(f16& to, C a) {
+  const uint32_t bits = reinterpret<uint32_t>(static_cast<float>(a)), magnitude = bits & 0x7fffffffu;
+  const uint32_t normal = (magnitude + 0x0fffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+  const uint32_t subnormal = reinterpret<uint32_t>(reinterpret<float>(magnitude) + 0.5f) - 0x3f000000u;
+  const uint32_t special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  const uint32_t finite = magnitude < 0x38800000u ? subnormal : normal;
+  to.bits = static_cast<uint16_t>(((bits >> 16) & 0x8000u) | (magnitude < 0x477ff000u ? finite : special));
+}
+
 // Stochastic: up with the probability that makes the mean exact, decided by 16 random bits. A value that bf16 holds
 // exactly is kept, infinities too; a finite one beyond the largest bf16 is clipped to it, since inf would never leave.
 template <class C>
@@ -90,28 +114,9 @@ GRADAGRAD_INLINE void store(double& to, C a, uint32_t) {
 }
 template <class C>
 GRADAGRAD_INLINE void store(bf16& to, C a, uint32_t random16) {
-  const uint32_t bits = reinterpret<uint32_t>(static_cast<float>(a));
-  const uint32_t magnitude = bits & 0x7fffffffu;
-  const uint32_t limit = magnitude > 0x7f7fffffu ? magnitude : 0x7f7fffffu;  // infinities and NaN are their own
-  const uint32_t raised = magnitude + random16;
-  to.bits = static_cast<uint16_t>(((bits & 0x80000000u) | (raised < limit ? raised : limit)) >> 16);
-}
-
-// The same for what is never negative, where the sign needs no room of its own.
-template <class C>
-GRADAGRAD_INLINE void store_positive(float& to, C a, uint32_t) {
-  to = static_cast<float>(a);
-}
-template <class C>
-GRADAGRAD_INLINE void store_positive(double& to, C a, uint32_t) {
-  to = static_cast<double>(a);
-}
-template <class C>
-GRADAGRAD_INLINE void store_positive(bf16& to, C a, uint32_t random16) {
-  const uint32_t bits = reinterpret<uint32_t>(static_cast<float>(a));
-  const uint32_t limit = bits > 0x7f7fffffu ? bits : 0x7f7fffffu;
-  const uint32_t raised = bits + random16;
-  to.bits = static_cast<uint16_t>((raised < limit ? raised : limit) >> 16);
+  const float value = static_cast<float>(a);
+  const uint32_t up = (std::fabs(value) < bf16::largest ? ~0u : 0u) & random16;
+  to.bits = static_cast<uint16_t>((reinterpret<uint32_t>(value) + up) >> 16);
 }
 
 // Random bits are a function of (seed, step, tensor, element) alone, so they depend neither on the number of threads nor
@@ -130,9 +135,16 @@ GRADAGRAD_INLINE uint32_t random_key(uint32_t seed, uint32_t step, uint32_t stre
 }
 
 // Low half for the momentum, high half for growth and accumulator: at most one of those two changes in a step, and an
-// unchanged value is kept whatever its bits.
+// unchanged value is kept whatever its bits. Elements n and n + 8 of sixteen share a hash with its halves exchanged, so that
+// no two numbers of an element have bits in common, and a vector of eight hashes does for sixteen elements.
+GRADAGRAD_INLINE uint32_t random_hash(uint32_t key, uint32_t pair) { return scramble(key ^ (pair * 0x9e3779b9u)); }
+GRADAGRAD_INLINE uint32_t random_pair(uint32_t element) {
+  return ((element >> 4) << 3) | (element & 7u);
+}
 GRADAGRAD_INLINE uint32_t random_bits(uint32_t key, uint32_t element) {
-  return scramble(key ^ (element * 0x9e3779b9u));
+  const uint32_t hash = random_hash(key, random_pair(element));
+  const uint32_t exchanged = (hash << 16) | (hash >> 16);
+  return (element & 8u) ? exchanged : hash;
 }
 
 // a where the mask is all ones, b where it is zero. For choices that are the same for all elements: written with a bool, the
@@ -157,6 +169,21 @@ GRADAGRAD_INLINE C choose(mask_t<C> mask, C a, C b) {
   return reinterpret<C>(
       static_cast<mask_t<C>>((reinterpret<mask_t<C>>(a) & mask) | (reinterpret<mask_t<C>>(b) & ~mask)));
 }
+
+template <class C>
+GRADAGRAD_INLINE C select(bool condition, C a, C b) {
+  return condition ? a : b;
+}
+
+template <class C>
+struct ScalarType {
+  using type = C;
+};
+template <class C>
+using scalar_t = typename ScalarType<C>::type;
+
+GRADAGRAD_INLINE float root(float a) { return std::sqrt(a); }
+GRADAGRAD_INLINE double root(double a) { return std::sqrt(a); }
 
 // torch.maximum and torch.minimum return NaN if either side is one. Where the second is a constant, one instruction does.
 template <class C>

@@ -3,10 +3,9 @@
 #include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 
-#include "tensors.h"
+#include "sorted.h"
 
 namespace gradagrad {
 
@@ -15,39 +14,6 @@ namespace {
 using torch::stable::Tensor;
 using torch::stable::detail::from;
 using torch::stable::detail::to;
-
-// The positions of each row's values, grouped by row in ascending order: a radix sort, eleven bits at a time.
-class Sorted {
- public:
-  Sorted(const int64_t* rows, int64_t count, int64_t bound) : positions_(count) {
-    bool ascending = true;
-    for (int64_t i = 1; i < count && ascending; ++i) ascending = rows[i - 1] < rows[i];
-    for (int64_t i = 0; i < count; ++i) positions_[i] = i;
-    if (!ascending) sort(rows, count, bound);
-    for (int64_t i = 0; i < count; ++i) {
-      if (i == 0 || rows[positions_[i]] != rows[positions_[i - 1]]) starts_.push_back(i);
-    }
-    starts_.push_back(count);
-  }
-
-  int64_t unique() const { return static_cast<int64_t>(starts_.size()) - 1; }
-  const int64_t* positions(int64_t i) const { return positions_.data() + starts_[i]; }
-  int64_t occurrences(int64_t i) const { return starts_[i + 1] - starts_[i]; }
-
- private:
-  void sort(const int64_t* rows, int64_t count, int64_t bound) {
-    std::vector<int64_t> other(count);
-    for (int shift = 0; (bound - 1) >> shift > 0; shift += 11) {
-      std::array<int64_t, 2049> begin{};
-      for (int64_t i = 0; i < count; ++i) ++begin[((rows[i] >> shift) & 2047) + 1];
-      for (size_t d = 1; d < begin.size(); ++d) begin[d] += begin[d - 1];
-      for (const int64_t position : positions_) other[begin[(rows[position] >> shift) & 2047]++] = position;
-      positions_.swap(other);
-    }
-  }
-
-  std::vector<int64_t> positions_, starts_;
-};
 
 struct SparseCall {
   Tensor param, rows, values, momentum, growth, accumulator, step;
@@ -77,16 +43,6 @@ struct SparseCall {
         found_inf(to<std::optional<Tensor>>(stack[15])),
         only_check(to<bool>(stack[16])) {}
 };
-
-bool is_index(const View& a, int64_t count) {
-  return a.on_cpu && a.strided && a.dtype == aoti_torch_dtype_int64() && a.dim == 1 && a.size == count &&
-         (a.size < 2 || a.strides[0] == 1);
-}
-
-bool within(const View& rows, int64_t bound) {
-  const auto* row = static_cast<const int64_t*>(rows.data);
-  return std::all_of(row, row + rows.size, [&](int64_t r) { return r >= 0 && r < bound; });
-}
 
 class SparseStep {
  public:
@@ -195,15 +151,6 @@ class SparseStep {
   }
 
  private:
-  static bool contiguous(const View& a) {
-    int64_t expected = 1;
-    for (int64_t d = a.dim - 1; d >= 0; --d) {
-      if (a.sizes[d] != 1 && a.strides[d] != expected) return false;
-      expected *= a.sizes[d];
-    }
-    return true;
-  }
-
   // A row touched at the last step but not now forgets its gradient, as it would with a dense gradient of zero.
   void forget(const std::vector<Touched>& touched) {
     const auto* last = static_cast<const int64_t*>(last_.data);

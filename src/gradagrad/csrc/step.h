@@ -18,6 +18,8 @@ struct Lists {
 
 int64_t keep(std::shared_ptr<const Lists> lists);
 void release(int64_t number);
+// The lists at the beginning of a stack, or those kept under a number other than 0.
+std::shared_ptr<const Lists> lists_of(StableIValue* stack, int64_t number);
 
 // The arguments that the dense ops share, in the order of their schema: the lists (empty if kept) come first.
 struct Call {

@@ -10,6 +10,9 @@ const Kernels* kernels_f64_f64();
 const Kernels* kernels_bf16_f32();
 const Kernels* kernels_f32_bf16();
 const Kernels* kernels_bf16_bf16();
+const Kernels* kernels_f16_f32();
+const Kernels* kernels_f16_bf16();
+const Kernels* kernels_f64_bf16();
 
 void check(AOTITorchError code) {
   if (code != AOTI_TORCH_SUCCESS) throw std::runtime_error("gradagrad: a call of torch's stable interface failed.");
@@ -59,7 +62,8 @@ View view(AtenTensorHandle handle) {
 
 int64_t item_size(int32_t dtype) {
   static const int32_t f32 = aoti_torch_dtype_float32(), b16 = aoti_torch_dtype_bfloat16();
-  return dtype == f32 ? 4 : dtype == b16 ? 2 : 8;
+  static const int32_t f16 = aoti_torch_dtype_float16();
+  return dtype == f32 ? 4 : dtype == b16 || dtype == f16 ? 2 : 8;
 }
 
 bool same_shape(const View& a, const View& b) { return a.dim == b.dim && std::equal(a.sizes, a.sizes + a.dim, b.sizes); }
@@ -114,8 +118,8 @@ int32_t computing_dtype(int32_t parameter) {
 
 bool supported(int32_t parameter) {
   static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64();
-  static const int32_t b16 = aoti_torch_dtype_bfloat16();
-  return parameter == f32 || parameter == f64 || parameter == b16;
+  static const int32_t b16 = aoti_torch_dtype_bfloat16(), f16 = aoti_torch_dtype_float16();
+  return parameter == f32 || parameter == f64 || parameter == b16 || parameter == f16;
 }
 
 bool is_counter(const View& step) {
@@ -124,12 +128,15 @@ bool is_counter(const View& step) {
 
 const Kernels* kernels_for(int32_t parameter, int32_t momentum) {
   static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64();
-  static const int32_t b16 = aoti_torch_dtype_bfloat16();
+  static const int32_t b16 = aoti_torch_dtype_bfloat16(), f16 = aoti_torch_dtype_float16();
   if (parameter == f32 && momentum == f32) return kernels_f32_f32();
   if (parameter == f64 && momentum == f64) return kernels_f64_f64();
   if (parameter == b16 && momentum == f32) return kernels_bf16_f32();
   if (parameter == f32 && momentum == b16) return kernels_f32_bf16();
   if (parameter == b16 && momentum == b16) return kernels_bf16_bf16();
+  if (parameter == f16 && momentum == f32) return kernels_f16_f32();
+  if (parameter == f16 && momentum == b16) return kernels_f16_bf16();
+  if (parameter == f64 && momentum == b16) return kernels_f64_bf16();
   return nullptr;
 }
 

@@ -27,9 +27,9 @@ _REASONS = (
     "the lists of parameters, gradients and states differ in length.",
     "{p}, its gradient and its state must be on the CPU.",
     "{p}, its gradient and its state must be dense.",
-    "{p} must be float32, float64 or bfloat16.",
+    "{p} must be float32, float64, bfloat16 or float16.",
     "the gradient of {p} must have the parameter's dtype.",
-    "the state of {p} must be float32 (float64 for float64), or bfloat16 for float32 and bfloat16 parameters.",
+    "the state of {p} must be float32 (float64 for float64 parameters) or bfloat16.",
     "the gradient of {p} must have the parameter's shape.",
     "the state of {p} does not fit its shape.",
     "{p}, its gradient and its state must have the same strides.",
@@ -63,7 +63,7 @@ def advance(
     part = batch if not sparse else batch.select(dense)
     if dense and (reason := unfit or step(part, copies, grad_scale, memory=memory)):
         if required:
-            raise RuntimeError(_IMPOSSIBLE.format(reason))
+            raise RuntimeError(IMPOSSIBLE.format(reason))
         if kernel.ops() is None:
             kernel.warn_once()
         left += dense
@@ -76,7 +76,7 @@ def advance(
     return rest
 
 
-_IMPOSSIBLE = "fused=True is impossible here: {} Pass fused=None to use the kernel where it can be used."
+IMPOSSIBLE = "fused=True is impossible here: {} Pass fused=None to use the kernel where it can be used."
 
 
 def require(batch: Batch, copies: Copies | None = None) -> None:
@@ -84,7 +84,7 @@ def require(batch: Batch, copies: Copies | None = None) -> None:
     dense = batch.select(i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided)
     sparse = [i for i, gradient in enumerate(batch.grads) if gradient.layout != torch.strided]
     if dense.params and (reason := _unfit(batch, sparse) or refusal(dense, copies)):
-        raise RuntimeError(_IMPOSSIBLE.format(reason))
+        raise RuntimeError(IMPOSSIBLE.format(reason))
 
 
 def unscale(grads: Sequence[Tensor], grad_scale: Tensor) -> None:
@@ -273,8 +273,11 @@ def _bounds(project: Callable[..., Any] | None) -> tuple[float, float] | str:
 
 
 def _reason(code: int, batch: Batch, i: int | None = None) -> str | None:
-    if code == 0:
-        return None
+    return reason_for(code, batch.params, i) if code else None
+
+
+def reason_for(code: int, params: Sequence[Tensor], i: int | None = None) -> str:
+    """The sentence for a refusal of the kernel, which concerns the i-th parameter if given."""
     index, reason = divmod(code, 64)
     index = index if i is None else i
-    return _REASONS[reason].format(p=f"parameter {index} of its group (shape {tuple(batch.params[index].shape)})")
+    return _REASONS[reason].format(p=f"parameter {index} of its group (shape {tuple(params[index].shape)})")

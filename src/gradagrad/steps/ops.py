@@ -17,9 +17,6 @@ class TensorOps:
     def sqrt(self, a: Tensor) -> Tensor:
         return a.sqrt()
 
-    def log(self, a: Tensor) -> Tensor:
-        return a.log()
-
     def maximum(self, a: Tensor | Number, b: Tensor | Number) -> Tensor | Number:
         if isinstance(a, Tensor):
             return torch.maximum(a, b) if isinstance(b, Tensor) else a.clamp(min=b)
