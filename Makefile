@@ -24,7 +24,7 @@ $(VENV)/.ready: pyproject.toml setup.py constraints.txt $(wildcard src/gradagrad
 test: environment ## run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-reproduce: environment ## the paper's experiments, quick size, ending in a report to open
+reproduce: environment ## the paper's experiments and the suite, quick size, ending in a report to open
 	$(BIN)/gradagrad reproduce --quick
 
 benchmark: environment ## speed and memory beside torch's optimizers and the parameter-free ones
@@ -46,6 +46,7 @@ coverage: environment ## tests of the library with line coverage; fails below 95
 
 mutation: environment ## break the rule in known ways and see that the tests notice
 	$(BIN)/python tools/mutation_check.py
+	$(BIN)/python tools/kernel_mutation_check.py
 
 sanitize: environment ## run the kernel's tests under the address and undefined-behaviour sanitizers
 	tools/sanitize_kernel.sh

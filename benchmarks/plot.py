@@ -34,7 +34,7 @@ def draw(report: dict[str, Any], path: Path) -> None:
     _state(axes[1][3], [row for row in rows if names and row["workload"] == names[0] and row["threads"] == threads])
     figure.suptitle(
         f"Time of one step, torch {report['torch']}, {report['cores']} cores: medians of interleaved rounds. "
-        f"Dark bars: {threads} threads, pale: 1",
+        f"Dark bars: threads = {threads}" + (", pale: 1" if any(row["threads"] < threads for row in rows) else ""),
         fontsize=15,
     )
     figure.savefig(path, dpi=100)

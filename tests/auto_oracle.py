@@ -36,6 +36,7 @@ class SharedGrowth:
                 P += w * g[i] * self.h[i]
                 Q += (w * g[i] ** 2) ** 2
                 N += (w * g[i] * self.h[i]) ** 2
+        was_certified = self.certified
         trusting = self.certified or self.gamma < 1e-2 or k <= 32
         # certificate: a sign test over about 128 steps
         sign = P / math.sqrt(max(N, P * P)) if N > 0.0 else 0.0
@@ -46,7 +47,8 @@ class SharedGrowth:
         self.E, self.F = self.E + P, self.F + (N if trusting else max(N, P * P))
         if self.E < 0.0:
             self.E = self.F = 0.0
-        self.E_minus, self.F_minus = self.E_minus + P, self.F_minus + N
+        if was_certified or self.gamma >= 1e-2:
+            self.E_minus, self.F_minus = self.E_minus + P, self.F_minus + N
         if self.E_minus > 0.0:
             self.E_minus = self.F_minus = 0.0
         if -self.E_minus > self.tau * math.sqrt(self.F_minus):

@@ -47,8 +47,6 @@ def test_the_literal_form_stays_put_in_float32():
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_half_precision_keeps_float32_state(dtype, granularity, driver):
     """The step is computed in float32 and only the stored parameter is rounded."""
-    if driver == "fused" and dtype == torch.float16:
-        pytest.skip("the kernel has no float16; fused=None steps it with torch operations")
     p = torch.nn.Parameter(torch.randn(6, 4).to(dtype))
     optimizer = GradaGrad([p], lr=0.01, granularity=granularity, momentum=0.5, **DRIVERS[driver])
     q = torch.nn.Parameter(p.detach().float())

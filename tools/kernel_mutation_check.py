@@ -29,7 +29,7 @@ MUTANTS = [
     ("eps left out", "rule.h", "root(at_least(alpha, tiny)) + eps", "root(at_least(alpha, tiny))"),
     ("the cap on γ removed", "rule.h", "at_most(growth * factor, cap)", "growth * factor"),
     ("no AdaGrad at the cap", "rule.h", "v = capped && !(before.growth < cap) ? gg : v;", ""),
-    ("the fixed clip ignored", "rule.h", "factor = at_most(factor, growth_limit);", ""),
+    ("the fixed clip ignored", "rule.h", "factor = at_most(factor, growth_limit);", ";"),
     ("G∞ ignored", "rule.h", "v = before.alpha < first_below ? first : v;", ""),
     ("coupled decay ignored", "rule.h", "g + x * coupled_decay", "g"),
     ("decoupled decay ignored", "rule.h", "const C start = x * keep;", "const C start = x;"),

@@ -28,4 +28,4 @@ export ASAN_OPTIONS="detect_leaks=0:halt_on_error=1:${ASAN_OPTIONS:-}"
 export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}"
 export OMP_NUM_THREADS=2
 "$PYTHON" -m gradagrad
-"$PYTHON" -m pytest tests/fused -q -p no:cacheprovider -p no:xdist --timeout=900 "$@"
+"$PYTHON" -m pytest tests/fused tests/auto/test_fused.py tests/auto/test_fused_sparse.py -q -p no:cacheprovider -p no:xdist --timeout=900 "$@"

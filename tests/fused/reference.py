@@ -25,7 +25,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "rho": {"rho": 10.0},
     "eps": {"eps": 0.1, "beta": 0.5},
     "capped": {"gamma_max": 0.12},
-    "limited": {"growth_limit": 1.1, "beta": 0.9},
+    "limited": {"growth_limit": 1.01, "beta": 0.9},
     "bounded": {"grad_bound": 2.0, "alpha_0": 0.5},
     "decoupled": {"weight_decay": 0.5, "beta": 0.9},
     "coupled": {"coupled_decay": 0.5},

@@ -73,33 +73,18 @@ struct Avx2 {
 
   static GRADAGRAD_INLINE void elements(const Work& work, int64_t begin, int64_t end) {
     const R rule(work.settings);
-    const int64_t whole = begin + (end - begin) / 16 * 16;
+    // Sixteen at a time share eight hashes; what does not fit is left to the other loops.
+    const int64_t whole = (work.base + begin) % 16 == 0 ? begin + (end - begin) / 16 * 16 : begin;
     P* x = static_cast<P*>(work.x);
     const P* g = static_cast<const P*>(work.g);
     bf16* m = static_cast<bf16*>(work.m);
     bf16* growth = static_cast<bf16*>(work.growth);
     bf16* alpha = static_cast<bf16*>(work.alpha);
     for (int64_t at = begin; at < whole; at += piece) {
-      prefetch(x + at + piece, 1);
-      prefetch(g + at + piece, 0);
-      prefetch(m + at + piece, 1);
-      prefetch(growth + at + piece, 1);
-      prefetch(alpha + at + piece, 1);
       const int64_t size = whole - at < piece ? whole - at : piece;
       step_piece(rule, x + at, g + at, m + at, growth + at, alpha + at, size, work.key, static_cast<uint32_t>(work.base + at));
     }
     if (whole < end) Loops<P, bf16, BETA, false>::elements(work, whole, end);
-  }
-
-  template <class T>
-  static GRADAGRAD_INLINE void prefetch(T* from, int write) {
-    for (size_t byte = 0; byte < piece * sizeof(T); byte += 64) {
-      if (write) {
-        __builtin_prefetch(reinterpret_cast<const char*>(from) + byte, 1);
-      } else {
-        __builtin_prefetch(reinterpret_cast<const char*>(from) + byte, 0);
-      }
-    }
   }
 };
 

@@ -10,7 +10,6 @@
 namespace gradagrad {
 
 struct Work;
-using Elements = void (*)(const Work&, int64_t begin, int64_t end);
 
 void elements_f32_bf16_avx2(const Work& work, int64_t begin, int64_t end);
 void elements_bf16_bf16_avx2(const Work& work, int64_t begin, int64_t end);

@@ -61,8 +61,9 @@ struct Loops {
   using C = computing_t<P, S>;
   using R = Rule<C, BETA, OPTIONS>;
 
-  // Elements are their own slots, in pieces whose successor travels to the cache while they are computed.
-  static constexpr int64_t piece = 128;
+  // Elements are their own slots. Nothing is prefetched: the hardware follows these streams by itself, and a burst of
+  // prefetches makes it wait (measured: a tenth slower).
+  static constexpr int64_t piece = 1024;
 
   static GRADAGRAD_INLINE void elements(const Work& work, int64_t begin, int64_t end) {
     const R rule(work.settings);
@@ -74,17 +75,6 @@ struct Loops {
     for (int64_t at = begin; at < end; at += piece) {
       const auto size = static_cast<int32_t>(end - at < piece ? end - at : piece);
       const auto index = static_cast<uint32_t>(work.base + at);
-      // The next piece travels to the cache while this one is computed; past the end of memory nothing happens.
-      constexpr int64_t line = 64;
-      for (int64_t byte = 0; byte < piece * static_cast<int64_t>(sizeof(P)); byte += line) {
-        __builtin_prefetch(reinterpret_cast<const char*>(x + at + piece) + byte, 1);
-        __builtin_prefetch(reinterpret_cast<const char*>(g + at + piece) + byte, 0);
-      }
-      for (int64_t byte = 0; byte < piece * static_cast<int64_t>(sizeof(S)); byte += line) {
-        __builtin_prefetch(reinterpret_cast<const char*>(m + at + piece) + byte, 1);
-        __builtin_prefetch(reinterpret_cast<const char*>(growth + at + piece) + byte, 1);
-        __builtin_prefetch(reinterpret_cast<const char*>(alpha + at + piece) + byte, 1);
-      }
       step_piece(rule, x + at, g + at, m + at, growth + at, alpha + at, size, work.key, index);
     }
   }
@@ -195,7 +185,7 @@ struct Loops {
     const R rule(work.settings);
     P* x = static_cast<P*>(work.x);
     S* m = static_cast<S*>(work.m);
-    const int64_t width = work.row, ahead = 8;
+    const int64_t width = work.row, ahead = 32;
     for (int64_t i = begin; i < end; ++i) {
       const int64_t row = touched[i].row, at = row * width;
       const P* __restrict g = static_cast<const P*>(touched[i].values);
@@ -248,14 +238,20 @@ struct Loops {
     const P* __restrict x = static_cast<const P*>(work.x) + begin;
     const P* __restrict g = static_cast<const P*>(work.g) + begin;
     S* __restrict m = static_cast<S*>(work.m) + begin;
-    const Sums sum = sums(rule, x, g, m, end - begin);
-    if (early) {
-      const uint32_t key = work.key;
-      const auto index = static_cast<uint32_t>(work.base + begin);
+    // In chunks, so that the gradient is still in the nearest cache when it becomes the momentum.
+    constexpr int64_t chunk = 1024;
+    Sums sum;
+    for (int64_t at = 0; at < end - begin; at += chunk) {
+      const int64_t size = end - begin - at < chunk ? end - begin - at : chunk;
+      const Sums part = sums(rule, x + at, g + at, m + at, size);
+      sum.gg += part.gg;
+      sum.gm += part.gm;
+      if (!early) continue;
+      const auto index = static_cast<uint32_t>(work.base + begin + at);
 #pragma GCC ivdep
-      for (int64_t i = 0; i < end - begin; ++i) {
+      for (int64_t i = at; i < at + size; ++i) {
         const C a = rule.gradient(load<C>(x[i]), load<C>(g[i]));
-        store(m[i], a, sizeof(S) == 2 ? random_bits(key, index + static_cast<uint32_t>(i)) & 0xffffu : 0);
+        store(m[i], a, sizeof(S) == 2 ? random_bits(work.key, index + static_cast<uint32_t>(i - at)) & 0xffffu : 0);
       }
     }
     return sum;

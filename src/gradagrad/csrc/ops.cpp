@@ -11,6 +11,7 @@ namespace gradagrad {
 
 void sparse_step(StableIValue* stack, uint64_t inputs, uint64_t outputs);
 void probe(StableIValue* stack, uint64_t inputs, uint64_t outputs);
+void probe_rows(StableIValue* stack, uint64_t inputs, uint64_t outputs);
 
 namespace {
 
@@ -94,6 +95,7 @@ STABLE_TORCH_LIBRARY(gradagrad, m) {
       "Tensor(d!) accumulator, Tensor(e!) step, Tensor? last_rows, Tensor(f!)? rows_out, int granularity, float[] numbers, "
       "int flags, int seed, int stream, Tensor? grad_scale, Tensor? found_inf, bool only_check) -> int");
   m.def("probe_(Tensor[] read, Tensor(a!)[] written) -> ()");
+  m.def("probe_rows_(Tensor rows, Tensor(a!)[] tables) -> ()");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(gradagrad, CompositeExplicitAutograd, m) {
@@ -104,6 +106,7 @@ STABLE_TORCH_LIBRARY_IMPL(gradagrad, CompositeExplicitAutograd, m) {
   m.impl("apply_", &apply);
   m.impl("sparse_step_", &sparse_step);
   m.impl("probe_", &probe);
+  m.impl("probe_rows_", &probe_rows);
 }
 
 }  // namespace gradagrad

@@ -3,6 +3,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "tensors.h"
 
@@ -38,20 +39,55 @@ void probe(StableIValue* stack, uint64_t, uint64_t) {
       longest = std::max(longest, a.size);
     }
   }
-  const int64_t pieces = (longest + 511) / 512;
-  torch::stable::parallel_for(0, pieces, 16, [&](int64_t begin, int64_t end) {
+  // As small as the kernel's, with the next one on its way: in pieces of a page each it took a third longer or more.
+  constexpr int64_t words = 64;
+  const int64_t pieces = (longest + words - 1) / words;
+  std::vector<int64_t> read_lengths, write_lengths;
+  for (const View& a : reads) read_lengths.push_back((words * a.size + longest - 1) / longest);
+  for (const View& a : writes) write_lengths.push_back((words * a.size + longest - 1) / longest);
+  torch::stable::parallel_for(0, pieces, 128, [&](int64_t begin, int64_t end) {
     for (int64_t piece = begin; piece < end; ++piece) {
-      const auto bounds = [&](const View& a) {
-        return std::pair<int64_t, int64_t>{a.size * piece / pieces, a.size * (piece + 1) / pieces};
-      };
       uint64_t mixed = 1;
-      for (const View& a : reads) {
-        const auto [from, until] = bounds(a);
-        mixed ^= read_words(static_cast<const uint64_t*>(a.data) + from, until - from);
+      for (size_t k = 0; k < reads.size(); ++k) {
+        const View& a = reads[k];
+        const int64_t size = read_lengths[k], from = std::min(a.size, piece * size), until = std::min(a.size, from + size);
+        const auto* data = static_cast<const uint64_t*>(a.data);
+        for (int64_t i = 0; i < size; i += 8) __builtin_prefetch(data + from + size + i, 0);
+        mixed ^= read_words(data + from, until - from);
       }
-      for (const View& a : writes) {
-        const auto [from, until] = bounds(a);
-        change_words(static_cast<uint64_t*>(a.data) + from, until - from, mixed);
+      for (size_t k = 0; k < writes.size(); ++k) {
+        const View& a = writes[k];
+        const int64_t size = write_lengths[k], from = std::min(a.size, piece * size), until = std::min(a.size, from + size);
+        auto* data = static_cast<uint64_t*>(a.data);
+        for (int64_t i = 0; i < size; i += 8) __builtin_prefetch(data + from + size + i, 1);
+        change_words(data + from, until - from, mixed);
+      }
+    }
+  });
+}
+
+// The same for a sparse step: reads and writes these rows of each table. Rows are int64 and ascending, as a sparse step has
+// them once they are sorted; tables are int64 and contiguous.
+void probe_rows(StableIValue* stack, uint64_t, uint64_t) {
+  const torch::stable::Tensor rows = torch::stable::detail::to<torch::stable::Tensor>(stack[0]);
+  const Handles tables(stack[1]);
+  const View index = view(rows.get());
+  std::vector<View> views;
+  for (int64_t i = 0; i < tables.size(); ++i) views.push_back(view(tables[i]));
+  const auto* row = static_cast<const int64_t*>(index.data);
+  for (const View& a : views) {
+    const bool fits = a.on_cpu && a.strided && a.dtype == aoti_torch_dtype_int64() && a.dim == 2 && dense(a);
+    if (!fits || !std::all_of(row, row + index.size, [&](int64_t r) { return r >= 0 && r < a.sizes[0]; })) {
+      throw std::runtime_error("gradagrad: the probe takes contiguous int64 tables on the CPU and rows inside them.");
+    }
+  }
+  constexpr int64_t ahead = 32;
+  torch::stable::parallel_for(0, index.size, 512, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      for (const View& a : views) {
+        auto* words = static_cast<uint64_t*>(a.data);
+        if (i + ahead < end) __builtin_prefetch(words + row[i + ahead] * a.sizes[1], 1);
+        change_words(words + row[i] * a.sizes[1], a.sizes[1], 1);
       }
     }
   });

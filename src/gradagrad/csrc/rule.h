@@ -39,7 +39,7 @@ struct Rule {
 
   C lr, rho, beta, one_minus_beta, odds, eps, keep, sign, coupled_decay;
   C cap, growth_limit, v_first, first_below, lower, upper;
-  C zero, one, almost_one, tiny, largest, tiny_root;
+  C zero, one, tiny, largest, tiny_root;
   mask_t<Scalar> project, coupled;
   bool capped, lazy;
 
@@ -49,7 +49,6 @@ struct Rule {
     const auto number = [](double a) { return C(static_cast<Scalar>(a)); };
     zero = number(s.zero);
     one = number(s.one);
-    almost_one = number(1.0 - 8.0 * static_cast<double>(Limits::epsilon()));
     tiny = number(least * s.one);
     largest = number(most * s.one);
     tiny_root = number(std::sqrt(least));
@@ -94,13 +93,6 @@ struct Rule {
   }
   GRADAGRAD_INLINE C ratio(C v, C alpha) const { return at_least(-v, zero) / at_least(alpha, tiny); }
   GRADAGRAD_INLINE C by_clip(C gg, C agreement) const { return at_least(agreement / at_least(gg, tiny), one); }
-  // Whether min(by_sum, by_clip) is certainly by_sum = √(1 + ratio), told without the division: by_sum is below 1 + ratio/2.
-  // The margin is for rounding.
-  GRADAGRAD_INLINE auto clip_idle(C v, C ratio, C gg, C agreement) const {
-    const auto below = (C(1) + ratio * C(0.5)) * at_least(gg, tiny) < agreement * almost_one;
-    if constexpr (OPTIONS) return (v >= C(0) && agreement == agreement) || below;
-    else return (v >= C(0)) | below;
-  }
   GRADAGRAD_INLINE C grown(C factor, C growth) const {
     if constexpr (OPTIONS) factor = at_most(factor, growth_limit);
     C grown = at_most(growth * factor, cap);
