@@ -13,6 +13,7 @@ class SharedGrowth:
         self.x, n = list(x), len(x)
         self.lr = [1.0] * n if lr is None else list(lr)
         self.B, self.h, self.mean = [0.0] * n, [0.0] * n, list(x)
+        self.free = max(1e-2, 100.0 * gamma0)
         self.gamma, self.c, self.tau, self.r_max, self.linear = gamma0, c, tau, r_max, linear
         self.k = 0
         self.E = self.F = self.E_minus = self.F_minus = 0.0
@@ -37,7 +38,7 @@ class SharedGrowth:
                 Q += (w * g[i] ** 2) ** 2
                 N += (w * g[i] * self.h[i]) ** 2
         was_certified = self.certified
-        trusting = self.certified or self.gamma < 1e-2 or k <= 32
+        trusting = self.certified or self.gamma < self.free or k <= 32
         # certificate: a sign test over about 128 steps
         sign = P / math.sqrt(max(N, P * P)) if N > 0.0 else 0.0
         self.A, self.D = self.A * 127.0 / 128.0 + sign, self.D * 127.0 / 128.0 + sign**2
@@ -47,7 +48,7 @@ class SharedGrowth:
         self.E, self.F = self.E + P, self.F + (N if trusting else max(N, P * P))
         if self.E < 0.0:
             self.E = self.F = 0.0
-        if was_certified or self.gamma >= 1e-2:
+        if was_certified or self.gamma >= self.free:
             self.E_minus, self.F_minus = self.E_minus + P, self.F_minus + N
         if self.E_minus > 0.0:
             self.E_minus = self.F_minus = 0.0

@@ -99,12 +99,12 @@ def test_a_bad_gradient_spoils_its_element_and_gamma_stays(driver: str, bad: flo
         assert b.numel() == 0 or (moved[keep] if b.dim() else moved).abs().max() > 0
 
 
-def _on_flat_loss(rank: int, steps: int, **options: float) -> float:
+def _on_flat_loss(rank: int, steps: int, certainty: float = 4.0) -> float:
     """γ after so many steps on nothing but noise, which moves the coordinates in ``rank`` independent ways."""
     random = torch.Generator().manual_seed(rank)
     directions = torch.randn(rank, 300, generator=random) if rank < 300 else torch.eye(300)
     p = Parameter(torch.zeros(300))
-    optimizer = AutoGradaGrad([p], averaging=None, **options)
+    optimizer = AutoGradaGrad([p], averaging=None, certainty=certainty)
     for _ in range(steps):
         p.grad = torch.randn(rank, generator=random) @ directions
         optimizer.step()

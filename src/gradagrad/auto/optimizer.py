@@ -55,7 +55,7 @@ class AutoGradaGrad(Base):
         strictness: c of the significance test; larger grows sooner.
         overshoot: the start-up ends at a disagreement of this many standard deviations.
         certainty: standard deviations of a sign test over steps that certify a signal. Until then, beyond
-            :math:`\gamma = 0.01` and after 32 steps, the noise of coordinates is not taken for independent, so that
+            :math:`\gamma = 0.01` (or :math:`100\gamma_0`) and after 32 steps, the noise of coordinates is not taken for independent, so that
             :math:`\gamma` does not run away on a flat loss; 0 always takes it so.
         growth_limit: largest factor of :math:`\gamma` in one step, :math:`\sqrt{1 + r_{\max}}`.
         weighting: ``"linear"`` counts the squared gradient of step k as k, ``"uniform"`` is plain AdaGrad's sum.
@@ -244,6 +244,7 @@ class AutoGradaGrad(Base):
             strictness=group["strictness"],
             overshoot=group["overshoot"],
             certainty=group["certainty"],
+            free_gamma=max(rule.FREE_GAMMA, rule.FREE_GROWTH * group["gamma0"]),
             r_max=group["growth_limit"] ** 2 - 1.0,
             linear=group["weighting"] == "linear",
         )

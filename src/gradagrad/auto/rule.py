@@ -37,7 +37,8 @@ POWER = 8  # of the average's weights: the i-th of k points counts as about i^8
 # learnt at all: there γ doubles blindly.
 WINDOW = 128.0  # steps over which signs are added up
 GRACE = 32.0  # steps in which Q and N are trusted
-FREE_GAMMA = 1e-2  # below it they are trusted
+FREE_GAMMA = 1e-2  # below it they are trusted; or below FREE_GROWTH·γ₀, since from a larger start the ramp is too
+FREE_GROWTH = 100.0  # short for a certificate, and whoever chose it holds such steps for small
 CLEAR = 1.6  # standard deviations of evidence where they are not
 BLIND_GAMMA = 1e-5
 CERTAIN = 1e9  # a test passed by so much that only the limits on growth count
@@ -49,6 +50,7 @@ class Settings(NamedTuple):
     strictness: float = 3.0  # c: growth begins where P exceeds its noise / c
     overshoot: float = 8.0  # τ: start-up ends with a disagreement of this many standard deviations
     certainty: float = 4.0  # ζ: standard deviations that certify a signal; 0 believes in one from the start
+    free_gamma: float = 1e-2  # below it Q and N are trusted
     r_max: float = 1.0  # γ² grows at most by this share in one step
     linear: bool = True
 
@@ -128,12 +130,12 @@ def judge(sums: Sums, before: Shared, s: Settings, ops: Ops) -> Shared:
     A = before.certificate * (1.0 - 1.0 / WINDOW) + sign
     D = before.certificate_noise * (1.0 - 1.0 / WINDOW) + sign * sign
     certified = ops.where(ops.less(D * s.certainty**2, A * A), 1.0, before.certified)
-    harmless = ops.where(ops.less(before.gamma, FREE_GAMMA), 1.0, ops.where(ops.less(GRACE, k), 0.0, 1.0))
+    harmless = ops.where(ops.less(before.gamma, s.free_gamma), 1.0, ops.where(ops.less(GRACE, k), 0.0, 1.0))
     trusts = ops.less(-ops.maximum(harmless, before.certified), -0.5)
 
     E, F = _since_negative(before.agreement + P, before.agreement_noise + ops.where(trusts, N, whole), ops)
     # Steps that are small for any model do not overshoot: there a disagreement is noise.
-    counts = ops.where(ops.less(before.gamma, FREE_GAMMA), before.certified, 1.0)
+    counts = ops.where(ops.less(before.gamma, s.free_gamma), before.certified, 1.0)
     opposite, F_ = _since_negative(-before.disagreement - P * counts, before.disagreement_noise + N * counts, ops)
     starting = ops.where(ops.less(ops.sqrt(F_) * s.overshoot, opposite), 0.0, before.starting)
 
