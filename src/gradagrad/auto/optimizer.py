@@ -55,8 +55,8 @@ class AutoGradaGrad(Base):
         strictness: c of the significance test; larger grows sooner.
         overshoot: the start-up ends at a disagreement of this many standard deviations.
         certainty: standard deviations of a sign test over steps that certify a signal. Until then, beyond
-            :math:`\gamma = 0.01` (or :math:`100\gamma_0`) and after 32 steps, the noise of coordinates is not taken for independent, so that
-            :math:`\gamma` does not run away on a flat loss; 0 always takes it so.
+            :math:`\gamma = 0.01` (or :math:`100\gamma_0`) and after 32 steps, the noise of coordinates is not taken
+            for independent, so that :math:`\gamma` does not run away on a flat loss; 0 always takes it so.
         growth_limit: largest factor of :math:`\gamma` in one step, :math:`\sqrt{1 + r_{\max}}`.
         weighting: ``"linear"`` counts the squared gradient of step k as k, ``"uniform"`` is plain AdaGrad's sum.
         weight_decay: shrinks x by lr · γ/√k · weight_decay, γ/√k being what Adam would call the learning rate, or:
