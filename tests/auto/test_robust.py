@@ -113,8 +113,8 @@ def _on_flat_loss(rank: int, steps: int, certainty: float = 4.0) -> float:
 
 @pytest.mark.parametrize("rank", [1, 10, 300])
 def test_flat_loss_with_noise_of_any_rank_does_not_run_away(rank: int) -> None:
-    """γ/√k, the step, stays small for every model; without the certificate γ is astronomic."""
-    assert _on_flat_loss(rank, 10_000) < 1.0
+    """γ/√k, the step, stays below 0.05; without the certificate γ is astronomic."""
+    assert _on_flat_loss(rank, 10_000) / 10_000**0.5 < 0.05
 
 
 def test_without_the_certificate_correlated_noise_does_run_away() -> None:

@@ -24,7 +24,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "default": {},
     "Tensor lr": {"lr": 0.5},
     "nonzero weight_decay": {"weight_decay": 0.1, "decoupled_weight_decay": False, "gamma0": 1e-2},
-    "maximize": {"maximize": True, "weight_decay": 0.1, "strictness": 6.0, "overshoot": 2.0, "growth_limit": 1.1},
+    "maximize": {"maximize": True, "weight_decay": 0.1, "strictness": 6.0, "overshoot": 2.0, "certainty": 2.0},
     "uniform, no average": {
         "weighting": "uniform",
         "averaging": None,
@@ -46,6 +46,7 @@ REFUSED: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
     ({"strictness": math.inf}, ValueError, r"strictness must be .*inf"),
     ({"overshoot": 0.0}, ValueError, r"overshoot must be .*0\.0"),
     ({"growth_limit": 0.9}, ValueError, r"growth_limit must be .*>= 1.*0\.9"),
+    ({"certainty": -1.0}, ValueError, r"certainty must be .*-1\.0"),
     ({"weighting": "cubic"}, ValueError, r"weighting must be 'linear' or 'uniform'.*'cubic'"),
     ({"averaging": "ema"}, ValueError, r"averaging must be 'polynomial' or None.*'ema'"),
     ({"averaging": []}, ValueError, r"averaging must be 'polynomial' or None.*\[\]"),
