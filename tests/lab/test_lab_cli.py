@@ -169,7 +169,7 @@ def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path, workers):
     process = _start(out, *arguments)
     _wait_for("partial/*.pt", out, process)
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=300)
+    _, said = process.communicate(timeout=240)
     assert process.returncode == INTERRUPTED, said
     assert "Interrupted; what was finished is kept" in said
     assert "Traceback" not in said
