@@ -48,7 +48,7 @@ class SharedGrowth:
         self.E, self.F = self.E + P, self.F + (N if trusting else max(N, P * P))
         if self.E < 0.0:
             self.E = self.F = 0.0
-        if was_certified or self.gamma >= self.free:
+        if was_certified or self.gamma >= 1e-2:
             self.E_minus, self.F_minus = self.E_minus + P, self.F_minus + N
         if self.E_minus > 0.0:
             self.E_minus = self.F_minus = 0.0

@@ -135,7 +135,7 @@ def judge(sums: Sums, before: Shared, s: Settings, ops: Ops) -> Shared:
 
     E, F = _since_negative(before.agreement + P, before.agreement_noise + ops.where(trusts, N, whole), ops)
     # Steps that are small for any model do not overshoot: there a disagreement is noise.
-    counts = ops.where(ops.less(before.gamma, s.free_gamma), before.certified, 1.0)
+    counts = ops.where(ops.less(before.gamma, FREE_GAMMA), before.certified, 1.0)
     opposite, F_ = _since_negative(-before.disagreement - P * counts, before.disagreement_noise + N * counts, ops)
     starting = ops.where(ops.less(ops.sqrt(F_) * s.overshoot, opposite), 0.0, before.starting)
 
