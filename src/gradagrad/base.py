@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -14,18 +15,18 @@ from gradagrad import checkpoint, rounding
 from gradagrad.steps.kept import Memory
 
 
-class Base(Optimizer):
+class Base(Optimizer, ABC):
     """A torch optimizer whose arguments are checked wherever they come from; a subclass says what is allowed."""
 
     _memory: Memory
 
+    @abstractmethod
     def _checked(self, group: dict[str, Any]) -> dict[str, Any]:
         """A copy of a param group whose values obey every rule; raises otherwise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _init_state(self, group: dict[str, Any], parameter: Tensor) -> None:
         """Makes a parameter's state."""
-        raise NotImplementedError
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group; what it leaves out is taken from the constructor's arguments."""

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import _default_to_fused_or_foreach
 
 from gradagrad import distributed, rounding
 from gradagrad.auto import averaging, bundles, fused, rule
 from gradagrad.auto.batch import Batch, parts
 from gradagrad.auto.bundles import Bundle
 from gradagrad.auto.numbers import Numbers
+from gradagrad.steps.choice import wants_foreach, wants_kernel
 from gradagrad.steps.kept import Memory
 
 
@@ -45,16 +45,8 @@ class Turn:
         return bundles.together(batch) if self.uses_foreach else bundles.one_by_one(batch)
 
     @property
-    def uses_kernel(self) -> bool:
-        wanted = self.group["fused"] is not False and not self.group["foreach"] and not self.group["differentiable"]
-        return wanted and not torch.compiler.is_compiling()
-
-    @property
     def uses_foreach(self) -> bool:
-        wanted = self.group["foreach"]
-        if wanted is None:
-            return _default_to_fused_or_foreach(self.batch.params, self.batch.differentiable, use_fused=False)[1]
-        return bool(wanted)
+        return wants_foreach(self.group, self.batch.params)
 
     def rest(self, share: Any) -> None:
         """Averages the parameters that have no gradient at this step; those with row clocks can do so later."""
@@ -146,7 +138,7 @@ class _Work:
         self._turn, self._before, self._settings = turn, before, settings
         self._kernel: fused.Plan | None = None
         self._rest: Batch | None = batch
-        if turn.uses_kernel:
+        if wants_kernel(turn.group):
             required = turn.group["fused"] is True
             self._kernel, self._rest = fused.plan(batch, turn.state, memory, before, settings, required=required)
         if self._rest is not None and batch.grads[0].layout != torch.strided:

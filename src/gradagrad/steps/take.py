@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import _default_to_fused_or_foreach
 
 from gradagrad import distributed
 from gradagrad.projecting import Checked
 from gradagrad.steps import foreach, fused, loop, sparse
 from gradagrad.steps.bundle import Batch, Bundle, Parts, take_group_step, take_steps
+from gradagrad.steps.choice import wants_foreach, wants_kernel
 from gradagrad.steps.spread import Spread, take_spread_steps
 
 
@@ -59,16 +59,8 @@ class Turn:
         return list(zip(self.bundles(parts, together=False), owners, strict=True))
 
     @property
-    def uses_kernel(self) -> bool:
-        wanted = self.group["fused"] is not False and not self.group["foreach"]
-        return wanted and not torch.compiler.is_compiling()
-
-    @property
     def uses_foreach(self) -> bool:
-        wanted = self.group["foreach"]
-        if wanted is None:
-            return _default_to_fused_or_foreach(self.batch.params, self.batch.differentiable, use_fused=False)[1]
-        return bool(wanted)
+        return wants_foreach(self.group, self.batch.params)
 
 
 def take(turns: Sequence[Turn], grad_scale: Tensor | None, memory: fused.Memory) -> None:
@@ -86,7 +78,7 @@ def take(turns: Sequence[Turn], grad_scale: Tensor | None, memory: fused.Memory)
         if grad_scale is not None:
             fused.unscale(turn.batch.grads, grad_scale)
         bundles = partial(turn.bundles, together=turn.uses_foreach)
-        spread.append(Spread(turn.batch, parts, turn.copies, bundles, kernel=turn.uses_kernel))
+        spread.append(Spread(turn.batch, parts, turn.copies, bundles, kernel=wants_kernel(turn.group)))
 
     def meanwhile() -> None:
         for turn in whole:
@@ -98,7 +90,7 @@ def take(turns: Sequence[Turn], grad_scale: Tensor | None, memory: fused.Memory)
 def _take_whole(turn: Turn, grad_scale: Tensor | None, memory: fused.Memory) -> None:
     """Steps a group that this rank has all the numbers of: the kernel what it can, torch operations the rest."""
     batch: Batch | None = turn.batch
-    if turn.uses_kernel:
+    if wants_kernel(turn.group):
         required = turn.group["fused"] is True
         batch = fused.advance(turn.batch, turn.copies, turn.state, grad_scale, memory, required=required)
         if batch is None:
