@@ -146,11 +146,14 @@ class Oracle:
             ("F", numbers.agreement_noise, own.F),
             ("E-", numbers.disagreement, own.E_minus),
             ("F-", numbers.disagreement_noise, own.F_minus),
+            ("A", numbers.certificate, own.A),
+            ("D", numbers.certificate_noise, own.D),
         ):
             # E and E⁻ are differences of large numbers that may come out near zero.
-            size = 1e-3 * (own.R_hat if name.startswith("E") else 0.0)
+            size = 1e-3 * own.R_hat if name.startswith("E") else float(name == "A")  # signs are of size 1
             assert abs(actual - expected) <= rtol * (abs(expected) + size) + atol, (name, actual, expected, own.k)
         assert (numbers.step, numbers.starting, numbers.growth_steps) == (own.k, own.start_up, own.growth_steps)
+        assert numbers.certified == own.certified
         with self._optimizer.averaged():
             means = self._flat(every_parameter(self._optimizer))
         tensors = {
