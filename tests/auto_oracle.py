@@ -1,6 +1,7 @@
 """METHOD.md's "Shared growth", transcribed line by line for one flat list of coordinates. Imports nothing of ours.
 
-With ``zeta = 0`` it is METHOD.md's rule; otherwise with the certificate that this project added to it (docs/auto.md).
+With ``zeta = 0`` and ``beta = 0`` it is METHOD.md's rule; otherwise with the certificate and the momentum that this project
+added to it (docs/auto.md).
 """
 
 import math
@@ -9,11 +10,12 @@ import math
 class SharedGrowth:
     """Plain floats, branches where the text has branches."""
 
-    def __init__(self, x, gamma0=1e-5, c=3.0, tau=8.0, r_max=1.0, linear=True, lr=None, zeta=4.0):
+    def __init__(self, x, gamma0=1e-5, c=3.0, tau=8.0, r_max=1.0, linear=True, lr=None, zeta=4.0, beta=0.7):
         self.x, n = list(x), len(x)
         self.lr = [1.0] * n if lr is None else list(lr)
         self.B, self.h, self.mean = [0.0] * n, [0.0] * n, list(x)
-        self.free = max(1e-2, 100.0 * gamma0)
+        self.free = min(max(1e-2, 1000.0 * gamma0), 1.0)
+        self.beta = beta
         self.gamma, self.c, self.tau, self.r_max, self.linear = gamma0, c, tau, r_max, linear
         self.k = 0
         self.E = self.F = self.E_minus = self.F_minus = 0.0
@@ -84,6 +86,6 @@ class SharedGrowth:
         # move and average
         for i in range(n):
             if g[i] != 0.0:
-                self.x[i] -= self.lr[i] * self.gamma * g[i] / math.sqrt(self.alpha(i, k))
-                self.h[i] = g[i]
+                self.h[i] = self.beta * self.h[i] + (1.0 - self.beta) * g[i]
+                self.x[i] -= self.lr[i] * self.gamma * self.h[i] / math.sqrt(self.alpha(i, k))
             self.mean[i] += 9.0 / (k + 8) * (self.x[i] - self.mean[i])

@@ -35,7 +35,8 @@ if kernel_steps():
 OPTIONS: dict[str, dict[str, Any]] = {
     "default": {},
     "uniform": {"weighting": "uniform"},
-    "method": {"certainty": 0.0},  # METHOD.md's rule, without our certificate
+    "method": {"certainty": 0.0, "momentum": 0.0},  # METHOD.md's rule, without what we added
+    "no momentum": {"momentum": 0.0},
     "certified soon": {"certainty": 1.0, "strictness": 1.5},
     "never certified": {"certainty": 1e6, "gamma0": 5e-3},
     "from far below": {"gamma0": 1e-9},
@@ -119,6 +120,7 @@ class Oracle:
             c=group["strictness"],
             tau=group["overshoot"],
             zeta=group["certainty"],
+            beta=group["momentum"],
             r_max=group["growth_limit"] ** 2 - 1.0,
             linear=group["weighting"] == "linear",
             lr=list(chain.from_iterable(lr)),
@@ -160,7 +162,7 @@ class Oracle:
             "x": (self._flat(every_parameter(self._optimizer)), own.x),
             "mean": (means, own.mean),
             "B": (self._state("accumulator"), own.B),
-            "h": (self._state("last_gradient"), own.h),
+            "h": (self._state("momentum"), own.h),
         }
         for name, (actual, expected) in tensors.items():
             torch.testing.assert_close(

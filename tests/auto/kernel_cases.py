@@ -41,9 +41,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "coupled": {"coupled_decay": 0.3},
     "decoupled": {"decoupled_decay": 0.3},
     "eps": {"eps": 0.1},
-    "all": {"maximize": True, "coupled_decay": 0.1, "decoupled_decay": 0.2, "eps": 1e-3, "lr": 0.3},
+    "no momentum": {"momentum": 0.0},
+    "all": {"maximize": True, "coupled_decay": 0.1, "decoupled_decay": 0.2, "eps": 1e-3, "lr": 0.3, "momentum": 0.9},
 }
-STATE = ("params", "last_gradients", "accumulators", "averages", "steps")
+STATE = ("params", "momenta", "accumulators", "averages", "steps")
 
 
 class ExactOps(TensorOps):
@@ -65,14 +66,14 @@ def make(
     params = [torch.randn(shape, dtype=F64).to(dtype) for shape in shapes]
     stored = rounding.stored_dtype(computing_dtype(dtype), state_dtype, "element")
     values = [real_view(p) for p in params]
-    own: dict[str, Any] = {"lr": 1.0, "coupled_decay": 0.0, "decoupled_decay": 0.0, "eps": 0.0, "maximize": False}
+    own: dict[str, Any] = {"lr": 1.0, "coupled_decay": 0.0, "decoupled_decay": 0.0, "eps": 0.0, "momentum": 0.7}
     return Batch(
-        **(own | settings),
+        **(own | {"maximize": False} | settings),
         averages_points=averaging,
         differentiable=False,
         params=params,
         owners=params,
-        last_gradients=[torch.zeros_like(v, dtype=stored) for v in values],
+        momenta=[torch.zeros_like(v, dtype=stored) for v in values],
         accumulators=[torch.zeros_like(v, dtype=stored) for v in values],
         averages=[v.to(stored, copy=True) for v in values] if averaging else [],
         steps=[torch.zeros(()) for _ in params],

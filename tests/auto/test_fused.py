@@ -137,7 +137,7 @@ def test_layouts(layout: str) -> None:
 
 def _unfit() -> dict[str, tuple[str, dict[str, Tensor]]]:
     f64 = torch.float64
-    state = ("last_gradients", "accumulators", "averages")
+    state = ("momenta", "accumulators", "averages")
     return {
         "integers": ("must be float32, float64, bfloat16", {n: torch.ones(6).int() for n in ("params", "grads")}),
         "gradient dtype": ("must have the parameter's dtype", {"grads": torch.ones(6, dtype=f64)}),
@@ -178,7 +178,7 @@ def test_lists_of_different_lengths_are_refused() -> None:
         fused.plan(batch, {}, Memory(), start(), SETTINGS, required=True)
 
 
-@pytest.mark.parametrize("names", [("params", "params"), ("averages", "last_gradients"), ("grads", "accumulators")])
+@pytest.mark.parametrize("names", [("params", "params"), ("averages", "momenta"), ("grads", "accumulators")])
 def test_shared_memory_is_refused(names: tuple[str, str]) -> None:
     batch = make([(8,), (6,)])
     draw_gradients(batch)

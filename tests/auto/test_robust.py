@@ -91,7 +91,7 @@ def test_a_bad_gradient_spoils_its_element_and_gamma_stays(driver: str, bad: flo
     for a, b in zip(clean, spoilt, strict=True):
         keep = healthy if a is clean[0] else slice(None)
         assert torch.isfinite(b[keep] if b.dim() else b).all()
-        for key in ("accumulator", "last_gradient", "average"):
+        for key in ("accumulator", "momentum", "average"):
             value = runs[1].state[b][key]
             assert torch.isfinite(value[keep] if value.dim() else value).all(), key
         # The others have moved on.

@@ -53,7 +53,7 @@ def assert_equal(a: AutoGradaGrad, b: AutoGradaGrad, tolerance: float = 1e-12) -
     torch.testing.assert_close(shared(a), shared(b), rtol=tolerance, atol=tolerance * 1e-2)
     for p, q in zip(every_parameter(a), every_parameter(b), strict=True):
         torch.testing.assert_close(p, q, rtol=tolerance, atol=tolerance * 1e-2)
-        for key in ("accumulator", "last_gradient", "step"):
+        for key in ("accumulator", "momentum", "step"):
             torch.testing.assert_close(a.state[p][key], b.state[q][key], rtol=tolerance, atol=tolerance * 1e-2)
 
 
@@ -131,7 +131,7 @@ def test_bfloat16_state_of_untouched_rows_stays_as_it_is() -> None:
     kept = {key: value.clone() for key, value in optimizer.state[p].items()}
     p.grad = coo([[1]], torch.randn(1, 3), (4, 3))
     optimizer.step()
-    for key in ("accumulator", "last_gradient", "average"):
+    for key in ("accumulator", "momentum", "average"):
         assert optimizer.state[p][key].dtype == torch.bfloat16
         for row in (0, 2, 3):
             assert torch.equal(optimizer.state[p][key][row], kept[key][row])

@@ -35,7 +35,7 @@ def test_the_state_holds_only_tensors_under_parameters() -> None:
     optimizer = AutoGradaGrad([{"params": params[:2]}, {"params": params[2:], "averaging": None}])
     train(optimizer, 2)
     assert set(optimizer.state) == set(params)
-    keys = {"step", "accumulator", "last_gradient", "average", "shared"}
+    keys = {"step", "accumulator", "momentum", "average", "shared"}
     for i, p in enumerate(params):
         state = optimizer.state[p]
         assert set(state) == (keys if i < 2 else keys - {"average"})
@@ -142,7 +142,7 @@ def test_the_memory_layout_of_the_state_follows_the_parameter() -> None:
     p.grad = torch.randn_like(p)
     optimizer.step()
     saved = copy.deepcopy(optimizer.state_dict())
-    for key in ("accumulator", "last_gradient", "average"):
+    for key in ("accumulator", "momentum", "average"):
         assert optimizer.state[p][key].stride() == p.stride()
         saved["state"][0][key] = saved["state"][0][key].contiguous()
     resumed = AutoGradaGrad([copy.deepcopy(p)])
@@ -162,7 +162,7 @@ DAMAGE: list[tuple[Callable[[Any], object], str]] = [
     (lambda d: d.update(param_groups=3), 'no "param_groups"'),
     (lambda d: d["state"][0].pop("shared"), r'parameter 0 of group 0 has no "shared" \(found'),
     (lambda d: d["state"][1].pop("average"), r'parameter 1 of group 0 has no "average"'),
-    (lambda d: d["state"][0].pop("last_gradient"), r'has no "last_gradient"'),
+    (lambda d: d["state"][0].pop("momentum"), r'has no "momentum"'),
     (lambda d: d["state"][0].update(accumulator="?"), '"accumulator" of parameter 0 of group 0 is a str'),
     (lambda d: d["state"][0].update(shared=3.0), '"shared" of parameter 0 of group 0 is a float, not a tensor'),
     (lambda d: d["state"][0].update(shared=torch.ones(4)), r'"shared" .*must have shape \(14,\).*got \(4,\)'),

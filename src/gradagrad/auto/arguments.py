@@ -27,6 +27,11 @@ _NUMBERS: dict[str, Rule] = {
         lambda v: 0.0 <= v < math.inf,
         "4 is the default; 0 takes coordinates' noise for independent from the start.",
     ),
+    "momentum": (
+        "a number in [0, 1)",
+        lambda v: 0.0 <= v < 1.0,
+        "It is β of h = β·h + (1 − β)·g, which x moves along; 0.7 is the default, 0 moves along the gradient.",
+    ),
     "growth_limit": (
         "a finite number >= 1",
         lambda v: 1.0 <= v < math.inf,

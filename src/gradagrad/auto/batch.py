@@ -26,12 +26,13 @@ class Batch:
     coupled_decay: float
     decoupled_decay: float
     eps: float
+    momentum: float
     maximize: bool
     averages_points: bool
     differentiable: bool
     params: list[Tensor] = field(default_factory=_none)
     grads: list[Tensor] = field(default_factory=_none)
-    last_gradients: list[Tensor] = field(default_factory=_none)
+    momenta: list[Tensor] = field(default_factory=_none)
     accumulators: list[Tensor] = field(default_factory=_none)
     averages: list[Tensor] = field(default_factory=_none)
     """Empty where the group keeps no average."""
@@ -50,6 +51,7 @@ class Batch:
             coupled_decay=0.0 if decoupled else group["weight_decay"],
             decoupled_decay=group["weight_decay"] if decoupled else 0.0,
             eps=group["eps"],
+            momentum=group["momentum"],
             maximize=group["maximize"],
             averages_points=group["averaging"] is not None,
             differentiable=group["differentiable"],
@@ -64,7 +66,7 @@ class Batch:
             self,
             params=[shard(p) for p in owners],
             grads=[distributed.local_gradient(g, p) for g, p in zip(self.grads, owners, strict=True)],
-            last_gradients=[shard(h) for h in self.last_gradients],
+            momenta=[shard(h) for h in self.momenta],
             accumulators=[shard(a) for a in self.accumulators],
             averages=[shard(a) for a in self.averages],
             owners=owners,
@@ -73,14 +75,14 @@ class Batch:
     def select(self, indices: Iterable[int]) -> Batch:
         """The same settings over some of the parameters."""
         chosen = list(indices)
-        names = ("params", "grads", "last_gradients", "accumulators", "averages", "steps", "streams", "owners")
+        names = ("params", "grads", "momenta", "accumulators", "averages", "steps", "streams", "owners")
         lists = {name: [values[i] for i in chosen] for name in names if (values := getattr(self, name))}
         return replace(self, **lists)
 
     def pace(self, after: Numbers, settings: rule.Settings, dtype: torch.dtype) -> rule.Pace:
         """What moves this batch's parameters of a computing precision."""
         lr = self.lr.reshape(()) if isinstance(self.lr, Tensor) else self.lr
-        return after.pace(lr, self.decoupled_decay, self.eps, settings, dtype)
+        return after.pace(lr, self.decoupled_decay, self.eps, self.momentum, settings, dtype)
 
 
 def parts(batch: Batch) -> list[tuple[distributed.Axes, Batch]]:

@@ -73,7 +73,7 @@ def one_by_one(batch: Batch) -> Iterator[Bundle]:
     for i, parameter in enumerate(batch.params):
         dtype = computing_dtype(parameter.dtype)
         x = real_view(parameter).to(dtype)
-        h, sums = batch.last_gradients[i].to(dtype), batch.accumulators[i].to(dtype)
+        h, sums = batch.momenta[i].to(dtype), batch.accumulators[i].to(dtype)
         mean = batch.averages[i].to(dtype) if batch.averages else None
         if batch.differentiable:
             # What autograd saves must not be what the commit overwrites.
@@ -91,7 +91,7 @@ def together(batch: Batch) -> Iterator[Bundle]:
         dtype = computing_dtype(part.params[0].dtype)
         x = TensorList([real_view(p).to(dtype) for p in part.params])
         g = _gradient(part, TensorList([real_view(g).to(dtype) for g in part.grads]), x)
-        h = TensorList([t.to(dtype) for t in part.last_gradients])
+        h = TensorList([t.to(dtype) for t in part.momenta])
         sums = TensorList([t.to(dtype) for t in part.accumulators])
         mean = TensorList([t.to(dtype) for t in part.averages]) if part.averages else None
         commit = _commit_each(part, range(len(part.params)))
@@ -112,7 +112,7 @@ def touched_rows(batch: Batch, state: State, before: Numbers) -> Iterator[Bundle
         yield Bundle(
             x=x,
             g=_gradient(batch, real_view(gradient.values()).to(dtype), x),
-            h=batch.last_gradients[i][index].to(dtype),
+            h=batch.momenta[i][index].to(dtype),
             B=batch.accumulators[i][index].to(dtype),
             mean=mean,
             batch=batch,
@@ -136,11 +136,11 @@ def _commit_each(batch: Batch, indices: Iterable[int]) -> Commit:
         every = range(len(chosen.params))
         _copy_each([real_view(p) for p in chosen.params], _list(x), chosen.differentiable)
         if chosen.differentiable:  # nothing is rounded then
-            _copy_each([*chosen.last_gradients, *chosen.accumulators], [*_list(h), *_list(B)], True)
+            _copy_each([*chosen.momenta, *chosen.accumulators], [*_list(h), *_list(B)], True)
             _copy_each(chosen.averages, [] if mean is None else _list(mean), True)
             return
         bits = [bits_for(chosen, i) for i in every]
-        rounding.store_each(chosen.last_gradients, _list(h), bits)
+        rounding.store_each(chosen.momenta, _list(h), bits)
         rounding.store_each(chosen.accumulators, _list(B), bits, high=True)
         if mean is not None:
             rounding.store_each(chosen.averages, _list(mean), [bits_for(chosen, i, average=True) for i in every])
@@ -161,7 +161,7 @@ def _commit_rows(batch: Batch, i: int, index: tuple[Tensor, ...], state: State, 
         parameter = real_view(batch.params[i])
         bits = bits_for(batch, i, index)
         parameter.index_put_(index, x.to(parameter.dtype))
-        last, accumulator = batch.last_gradients[i], batch.accumulators[i]
+        last, accumulator = batch.momenta[i], batch.accumulators[i]
         last.index_put_(index, rounding.stored(last, h, bits))
         accumulator.index_put_(index, rounding.stored(accumulator, B, bits, high=True))
         if mean is not None:

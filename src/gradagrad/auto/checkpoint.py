@@ -13,7 +13,7 @@ from gradagrad import checkpoint, rounding
 from gradagrad.auto import arguments, rule
 from gradagrad.steps.ops import computing_dtype, real_shape
 
-_ELEMENTWISE = ("accumulator", "last_gradient", "average")
+_ELEMENTWISE = ("accumulator", "momentum", "average")
 
 
 def load(optimizer: Optimizer, state_dict: StateDict, load_base: Callable[[StateDict], None]) -> None:

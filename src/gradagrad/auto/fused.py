@@ -121,12 +121,12 @@ def _lists(batch: Batch) -> Lists:
     params = batch.params
     if any(map(Tensor.is_complex, params)):
         params = [real_view(p) for p in params]
-    return params, batch.last_gradients, batch.accumulators, batch.averages, batch.steps
+    return params, batch.momenta, batch.accumulators, batch.averages, batch.steps
 
 
 def _numbers(batch: Batch, before: Numbers, settings: rule.Settings) -> tuple[list[float], int, int]:
     """What measuring needs: numbers, flags and the seed."""
-    pace = rule.Pace(before.weight(settings, torch.float64), 1.0, 0.0, 1.0, 0.0, 0.0)
+    pace = rule.Pace(before.weight(settings, torch.float64), 1.0, 0.0, 1.0, 0.0, 0.0, 0.0)
     return [*pace, batch.coupled_decay, before.values.step], int(batch.maximize), rounding.SEED
 
 
@@ -153,7 +153,7 @@ def _sparse_plan(
             real_view(parameter),
             gradient._indices()[0],
             real_view(gradient._values()).contiguous(),
-            batch.last_gradients[i],
+            batch.momenta[i],
             batch.accumulators[i],
             average,
             clocks,

@@ -70,10 +70,12 @@ class Numbers:
         after = rule.judge(measured, self.values, settings, self._ops)
         return Numbers(after, plain=self._plain, device=self.device)
 
-    def pace(self, lr: Any, weight_decay: float, eps: float, settings: rule.Settings, dtype: torch.dtype) -> rule.Pace:
+    def pace(
+        self, lr: Any, weight_decay: float, eps: float, momentum: float, settings: rule.Settings, dtype: torch.dtype
+    ) -> rule.Pace:
         if isinstance(lr, Tensor):
             lr = float(lr) if self._plain else lr.to(device=self.device, dtype=torch.float64)
-        pace = rule.pace(self.values, lr, weight_decay, eps, settings, self._ops)
+        pace = rule.pace(self.values, lr, weight_decay, eps, momentum, settings, self._ops)
         return rule.Pace(*(_as(value, dtype) for value in pace))
 
     def store(self, stored: Tensor) -> None:

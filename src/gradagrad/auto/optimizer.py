@@ -27,8 +27,8 @@ class AutoGradaGrad(Base):
     r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's; it has no proof.
 
     Every element keeps AdaGrad's denominator, and all of them share one numerator :math:`\gamma`. It starts tiny and
-    grows while consecutive gradients :math:`g`, :math:`h` agree, in the norm of the step, by more than their noise
-    explains; it never shrinks:
+    grows while the gradient :math:`g` agrees with those before, their mean :math:`h`, in the norm of the step, by more than
+    noise explains; it never shrinks:
 
     .. math::
        \begin{aligned}
@@ -38,8 +38,9 @@ class AutoGradaGrad(Base):
               \text{ since the sum was last negative)} \\
          \gamma_k &= \gamma_{k-1} \sqrt{1 + r}, \quad r = \min\big((q-1)\, S/\hat R,\ q^2-1,\ r_{\max}\big)
               \text{ if } q > 1, \text{ else } 0 \\
-         \alpha_k &= \tfrac{2}{k+1} \sum_{i \le k} i\, g_i^2, \qquad
-         x_k = x_{k-1} - \mathrm{lr} \cdot \gamma_k\, g_k / \sqrt{\alpha_k} \\
+         \alpha_k &= \tfrac{2}{k+1} \sum_{i \le k} i\, g_i^2, \qquad h_k = \beta\, h_{k-1} + (1-\beta)\, g_k \\
+         x_k &= x_{k-1} - \mathrm{lr} \cdot \gamma_k\, h_k / \sqrt{\alpha_k}, \qquad
+              \text{elements with } g_k = 0 \text{ rest: } x_k = x_{k-1},\ h_k = h_{k-1} \\
          \bar x_k &= \bar x_{k-1} + \tfrac{9}{k+8} (x_k - \bar x_{k-1})
        \end{aligned}
 
@@ -55,8 +56,9 @@ class AutoGradaGrad(Base):
         strictness: c of the significance test; larger grows sooner.
         overshoot: the start-up ends at a disagreement of this many standard deviations.
         certainty: standard deviations of a sign test over steps that certify a signal. Until then, beyond
-            :math:`\gamma = 0.01` (or :math:`100\gamma_0`) and after 32 steps, the noise of coordinates is not taken
+            :math:`\gamma = 0.01` (or :math:`1000\gamma_0`, but at most 1) and after 32 steps, the noise of coordinates is not taken
             for independent, so that :math:`\gamma` does not run away on a flat loss; 0 always takes it so.
+        momentum: :math:`\beta`; 0 moves along the gradient itself.
         growth_limit: largest factor of :math:`\gamma` in one step, :math:`\sqrt{1 + r_{\max}}`.
         weighting: ``"linear"`` counts the squared gradient of step k as k, ``"uniform"`` is plain AdaGrad's sum.
         weight_decay: shrinks x by lr · γ/√k · weight_decay, γ/√k being what Adam would call the learning rate, or:
@@ -92,6 +94,7 @@ class AutoGradaGrad(Base):
         strictness: float = 3.0,
         overshoot: float = 8.0,
         certainty: float = 4.0,
+        momentum: float = 0.7,
         growth_limit: float = math.sqrt(2.0),
         weighting: Literal["linear", "uniform"] = "linear",
         weight_decay: float = 0.0,
@@ -111,6 +114,7 @@ class AutoGradaGrad(Base):
             "strictness": strictness,
             "overshoot": overshoot,
             "certainty": certainty,
+            "momentum": momentum,
             "growth_limit": growth_limit,
             "weighting": weighting,
             "weight_decay": weight_decay,
@@ -156,7 +160,7 @@ class AutoGradaGrad(Base):
         group: dict[str, Any],
         params: list[Tensor],
         grads: list[Tensor],
-        last_gradients: list[Tensor],
+        momenta: list[Tensor],
         accumulators: list[Tensor],
         averages: list[Tensor],
         steps: list[Tensor],
@@ -170,7 +174,7 @@ class AutoGradaGrad(Base):
             state = self.state[parameter]
             params.append(parameter)
             grads.append(parameter.grad)
-            last_gradients.append(state["last_gradient"])
+            momenta.append(state["momentum"])
             accumulators.append(state["accumulator"])
             if group["averaging"] is not None:
                 if "average" not in state:  # switched on in the middle of a training
@@ -215,7 +219,7 @@ class AutoGradaGrad(Base):
         for group in self.param_groups:
             batch = Batch.of(group)
             self._init_group(
-                group, batch.params, batch.grads, batch.last_gradients, batch.accumulators, batch.averages, batch.steps
+                group, batch.params, batch.grads, batch.momenta, batch.accumulators, batch.averages, batch.steps
             )
             turns.append(Turn(group, batch, self.state))
         if not any(turn.batch.params for turn in turns):
@@ -244,7 +248,7 @@ class AutoGradaGrad(Base):
             strictness=group["strictness"],
             overshoot=group["overshoot"],
             certainty=group["certainty"],
-            free_gamma=max(rule.FREE_GAMMA, rule.FREE_GROWTH * group["gamma0"]),
+            free_gamma=rule.free_gamma(group["gamma0"]),
             r_max=group["growth_limit"] ** 2 - 1.0,
             linear=group["weighting"] == "linear",
         )

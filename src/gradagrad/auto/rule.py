@@ -9,7 +9,7 @@ tensors. Only the loops over elements of the fused kernel restate a part (`measu
 ====================  =============================================================================================
 here                  meaning
 ====================  =============================================================================================
-``x``, ``g``, ``h``   parameter, its gradient, and the last gradient of each element that was not zero
+``x``, ``g``, ``h``   parameter, its gradient, and its momentum: the mean of the gradients before, zeros left out
 ``B``                 sum of squared gradients: of ``k·g²`` ("linear" weighting) or of ``g²`` ("uniform")
 ``alpha``             what AdaGrad takes the root of: ``2B/(k+1)`` (linear) or ``B``
 ``k``                 the number of this step, counted from 1, the same for all parameters
@@ -37,8 +37,9 @@ POWER = 8  # of the average's weights: the i-th of k points counts as about i^8
 # learnt at all: there γ doubles blindly.
 WINDOW = 128.0  # steps over which signs are added up
 GRACE = 32.0  # steps in which Q and N are trusted
-FREE_GAMMA = 1e-2  # below it they are trusted; or below FREE_GROWTH·γ₀, since from a larger start the ramp is too
-FREE_GROWTH = 100.0  # short for a certificate, and whoever chose it holds such steps for small
+FREE_GAMMA = 1e-2  # below it they are trusted; or below FREE_GROWTH·γ₀, since from a larger start the ramp is too short
+FREE_GROWTH = 1e3  # for a certificate, and whoever chose it holds such steps for small; but never beyond LARGE_GAMMA
+LARGE_GAMMA = 1.0
 CLEAR = 1.6  # standard deviations of evidence where they are not
 BLIND_GAMMA = 1e-5
 CERTAIN = 1e9  # a test passed by so much that only the limits on growth count
@@ -88,6 +89,11 @@ def start(gamma0: float, certainty: float) -> Shared:
     """The shared numbers before the first step."""
     nothing = dict.fromkeys(Shared._fields, 0.0)
     return Shared(**(nothing | {"gamma": gamma0, "starting": 1.0, "certified": float(certainty == 0.0)}))
+
+
+def free_gamma(gamma0: float) -> float:
+    """Up to which γ coordinates are taken for independent without a certificate."""
+    return min(max(FREE_GAMMA, FREE_GROWTH * gamma0), LARGE_GAMMA)
 
 
 def weight(k: Array, s: Settings) -> Array:
@@ -192,23 +198,27 @@ class Pace(NamedTuple):
     keep: Array  # 1 − decoupled weight decay
     share: Array  # of the new point in the average
     eps: float
+    momentum: float  # β
 
 
-def pace(after: Shared, lr: Array, weight_decay: float, eps: float, s: Settings, ops: Ops) -> Pace:
+def pace(
+    after: Shared, lr: Array, weight_decay: float, eps: float, momentum: float, s: Settings, ops: Ops
+) -> Pace:
     """γ/√k is what others call the learning rate, √α being about √k gradients: decoupled decay is scaled by it."""
     rate = after.gamma * lr
     keep = 1.0 - rate * weight_decay / ops.sqrt(after.step) if weight_decay else 1.0
     share = (POWER + 1.0) / (after.step + POWER)
-    return Pace(weight(after.step, s), scale(after.step, s), rate, keep, share, eps)
+    return Pace(weight(after.step, s), scale(after.step, s), rate, keep, share, eps, momentum)
 
 
 def move(x: Array, g: Array, h: Array, B: Array, pace: Pace, ops: Ops) -> tuple[Array, Array, Array]:
-    """The new ``x``, ``h`` and ``B``."""
+    """The new ``x``, ``h`` and ``B``. Where g is 0 nothing moves, so that a row without a gradient can be left out."""
     new_B = ops.minimum(B + g * g * pace.weight, ops.largest)
     root = ops.sqrt(ops.maximum(new_B * pace.scale, ops.tiny)) + pace.eps
-    new_x = x * pace.keep - g * pace.rate / root
-    new_h = ops.where(ops.less(-ops.maximum(g, -g), 0.0), g, h)
-    return new_x, new_h, new_B
+    moves = ops.less(-ops.maximum(g, -g), 0.0)
+    mean = h * pace.momentum + g * (1.0 - pace.momentum)
+    new_x = x * pace.keep - ops.where(moves, mean, g) * pace.rate / root  # a NaN is passed on
+    return new_x, ops.where(moves, mean, h), new_B
 
 
 def average(x: Array, mean: Array, share: Array) -> Array:

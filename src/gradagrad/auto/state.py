@@ -20,7 +20,7 @@ def fresh(group: Mapping[str, Any], parameter: Tensor, shared: Tensor | None) ->
     state = {
         "step": torch.zeros((), dtype=torch.float32, device=step_device),
         "accumulator": made(group, parameter),
-        "last_gradient": made(group, parameter),
+        "momentum": made(group, parameter),
     }
     if group["averaging"] is not None:
         state["average"] = made(group, parameter, at_its_point=True)

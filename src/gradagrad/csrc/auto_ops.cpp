@@ -11,11 +11,11 @@ void auto_drop(StableIValue* stack, uint64_t inputs, uint64_t outputs);
 
 STABLE_TORCH_LIBRARY_FRAGMENT(gradagrad, m) {
   m.def(
-      "auto_measure_(Tensor[] params, Tensor[] last_gradients, Tensor[] accumulators, Tensor[] averages, Tensor[] steps, "
+      "auto_measure_(Tensor[] params, Tensor[] momenta, Tensor[] accumulators, Tensor[] averages, Tensor[] steps, "
       "Tensor[] grads, int kept, float[] numbers, int flags, int seed, int[] streams, Tensor(a!) sums, bool only_check) "
       "-> int");
   m.def(
-      "auto_sparse_measure_(Tensor param, Tensor rows, Tensor values, Tensor last_gradient, Tensor accumulator, "
+      "auto_sparse_measure_(Tensor param, Tensor rows, Tensor values, Tensor momentum, Tensor accumulator, "
       "Tensor? average, Tensor? clocks, Tensor step, float[] numbers, int flags, int seed, int stream, Tensor(a!) sums) "
       "-> int");
   m.def("auto_move_(int pending, float[] numbers, int flags) -> ()");

@@ -20,7 +20,7 @@ struct Sums {
 
 // rule.Pace and the group's settings, in double; `Rule` holds them in computing precision.
 struct Numbers {
-  double weight = 1.0, scale = 1.0, rate = 0.0, keep = 1.0, share = 0.0, eps = 0.0, coupled_decay = 0.0;
+  double weight = 1.0, scale = 1.0, rate = 0.0, keep = 1.0, share = 0.0, eps = 0.0, momentum = 0.0, coupled_decay = 0.0;
   double step = 0.0;  // the number of steps taken before this one
   // A zero that the compiler cannot see: it would compare and select where one instruction finds the larger number.
   double zero = 0.0;
@@ -29,7 +29,7 @@ struct Numbers {
 
 template <class C>
 struct Rule {
-  C weight, scale, rate, keep, share, eps, coupled_decay, sign, tiny, largest;
+  C weight, scale, rate, keep, share, eps, momentum, fresh, coupled_decay, sign, tiny, largest;
   mask_t<C> coupled;
 
   GRADAGRAD_INLINE explicit Rule(const Numbers& n)
@@ -39,6 +39,8 @@ struct Rule {
         keep(static_cast<C>(n.keep)),
         share(static_cast<C>(n.share)),
         eps(static_cast<C>(n.eps)),
+        momentum(static_cast<C>(n.momentum)),
+        fresh(static_cast<C>(1.0 - n.momentum)),
         coupled_decay(static_cast<C>(n.coupled_decay)),
         sign(n.maximize ? C(-1) : C(1)),
         tiny(std::numeric_limits<C>::min() + static_cast<C>(n.zero)),
@@ -72,8 +74,10 @@ struct Rule {
   GRADAGRAD_INLINE void move(C& x, C g, C& h, C& B) const {
     B = at_most(B + g * g * weight, largest);
     const C root = std::sqrt(at_least(B * scale, tiny)) + eps;
-    x = x * keep - g * rate / root;
-    h = -std::fabs(g) < C(0) ? g : h;
+    const C mean = h * momentum + g * fresh;
+    const bool moves = -std::fabs(g) < C(0);
+    x = x * keep - (moves ? mean : g) * rate / root;
+    h = moves ? mean : h;
   }
 
   GRADAGRAD_INLINE C average(C x, C mean) const { return mean + (x - mean) * share; }

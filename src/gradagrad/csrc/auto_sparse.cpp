@@ -46,7 +46,7 @@ class SparseStep : public Pending {
       : param_(to<Tensor>(stack[0])),
         row_numbers_(to<Tensor>(stack[1])),
         values_(to<Tensor>(stack[2])),
-        last_gradient_(to<Tensor>(stack[3])),
+        momentum_(to<Tensor>(stack[3])),
         accumulator_(to<Tensor>(stack[4])),
         average_(to<std::optional<Tensor>>(stack[5])),
         clocks_(to<std::optional<Tensor>>(stack[6])),
@@ -56,7 +56,7 @@ class SparseStep : public Pending {
         stream_(to<int64_t>(stack[11])) {}
 
   Verdict prepare() {
-    const View x = view(param_.get()), g = view(values_.get()), h = view(last_gradient_.get());
+    const View x = view(param_.get()), g = view(values_.get()), h = view(momentum_.get());
     const View B = view(accumulator_.get()), mean = average_ ? view(average_->get()) : h, step = view(step_.get());
     for (const View* a : {&x, &g, &h, &B, &mean}) {
       if (!a->on_cpu) return {Refusal::device, 0};
@@ -156,7 +156,7 @@ class SparseStep : public Pending {
     }
   }
 
-  const Tensor param_, row_numbers_, values_, last_gradient_, accumulator_;
+  const Tensor param_, row_numbers_, values_, momentum_, accumulator_;
   const std::optional<Tensor> average_, clocks_;
   const Tensor step_;
   const Numbers numbers_;

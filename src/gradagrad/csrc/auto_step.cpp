@@ -47,7 +47,7 @@ int64_t hold(std::unique_ptr<Pending> step) {
 
 // In the order of `gradagrad.auto.fused`.
 Numbers numbers_from(const std::vector<double>& numbers, int64_t flags) {
-  if (numbers.size() != 8) throw std::runtime_error("gradagrad: the kernel expects 8 numbers; rebuild the package.");
+  if (numbers.size() != 9) throw std::runtime_error("gradagrad: the kernel expects 9 numbers; rebuild the package.");
   Numbers n;
   n.weight = numbers[0];
   n.scale = numbers[1];
@@ -55,8 +55,9 @@ Numbers numbers_from(const std::vector<double>& numbers, int64_t flags) {
   n.keep = numbers[3];
   n.share = numbers[4];
   n.eps = numbers[5];
-  n.coupled_decay = numbers[6];
-  n.step = numbers[7];
+  n.momentum = numbers[6];
+  n.coupled_decay = numbers[7];
+  n.step = numbers[8];
   n.maximize = flags & 1;
   return n;
 }
@@ -88,7 +89,7 @@ struct Arguments {
         streams(to<std::vector<int64_t>>(stack[10])) {}
 
   const Handles& params() const { return lists->params; }
-  const Handles& last_gradients() const { return lists->momenta; }
+  const Handles& momenta() const { return lists->momenta; }
   const Handles& accumulators() const { return lists->growths; }
   const Handles& averages() const { return lists->accumulators; }
   const Handles& steps() const { return lists->steps; }
@@ -108,7 +109,7 @@ class DenseStep : public Pending {
   Verdict prepare() {
     const int64_t count = call_.params().size();
     averages_ = call_.averages().size() > 0;
-    if (call_.grads.size() != count || call_.last_gradients().size() != count || call_.accumulators().size() != count ||
+    if (call_.grads.size() != count || call_.momenta().size() != count || call_.accumulators().size() != count ||
         call_.steps().size() != count || static_cast<int64_t>(call_.streams.size()) != count ||
         (averages_ && call_.averages().size() != count)) {
       return {Refusal::lengths, 0};
@@ -146,7 +147,7 @@ class DenseStep : public Pending {
  private:
   Verdict add(int64_t i, Overlaps& overlaps) {
     const View x = view(call_.params()[i]), g = view(call_.grads[i]);
-    const View h = view(call_.last_gradients()[i]), B = view(call_.accumulators()[i]);
+    const View h = view(call_.momenta()[i]), B = view(call_.accumulators()[i]);
     const View mean = averages_ ? view(call_.averages()[i]) : h;
     const View step = view(call_.steps()[i]);
     for (const View* a : {&x, &g, &h, &B, &mean}) {
