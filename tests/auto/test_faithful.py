@@ -218,10 +218,11 @@ def test_weight_decay_and_ascent(driver: str, decoupled: bool, maximize: bool) -
 @every_driver
 def test_eps_is_added_to_the_root(driver: str) -> None:
     p = Parameter(torch.ones(3, dtype=torch.float64))
-    optimizer = AutoGradaGrad([p], gamma0=0.5, eps=1.0, **DRIVERS[driver])
+    optimizer = AutoGradaGrad([p], gamma0=0.5, eps=1.0, momentum=0.5, **DRIVERS[driver])
     p.grad = torch.tensor([2.0, -1.0, 0.0], dtype=torch.float64)
-    optimizer.step()  # α = 2B/2 = g²
-    torch.testing.assert_close(p.detach(), torch.tensor([1.0 - 0.5 * 2 / 3, 1.0 + 0.25, 1.0], dtype=torch.float64))
+    optimizer.step()  # α = 2B/2 = g², h = g/2
+    expected = torch.tensor([1.0 - 0.5 * 1 / 3, 1.0 + 0.125, 1.0], dtype=torch.float64)
+    torch.testing.assert_close(p.detach(), expected)
 
 
 @every_driver

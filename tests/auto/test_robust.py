@@ -99,12 +99,12 @@ def test_a_bad_gradient_spoils_its_element_and_gamma_stays(driver: str, bad: flo
         assert b.numel() == 0 or (moved[keep] if b.dim() else moved).abs().max() > 0
 
 
-def _on_flat_loss(rank: int, steps: int, certainty: float = 4.0) -> float:
+def _on_flat_loss(rank: int, steps: int, **options: float) -> float:
     """γ after so many steps on nothing but noise, which moves the coordinates in ``rank`` independent ways."""
     random = torch.Generator().manual_seed(rank)
     directions = torch.randn(rank, 300, generator=random) if rank < 300 else torch.eye(300)
     p = Parameter(torch.zeros(300))
-    optimizer = AutoGradaGrad([p], averaging=None, certainty=certainty)
+    optimizer = AutoGradaGrad([p], averaging=None, **options)
     for _ in range(steps):
         p.grad = torch.randn(rank, generator=random) @ directions
         optimizer.step()
@@ -117,8 +117,14 @@ def test_flat_loss_with_noise_of_any_rank_does_not_run_away(rank: int) -> None:
     assert _on_flat_loss(rank, 10_000) / 10_000**0.5 < 0.05
 
 
+@pytest.mark.parametrize("rank", [1, 10])
+def test_without_momentum_neither(rank: int) -> None:
+    assert _on_flat_loss(rank, 10_000, momentum=0.0) / 10_000**0.5 < 0.05
+
+
 def test_without_the_certificate_correlated_noise_does_run_away() -> None:
-    assert _on_flat_loss(1, 1_000, certainty=0.0) > 1e3
+    assert _on_flat_loss(1, 1_000, momentum=0.0, certainty=0.0) > 1e3
+    assert _on_flat_loss(1, 10_000, certainty=0.0) > 10.0
 
 
 @every_driver

@@ -212,7 +212,7 @@ def test_other_optimizers_dictionaries_are_refused(other: Any, steps: int) -> No
 def test_its_dictionary_is_refused_by_gradagrad() -> None:
     optimizer = AutoGradaGrad(parameters())
     train(optimizer, 1)
-    with pytest.raises(ValueError, match='has no "momentum"'):
+    with pytest.raises(ValueError, match='has no "growth"'):
         GradaGrad(parameters()).load_state_dict(optimizer.state_dict())
 
 
