@@ -1,7 +1,7 @@
 """METHOD.md's "Shared growth", transcribed line by line for one flat list of coordinates. Imports nothing of ours.
 
-With ``zeta = 0`` and ``beta = 0`` it is METHOD.md's rule; otherwise with the certificate and the momentum that this project
-added to it (docs/auto.md).
+With ``zeta = 0`` and ``beta = 0`` it is METHOD.md's rule; otherwise with the certificate and the momentum that this
+project added to it (docs/auto.md).
 """
 
 import math

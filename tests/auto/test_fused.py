@@ -213,7 +213,7 @@ def test_a_step_that_was_given_up_leaves_nothing_behind() -> None:
     gc.collect()
     assert held() is None
     with pytest.raises(RuntimeError, match="taken or given up"):
-        ops.auto_move_(number, [1.0, 1.0, 0.1, 1.0, 0.1, 0.0, 0.0, 0.0], 0)
+        ops.auto_move_(number, [1.0, 1.0, 0.1, 1.0, 0.1, 0.0, 0.0, 0.0, 0.0], 0)
     assert_same(batch, before)
 
 

@@ -27,8 +27,8 @@ class AutoGradaGrad(Base):
     r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's; it has no proof.
 
     Every element keeps AdaGrad's denominator, and all of them share one numerator :math:`\gamma`. It starts tiny and
-    grows while the gradient :math:`g` agrees with those before, their mean :math:`h`, in the norm of the step, by more than
-    noise explains; it never shrinks:
+    grows while the gradient :math:`g` agrees with those before, their mean :math:`h`, in the norm of the step, by more
+    than noise explains; it never shrinks:
 
     .. math::
        \begin{aligned}
@@ -56,8 +56,8 @@ class AutoGradaGrad(Base):
         strictness: c of the significance test; larger grows sooner.
         overshoot: the start-up ends at a disagreement of this many standard deviations.
         certainty: standard deviations of a sign test over steps that certify a signal. Until then, beyond
-            :math:`\gamma = 0.01` (or :math:`1000\gamma_0`, but at most 1) and after 32 steps, the noise of coordinates is not taken
-            for independent, so that :math:`\gamma` does not run away on a flat loss; 0 always takes it so.
+            :math:`\gamma = 0.01` (or :math:`1000\gamma_0`, but at most 1) and after 32 steps, the noise of coordinates is
+            not taken for independent, so that :math:`\gamma` does not run away on a flat loss; 0 always takes it so.
         momentum: :math:`\beta`; 0 moves along the gradient itself.
         growth_limit: largest factor of :math:`\gamma` in one step, :math:`\sqrt{1 + r_{\max}}`.
         weighting: ``"linear"`` counts the squared gradient of step k as k, ``"uniform"`` is plain AdaGrad's sum.

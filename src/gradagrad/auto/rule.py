@@ -201,9 +201,7 @@ class Pace(NamedTuple):
     momentum: float  # β
 
 
-def pace(
-    after: Shared, lr: Array, weight_decay: float, eps: float, momentum: float, s: Settings, ops: Ops
-) -> Pace:
+def pace(after: Shared, lr: Array, weight_decay: float, eps: float, momentum: float, s: Settings, ops: Ops) -> Pace:
     """γ/√k is what others call the learning rate, √α being about √k gradients: decoupled decay is scaled by it."""
     rate = after.gamma * lr
     keep = 1.0 - rate * weight_decay / ops.sqrt(after.step) if weight_decay else 1.0
