@@ -99,6 +99,7 @@ def _unfit() -> dict[str, tuple[str, dict[str, object]]]:
         "accumulator shape": ("does not fit its shape", {"accumulators": torch.ones(5)}),
         "gradient strides": ("same strides", {"grads": torch.ones(12)[::2]}),
         "growth strides": ("same strides", {"growths": torch.ones(12)[::2]}),
+        "parameter with gaps": ("without gaps", {"params": torch.ones(12)[::2]}),
         "gaps": ("without gaps", {n: torch.ones(12)[::2] for n in everything}),
         "expanded": ("same strides", {"grads": torch.ones(1).expand(6)}),
         "device": ("on the CPU", {"grads": torch.ones(6, device="meta")}),

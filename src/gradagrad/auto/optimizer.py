@@ -56,7 +56,7 @@ class AutoGradaGrad(Base):
         strictness: c of the significance test; larger grows sooner.
         overshoot: the start-up ends at a disagreement of this many standard deviations.
         certainty: standard deviations of a sign test over steps that certify a signal. Until then, beyond
-            :math:`\gamma = 0.01` (or :math:`1000\gamma_0`, but at most 1) and after 32 steps, the noise of coordinates is
+            :math:`\gamma = 0.01` (or :math:`1000\gamma_0`, at most 1) and after 32 steps, the noise of coordinates is
             not taken for independent, so that :math:`\gamma` does not run away on a flat loss; 0 always takes it so.
         momentum: :math:`\beta`; 0 moves along the gradient itself.
         growth_limit: largest factor of :math:`\gamma` in one step, :math:`\sqrt{1 + r_{\max}}`.

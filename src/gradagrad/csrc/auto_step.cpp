@@ -162,10 +162,10 @@ class DenseStep : public Pending {
     for (const View* a : {&h, &B, &mean}) {
       if (!same_shape(x, *a)) return {Refusal::state_shape, i};
     }
+    if (!dense(x)) return {Refusal::density, i};
     for (const View* a : {&g, &h, &B, &mean}) {
       if (!same_strides(x, *a)) return {Refusal::strides, i};
     }
-    if (!dense(x)) return {Refusal::density, i};
     if (!is_counter(step)) return {Refusal::step_counter, i};
     overlaps.read(g);
     for (const View* a : {&x, &h, &B, &step}) overlaps.written(*a);

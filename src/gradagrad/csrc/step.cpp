@@ -62,8 +62,8 @@ Verdict Step::add(int64_t i) {
   if (!kernels) return {Refusal::state_dtype, i};
   if (!same_shape(x, g)) return {Refusal::gradient_shape, i};
   if (!same_shape(x, m)) return {Refusal::state_shape, i};
-  if (!same_strides(x, g) || !same_strides(x, m)) return {Refusal::strides, i};
   if (!dense(x)) return {Refusal::density, i};
+  if (!same_strides(x, g) || !same_strides(x, m)) return {Refusal::strides, i};
   const View step = view(call_.lists->steps[i]);
   if (!is_counter(step)) return {Refusal::step_counter, i};
 

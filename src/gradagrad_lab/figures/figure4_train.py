@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
@@ -58,13 +58,14 @@ def ensure(context: Context, plan: Plan) -> dict[str, float]:
     """Make sure every record exists; returns each baseline's best learning rate."""
     prepare(context.out)
     with _Trainer(context, plan) as trainer:
+        # In one go, since at the end of each some core has nothing to do.
         trainer.train(
-            [(lane, seed, bias) for bias in (DRAWN, CLICK_RATE) for seed in plan.seeds for lane in scalar_lanes()],
-            "Figure 4: scalar GradaGrad",
-        )
-        trainer.train(
-            [(lane, seed, DRAWN) for seed in plan.diagonal_seeds for lane in diagonal_lanes()],
-            "Figure 4: element and row-wise GradaGrad",
+            [
+                *((lane, seed, bias) for bias in (DRAWN, CLICK_RATE) for seed in plan.seeds for lane in scalar_lanes()),
+                *((lane, seed, DRAWN) for seed in plan.diagonal_seeds for lane in diagonal_lanes()),
+                *trainer.grid_runs(GRIDS),
+            ],
+            "Figure 4: GradaGrad, and the baselines' first grid",
         )
         best = trainer.tune()
         trainer.train(
@@ -149,13 +150,7 @@ class _Trainer:
         best: dict[str, float] = {}
         unsettled = list(grids)
         while unsettled:
-            wanted = [
-                (Lane(name, rate), seed, DRAWN)
-                for seed in self.plan.tuning_seeds
-                for name in unsettled
-                for rate in grids[name]
-            ]
-            self.train(wanted, "Figure 4: tuning the baselines")
+            self.train(self.grid_runs({name: grids[name] for name in unsettled}), "Figure 4: tuning the baselines")
             for name in list(unsettled):
                 best[name] = min(grids[name], key=lambda rate, name=name: self._tuning_loss(Lane(name, rate)))
                 more = extended(grids[name], best[name], by=2)
@@ -163,6 +158,15 @@ class _Trainer:
                 if not more:
                     unsettled.remove(name)
         return best
+
+    def grid_runs(self, grids: Mapping[str, Sequence[float]]) -> list[Wanted]:
+        """Every rate of the baselines' grids from the tuning seeds."""
+        return [
+            (Lane(name, rate), seed, DRAWN)
+            for seed in self.plan.tuning_seeds
+            for name, grid in grids.items()
+            for rate in grid
+        ]
 
     def _tuning_loss(self, lane: Lane) -> float:
         losses: list[float] = []

@@ -10,7 +10,7 @@ from gradagrad_lab.problems.training import ACCURACY, LOSS
 from gradagrad_lab.results import Table
 from gradagrad_lab.style import power as _power
 from gradagrad_lab.suite.catalogue import STATUS_MEANING, STATUS_WORDS, Entry
-from gradagrad_lab.suite.methods import BY_KEY, DEFAULT_GAMMA0, OURS, TUNED, Method
+from gradagrad_lab.suite.methods import BY_KEY, DEFAULT_GAMMA0, OURS, TUNED, Method, Role
 from gradagrad_lab.suite.standings import FLOOR, Standings
 from gradagrad_lab.suite.statistics import geometric_mean
 
@@ -122,16 +122,23 @@ def _measure(standings: Standings, entry: Entry, method: Method) -> str:
     return number(loss) + (f", {100 * accuracy:.1f} %" if math.isfinite(accuracy) else "")
 
 
-def every_ratio(standings: Standings, tuned: bool) -> Table:
-    """All methods on all problems: ours beside the tuned ones, or beside those that are not tuned."""
-    others = [m for m in standings.size.methods if (m.role == "tuned") == tuned and m.role != "ours"]
+_BESIDE: dict[str, tuple[Role, ...]] = {
+    "Every tuned method": ("tuned",),
+    "Every untuned method": ("peer", "gradagrad"),
+    "AutoGradaGrad without its parts": ("ours",),
+}
+
+
+def every_ratio(standings: Standings, which: str) -> Table:
+    """Some of the methods on all problems, ours beside them."""
+    others = [m for m in standings.size.methods if m.role in _BESIDE[which] and m is not OURS]
     methods = [OURS, *others]
     rows = [
         [entry.problem.title, *(_ratio_cell(standings, entry, method) for method in methods)]
         for entry in standings.entries()
     ]
     return Table(
-        f"Every {'tuned' if tuned else 'untuned'} method on every problem: ratio to the best tuned baseline",
+        f"{which} on every problem: ratio to the best tuned baseline",
         ["problem", *(method.title for method in methods)],
         rows,
         note="“div.”: diverged runs.",
@@ -249,8 +256,7 @@ def all_tables(standings: Standings) -> list[Table]:
         summary(standings),
         by_problem(standings),
         losses_to(standings),
-        every_ratio(standings, tuned=True),
-        every_ratio(standings, tuned=False),
+        *(every_ratio(standings, which) for which in _BESIDE),
         sweep(standings),
         tuning(standings),
         descriptions(standings),
