@@ -1,4 +1,4 @@
-"""Breaks the kernel's restatement of the rule in known ways, one at a time, and shows that tests/fused notices each.
+"""Breaks the kernel's restatement of the rule in known ways, one at a time, and shows that its tests notice each.
 
 Works in a temporary folder; the tree is never touched. To be affordable, the kernel is built without clones for several
 instruction sets and with little optimization, and only the pairs of formats that show a mutant are built anew for it.
@@ -44,12 +44,28 @@ MUTANTS = [
     ("Σ g·m for Σ g²", "loops.h", "gg += a * a;", "gg += a * load<double>(m[i]);"),
     ("bf16 rounded down", "numbers.h", "reinterpret<uint32_t>(value) + up", "reinterpret<uint32_t>(value)"),
     ("bf16 by hand: halves exchanged", "lanes.h", "raised(a, random.high(), a, ", "raised(a, random.low(), a, "),
+    ("auto: never seen elements count", "auto_rule.h", "-B < C(0) ? g : C(0)", "g"),
+    ("auto: g² for g·h", "auto_rule.h", "gh = slope * h / divisor", "gh = slope * slope / divisor"),
+    ("auto: N for Q", "auto_rule.h", "terms.values[2] += gg * gg;", "terms.values[2] += gh * gh;"),
+    ("auto: R grows unweighted", "auto_rule.h", "B + g * g * weight, largest)) - root", "B + g * g, largest)) - root"),
+    ("auto: (1 − β) left out", "auto_rule.h", "h * momentum + g * fresh", "h * momentum + g"),
+    ("auto: zeros move along momentum", "auto_rule.h", "(moves ? mean : g) * rate", "mean * rate"),
+    ("auto: zeros change the momentum", "auto_rule.h", "h = moves ? mean : h;", "h = mean;"),
+    ("auto: eps left out", "auto_rule.h", "at_least(B * scale, tiny)) + eps;", "at_least(B * scale, tiny));"),
+    ("auto: decoupled decay ignored", "auto_rule.h", "x = x * keep -", "x = x -"),
+    ("auto: the average stands still", "auto_rule.h", "mean + (x - mean) * share", "mean"),
+    ("auto: late rows' averages rest", "auto_loops.h", "left = static_cast<C>(fade(clock, now));", ";"),
+    ("auto: row clocks stand still", "auto_loops.h", "clock = static_cast<int32_t>(numbers.step + 1.0);", ""),
+    ("auto: halves of random bits exchanged", "auto_loops.h", "sum, high(bits, i));", "sum, low(bits, i));"),
     ("bf16 by hand: the clip dropped", "avx2.h", "load8(clips + at)));", "rule.largest));"),
 ]  # fmt: skip
 # Sources that are built anew for a mutant of a header.
 DEFAULT = ["loops_f32_f32", "loops_f64_f64"]
 AFFECTED = {"numbers.h": [*DEFAULT, "loops_f32_bf16"], "lanes.h": ["avx2_bf16"], "avx2.h": ["avx2_bf16"]}
-TESTS = ["test_rule.py", "test_bf16_state.py"]
+AUTO = ["auto_loops_precise", "auto_loops_rounded"]
+AFFECTED |= {"auto_rule.h": AUTO, "auto_loops.h": AUTO}
+TESTS = ["fused/test_rule.py", "fused/test_bf16_state.py"]
+AUTO_TESTS = ["auto/test_fused.py", "auto/test_fused_sparse.py"]
 
 
 def compile_one(source: Path, to: Path) -> Path:
@@ -80,11 +96,11 @@ def link(objects: list[Path], to: Path) -> Path:
     return library
 
 
-def run_tests(library: Path) -> subprocess.CompletedProcess[str]:
+def run_tests(library: Path, tests: list[str]) -> subprocess.CompletedProcess[str]:
     """The kernel's tests on this build of it, until the first failure."""
     environment = {**os.environ, "GRADAGRAD_KERNEL_PATH": str(library), "OMP_NUM_THREADS": "1"}
-    tests = [str(ROOT / "tests" / "fused" / test) for test in TESTS]
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
+    files = [str(ROOT / "tests" / test) for test in tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *files]
     result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=900)
     if result.returncode not in (0, 1):
         raise SystemExit(f"the tests could not run:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
@@ -102,7 +118,8 @@ def survives(name: str, file: str, old: str, new: str, common: dict[str, Path]) 
             raise SystemExit(f"mutation check is out of date: {name!r} no longer finds {old!r} in {file}.")
         (sources / file).write_text(text.replace(old, new))
         anew = {stem: compile_one(sources / f"{stem}.cpp", folder) for stem in AFFECTED.get(file, DEFAULT)}
-        result = run_tests(link(list((common | anew).values()), folder))
+        tests = AUTO_TESTS if file.startswith("auto_") else TESTS
+        result = run_tests(link(list((common | anew).values()), folder), tests)
     first = next((line for line in result.stdout.splitlines() if line.startswith("FAILED")), "")
     print(f"{'SURVIVED' if result.returncode == 0 else 'killed':9} {name:42} {first[7:110]}", flush=True)
     return result.returncode == 0
@@ -113,7 +130,7 @@ def main(words: list[str]) -> int:
     chosen = [m for m in MUTANTS if not words or any(word in m[0] for word in words)]
     with tempfile.TemporaryDirectory() as folder:
         common = {path.stem: compile_one(path, Path(folder)) for path in sorted(SOURCES.glob("*.cpp"))}
-        if run_tests(link(list(common.values()), Path(folder))).returncode:
+        if run_tests(link(list(common.values()), Path(folder)), [*TESTS, *AUTO_TESTS]).returncode:
             raise SystemExit("the tests fail without any mutation.")
         survivors = [mutant[0] for mutant in chosen if survives(*mutant, common)]
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants killed")
