@@ -31,7 +31,7 @@ MUTANTS = [
     ("auto: agreement of either sign", "auto/rule.py", "before.agreement + P,", "before.agreement + abs(P),"),
     ("auto: disagreement for agreement", "auto/rule.py", "-before.disagreement - P", "-before.disagreement + P"),
     ("auto: the ceiling r_max removed", "auto/rule.py", "ops.minimum(q * q - 1.0, s.r_max)", "q * q - 1.0"),
-    ("auto: R̂ grows in growth steps too", "auto/rule.py", "ops.where(grows, 0.0, ops.max", "ops.where(False, 0.0, ops.max"),
+    ("auto: R̂ always grows", "auto/rule.py", "ops.where(grows, 0.0, ops.max", "ops.where(False, 0.0, ops.max"),
     ("auto: evidence is not used up", "auto/rule.py", "ops.where(trusts, 1.0 + r, ops.sqrt(1.0 + r))", "1.0"),
     ("auto: start-up never ends", "auto/rule.py", "0.0, before.starting)", "before.starting, before.starting)"),
     ("auto: certified at once", "auto/rule.py", "1.0, before.certified)", "1.0, 1.0)"),
