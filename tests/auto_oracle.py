@@ -58,6 +58,8 @@ class SharedGrowth:
             self.start_up = False
         # test
         so_far = self.c * self.E / math.sqrt(self.F) if self.F > 0.0 else 0.0
+        if self.zeta and self.gamma >= 1.0 and 3.0 * math.sqrt(self.F) >= self.E:
+            so_far = 0.0
         if trusting:
             q = self.c * P / math.sqrt(Q) if Q > 0.0 else 0.0
             if self.start_up and self.F > 0.0:

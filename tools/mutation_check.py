@@ -36,6 +36,7 @@ MUTANTS = [
     ("auto: start-up never ends", "auto/rule.py", "0.0, before.starting)", "before.starting, before.starting)"),
     ("auto: certified at once", "auto/rule.py", "1.0, before.certified)", "1.0, 1.0)"),
     ("auto: the window forgets nothing", "auto/rule.py", "certificate * (1.0 - 1.0 / WINDOW)", "certificate"),
+    ("auto: large γ like others", "auto/rule.py", "SURE = 3.0", "SURE = 0.0"),
     ("auto: no blind start", "auto/rule.py", "BLIND_GAMMA = 1e-5", "BLIND_GAMMA = 0.0"),
     ("auto: unweighted squares", "auto/rule.py", "B + g * g * pace.weight", "B + g * g"),
     ("auto: (1 − β) left out", "auto/rule.py", "g * (1.0 - pace.momentum)", "g"),

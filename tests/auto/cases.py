@@ -44,6 +44,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "lenient": {"strictness": 6.0, "overshoot": 2.0},
     "endless start": {"overshoot": float("inf"), "weighting": "uniform"},
     "slow": {"growth_limit": 1.05, "gamma0": 1e-2},
+    "large": {"gamma0": 0.8, "growth_limit": 1.1},
     "fixed": {"growth_limit": 1.0, "gamma0": 0.1},
 }
 

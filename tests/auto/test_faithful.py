@@ -24,7 +24,9 @@ def run(oracle: Oracle, params: list[Parameter], steps: int, noise: float = 0.3)
 
 
 @every_driver
-@pytest.mark.parametrize(("name", "noise"), [*((name, 0.3) for name in OPTIONS), ("default", 0.03), ("lenient", 1.0)])
+@pytest.mark.parametrize(
+    ("name", "noise"), [*((name, 0.3) for name in OPTIONS), ("default", 0.03), ("lenient", 0.03), ("large", 3.0)]
+)
 def test_the_oracle_in_double_precision(driver: str, name: str, noise: float) -> None:
     params = parameters()
     optimizer = AutoGradaGrad(params, **DRIVERS[driver], **OPTIONS[name])
@@ -32,14 +34,14 @@ def test_the_oracle_in_double_precision(driver: str, name: str, noise: float) ->
     for _ in range(3):
         run(oracle, params, 30, noise)
         oracle.compare()
-    if name != "fixed":
+    if name not in ("fixed", "large"):
         assert oracle.own.gamma > 2.0 * optimizer.param_groups[0]["gamma0"]  # something was there to compare
 
 
 def test_the_paths_are_taken() -> None:
     """Start-up ends in some runs and not in others, and steps without growth follow growth steps."""
     seen = set()
-    for name, noise in (("lenient", 1.0), ("default", 0.03)):
+    for name, noise in (("lenient", 0.03), ("default", 0.03)):
         params = parameters()
         optimizer = AutoGradaGrad(params, **OPTIONS[name])
         train(optimizer, 90, noise=noise)

@@ -39,8 +39,9 @@ WINDOW = 128.0  # steps over which signs are added up
 GRACE = 32.0  # steps in which Q and N are trusted
 FREE_GAMMA = 1e-2  # below it they are trusted; or below FREE_GROWTH·γ₀, since from a larger start the ramp is too short
 FREE_GROWTH = 1e3  # for a certificate, and whoever chose it holds such steps for small; but never beyond LARGE_GAMMA
-LARGE_GAMMA = 1.0
+LARGE_GAMMA = 1.0  # beyond it a step is large for most models, and evidence over steps must be SURE
 CLEAR = 1.6  # standard deviations of evidence where they are not
+SURE = 3.0
 BLIND_GAMMA = 1e-5
 CERTAIN = 1e9  # a test passed by so much that only the limits on growth count
 
@@ -147,6 +148,9 @@ def judge(sums: Sums, before: Shared, s: Settings, ops: Ops) -> Shared:
 
     now = s.strictness * P / ops.maximum(ops.sqrt(Q), ops.tiny)
     so_far = s.strictness * E / ops.maximum(ops.sqrt(F), ops.tiny)
+    if s.certainty:
+        sure = ops.where(ops.less(F * SURE**2, E * E), so_far, 0.0)
+        so_far = ops.where(ops.less(before.gamma, LARGE_GAMMA), so_far, sure)
     clear = ops.where(ops.less(F * CLEAR**2, E * E), so_far, 0.0)
     q = ops.where(trusts, ops.maximum(now, so_far * starting), clear)
     if s.certainty:

@@ -70,7 +70,7 @@ def _stand_ins() -> list[Entry]:
 
 _OTHERS: list[Entry] = [
     Entry(convex.badly_scaled, "development"),
-    Entry(convex.quadratic, "seen", quick=True),
+    Entry(convex.quadratic, "development", quick=True),
     Entry(nets.mlp, "development", quick=True),
     Entry(nets.deep_plain, "development"),
     Entry(nets.cnn, "seen"),
