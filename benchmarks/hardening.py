@@ -83,6 +83,32 @@ class SuiteRows:
         return total / count
 
 
+class QuadraticRows:
+    """The suite's noisy quadratic, a seed in each row."""
+
+    def __init__(self, entry: Entry, seeds: int) -> None:
+        tasks: list[Any] = [entry.problem.make(seed, None) for seed in range(seeds)]
+        self.entry, self.steps = entry, entry.problem.steps
+        self._curvatures, self._noise = tasks[0]._curvatures, torch.stack([task._noise for task in tasks], 1)
+        self.start = torch.stack([task.parameters[0].detach() for task in tasks])
+        self.tensor_of = torch.zeros(self.start.shape[1], dtype=torch.int64)
+        self.initial = float(self.loss(self.start).mean())
+
+    def gradient(self, x: Tensor, step: int) -> Tensor:
+        return self._curvatures * x + self._noise[step].repeat(len(x) // len(self.start), 1)
+
+    def loss(self, x: Tensor) -> Floats:
+        return (0.5 * self._curvatures * x.square()).sum(1).double().numpy()
+
+
+SuiteProblem = SuiteRows | QuadraticRows
+
+
+def rows_of(entry: Entry, seeds: int, data_dir: Path | None) -> SuiteProblem:
+    """A problem of the suite from its first seeds."""
+    return QuadraticRows(entry, seeds) if entry.name == "quadratic" else SuiteRows(entry, seeds, data_dir)
+
+
 def _one_hot(classes: Tensor, count: int) -> Tensor:
     """torch's own looks at the values first, which vmap cannot."""
     return (classes.unsqueeze(-1) == torch.arange(count)).long()
@@ -150,7 +176,7 @@ def advance(runs: Sequence[Growth], problem: Problem, steps: Iterable[int], bar:
         bar.advance()
 
 
-def best_adagrad(problem: SuiteRows, context: Context) -> Floats:
+def best_adagrad(problem: SuiteProblem, context: Context) -> Floats:
     """Final loss for each seed at the learning rate of the lowest mean."""
     points = [Parameter(problem.start.clone()) for _ in ADAGRAD_PLACES]
     groups = [{"params": [p], "lr": rate(place)} for p, place in zip(points, ADAGRAD_PLACES, strict=True)]
@@ -165,7 +191,7 @@ def best_adagrad(problem: SuiteRows, context: Context) -> Floats:
     return min((problem.loss(p.detach()) for p in points), key=lambda losses: float(losses.mean()))
 
 
-def best_of_suite(problem: SuiteRows, context: Context) -> Floats:
+def best_of_suite(problem: SuiteProblem, context: Context) -> Floats:
     """The same of the best tuned baseline on record in the suite's folder."""
     standings = Standings(context, size_of(context))
     try:
@@ -175,7 +201,7 @@ def best_of_suite(problem: SuiteRows, context: Context) -> Floats:
         raise SystemExit(f"--suite: {context.out} has no tuned baselines of {name} from {seeds} seeds.") from error
 
 
-Baseline = Callable[[SuiteRows, Context], Floats]
+Baseline = Callable[[SuiteProblem, Context], Floats]
 
 
 class Table:
@@ -206,7 +232,7 @@ def add_ratios(table: Table, variants: Sequence[Variant], context: Context, base
     """The development problems, and over all of them the geometric mean and the worst."""
     entries = [entry for entry in problems_at_hand(context.data_dir) if entry.status == "development"]
     for entry in entries:
-        problem = SuiteRows(entry, len(context.seed_range(FULL_SEEDS)), context.data_dir)
+        problem = rows_of(entry, len(context.seed_range(FULL_SEEDS)), context.data_dir)
         best, floor = baseline(problem, context), FLOOR * problem.initial
         runs = [variant.on(problem) for variant in variants]
         with context.progress(problem.steps, entry.name) as bar:

@@ -228,6 +228,8 @@ VARIANTS: dict[str, Variant] = {
     "trusts 64 steps": Variant(constants={"GRACE": 64.0}),
     "clear from 1.4": Variant(constants={"CLEAR": 1.4}),
     "clear from 2": Variant(constants={"CLEAR": 2.0}),
+    "sure from 0 (nothing asked beyond γ = 1)": Variant(constants={"SURE": 0.0}),
+    "sure from 2": Variant(constants={"SURE": 2.0}),
     "window of 64": Variant(constants={"WINDOW": 64.0}),
     "disagreement counts from 0.001": Variant(constants={"FREE_GAMMA": 1e-3}),  # trust still ends at 1000 γ₀ = 0.01
     "disagreement counts from and free below 0.001": Variant(constants={"FREE_GAMMA": 1e-3, "FREE_GROWTH": 100.0}),
