@@ -57,7 +57,8 @@ class AutoGradaGrad(Base):
         overshoot: the start-up ends at a disagreement of this many standard deviations.
         certainty: standard deviations of a sign test over steps that certify a signal. Until then, beyond
             :math:`\gamma = 0.01` (or :math:`1000\gamma_0`, at most 1) and after 32 steps, the noise of coordinates is
-            not taken for independent, so that :math:`\gamma` does not run away on a flat loss; 0 always takes it so.
+            not taken for independent, so that :math:`\gamma` does not run away on a flat loss; beyond 1,
+            evidence over steps must be three standard deviations. 0 asks for neither.
         momentum: :math:`\beta`; 0 moves along the gradient itself.
         growth_limit: largest factor of :math:`\gamma` in one step, :math:`\sqrt{1 + r_{\max}}`.
         weighting: ``"linear"`` counts the squared gradient of step k as k, ``"uniform"`` is plain AdaGrad's sum.
