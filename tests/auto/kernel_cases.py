@@ -67,8 +67,9 @@ def make(
     stored = rounding.stored_dtype(computing_dtype(dtype), state_dtype, "element")
     values = [real_view(p) for p in params]
     own: dict[str, Any] = {"lr": 1.0, "coupled_decay": 0.0, "decoupled_decay": 0.0, "eps": 0.0, "momentum": 0.7}
+    own["maximize"] = False
     return Batch(
-        **(own | {"maximize": False} | settings),
+        **(own | settings),
         averages_points=averaging,
         differentiable=False,
         params=params,

@@ -99,7 +99,7 @@ def test_a_bad_gradient_spoils_its_element_and_gamma_stays(driver: str, bad: flo
         assert b.numel() == 0 or (moved[keep] if b.dim() else moved).abs().max() > 0
 
 
-def _on_flat_loss(rank: int, steps: int, **options: float) -> float:
+def _on_flat_loss(rank: int, steps: int, **options: Any) -> float:
     """γ after so many steps on nothing but noise, which moves the coordinates in ``rank`` independent ways."""
     random = torch.Generator().manual_seed(rank)
     directions = torch.randn(rank, 300, generator=random) if rank < 300 else torch.eye(300)
