@@ -149,31 +149,6 @@ class Halving(Growth):
         return after._replace(gamma=torch.where(spike, 0.5 * self.gamma, after.gamma))
 
 
-class Expiring(Growth):
-    """A certificate is good for so many steps after the signs last passed the test."""
-
-    def __init__(self, variant: Variant, problem: Problem) -> None:
-        super().__init__(variant, problem)
-        self.passed = torch.full_like(self.gamma, -math.inf)
-
-    def judge(self, sums: rule.Sums) -> rule.Shared:
-        after = super().judge(sums)
-        passes = after.certificate.abs() > self.settings.certainty * after.certificate_noise.sqrt()
-        self.passed = torch.where(passes, after.step, self.passed)
-        return after._replace(certified=torch.where(after.step - self.passed > self.number, 0.0, after.certified))
-
-
-class Doubting(Expiring):
-    """The same; once a certificate has expired γ grows only where it would with one, too, and not by more."""
-
-    def judge(self, sums: rule.Sums) -> rule.Shared:
-        trusting = self.shared._replace(certified=torch.ones_like(self.gamma))
-        had_one = self.passed > 0.0
-        limit = torch.where(had_one, rule.judge(sums, trusting, self.settings, self.wide).gamma, math.inf)
-        after = super().judge(sums)
-        return after._replace(gamma=torch.minimum(after.gamma, limit))
-
-
 class OwnGamma(Growth):
     """A γ for each tensor, by the same rule; one that sees fewer coordinates than this grows as the shared γ does."""
 
@@ -244,8 +219,6 @@ VARIANTS: dict[str, Variant] = {
     "γ halved at spikes of 10 ×": Variant(driver=Halving, number=10.0),
     "γ per tensor from 64 coordinates": Variant(driver=OwnGamma, number=64.0),
     "γ per tensor after start-up": Variant(driver=OwnGammaLater, number=64.0),
-    "certificate for 1,000 steps": Variant(driver=Expiring, number=1000.0),
-    "certificate for 200 steps": Variant(driver=Expiring, number=200.0),
-    "certificate for 1,000 steps, then both tests": Variant(driver=Doubting, number=1000.0),
-    "certificate for 200 steps, then both tests": Variant(driver=Doubting, number=200.0),
+    "certificate for 200 steps": Variant(constants={"EXPIRY": 200.0}),
+    "certificate for good": Variant(constants={"EXPIRY": math.inf}),
 }

@@ -20,7 +20,7 @@ class SharedGrowth:
         self.k = 0
         self.E = self.F = self.E_minus = self.F_minus = 0.0
         self.start_up = True
-        self.zeta, self.A, self.D, self.certified = zeta, 0.0, 0.0, zeta == 0.0
+        self.zeta, self.A, self.D, self.certified = zeta, 0.0, 0.0, 0 if zeta else 1000
         self.R = self.R_hat = 0.0
         self.growth_steps = 0
 
@@ -39,13 +39,15 @@ class SharedGrowth:
                 P += w * g[i] * self.h[i]
                 Q += (w * g[i] ** 2) ** 2
                 N += (w * g[i] * self.h[i]) ** 2
-        was_certified = self.certified
-        trusting = self.certified or self.gamma < self.free or k <= 32
-        # certificate: a sign test over about 128 steps
+        was_certified = self.certified > 0
+        trusting = was_certified or self.gamma < self.free or k <= 32
+        # certificate: a sign test over about 128 steps, good for 1,000
         sign = P / math.sqrt(max(N, P * P)) if N > 0.0 else 0.0
         self.A, self.D = self.A * 127.0 / 128.0 + sign, self.D * 127.0 / 128.0 + sign**2
         if self.D > 0.0 and abs(self.A) / math.sqrt(self.D) > self.zeta:
-            self.certified = True
+            self.certified = 1000
+        elif self.certified:
+            self.certified -= 1
         # evidence
         self.E, self.F = self.E + P, self.F + (N if trusting else max(N, P * P))
         if self.E < 0.0:

@@ -14,8 +14,6 @@ from benchmarks.variants import (
     VARIANTS,
     Blocks,
     Clipped,
-    Doubting,
-    Expiring,
     Growth,
     Halving,
     OwnGamma,
@@ -36,8 +34,6 @@ DRIVERS = [
     (Clipped, math.inf, 0.1),
     (Tilted, 0.5, 0.6),
     (Halving, math.inf, 2.0),
-    (Expiring, math.inf, 0.0),
-    (Doubting, math.inf, 0.0),
     (OwnGamma, math.inf, 8.0),
 ]
 
@@ -92,8 +88,7 @@ def test_a_driver_differs_from_the_product_by_its_number_only(
     )
     torch.testing.assert_close(same.gamma, plain.gamma, rtol=1e-9, atol=0.0)
     torch.testing.assert_close(same.mean, plain.mean, rtol=1e-9, atol=1e-12)
-    if not issubclass(driver, Expiring):  # see below
-        assert ((changed.gamma - plain.gamma).abs() > 1e-3 * plain.gamma).any()
+    assert ((changed.gamma - plain.gamma).abs() > 1e-3 * plain.gamma).any()
 
 
 def test_blocks_of_single_elements_are_the_product() -> None:
@@ -106,12 +101,12 @@ def test_blocks_of_single_elements_are_the_product() -> None:
 
 def test_a_certificate_expires_only_where_it_should() -> None:
     """Gradients of zero agree with nothing: the sum of signs fades below what certifies."""
-    runs = [run(v, Quadratics()) for v in (Variant(), Variant(driver=Expiring, number=50.0))]
+    runs = [run(v, Quadratics()) for v in (Variant(), Variant(constants={"EXPIRY": 50.0}))]
     for growth in runs:
-        assert (growth.shared.certified == 1.0).all()
+        assert (growth.shared.certified > 0.0).all()
         for _ in range(150):
             growth.step(torch.zeros_like(growth.x))
-    assert (runs[0].shared.certified == 1.0).all()
+    assert (runs[0].shared.certified > 0.0).all()
     assert (runs[1].shared.certified == 0.0).all()
 
 

@@ -118,6 +118,27 @@ def test_flat_loss_with_noise_of_any_rank_does_not_run_away(rank: int) -> None:
 
 
 @pytest.mark.parametrize("rank", [1, 10])
+def test_nor_does_a_loss_that_becomes_flat(rank: int) -> None:
+    """A certificate expires: γ is certified by a noisy quadratic, then there is only correlated noise."""
+    random = torch.Generator().manual_seed(rank)
+    directions = torch.randn(rank, 300, generator=random)
+    curvatures = torch.logspace(-2, 0, 300)
+    p = Parameter(torch.ones(300))
+    optimizer = AutoGradaGrad([p], averaging=None)
+    before = 0.0
+    for k in range(6_000):
+        p.grad = torch.randn(rank, generator=random) @ directions
+        if k < 1_000:
+            p.grad = curvatures * p.detach() + torch.randn(300, generator=random)
+        elif k == 1_000:
+            before = shared(optimizer).gamma
+            assert shared(optimizer).certified > 0
+        optimizer.step()
+    assert shared(optimizer).certified == 0
+    assert shared(optimizer).gamma < 30.0 * before
+
+
+@pytest.mark.parametrize("rank", [1, 10])
 def test_without_momentum_neither(rank: int) -> None:
     assert _on_flat_loss(rank, 10_000, momentum=0.0) / 10_000**0.5 < 0.05
 

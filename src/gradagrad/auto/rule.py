@@ -31,11 +31,12 @@ POWER = 8  # of the average's weights: the i-th of k points counts as about i^8
 
 # Q and N take coordinates for independent. Noise that moves many of them together then looks like agreement, and γ
 # would run away where the loss is flat. So they are trusted while that can do no harm (in the first steps, and below a
-# step that is small for any model, where only trying tells a plateau from noise), and for good once a test that assumes
-# nothing about coordinates, the sign of P over the last steps, has certified that there is a signal, be it agreement or
-# overshoot. Otherwise evidence is judged by P's own size, and must be clear. Far below any useful step nothing can be
-# learnt at all: there γ doubles blindly.
+# step that is small for any model, where only trying tells a plateau from noise), and for a while once a test that
+# assumes nothing about coordinates, the sign of P over the last steps, has certified that there is a signal, be it
+# agreement or overshoot. Otherwise evidence is judged by P's own size, and must be clear. Far below any useful step
+# nothing can be learnt at all: there γ doubles blindly.
 WINDOW = 128.0  # steps over which signs are added up
+EXPIRY = 1000.0  # steps a certificate is good for
 GRACE = 32.0  # steps in which Q and N are trusted
 FREE_GAMMA = 1e-2  # below it they are trusted; or below FREE_GROWTH·γ₀, since from a larger start the ramp is too short
 FREE_GROWTH = 1e3  # for a certificate, and whoever chose it holds such steps for small; but never beyond LARGE_GAMMA
@@ -71,7 +72,7 @@ class Shared(NamedTuple):
     starting: Array  # 1 until the first significant overshoot, then 0
     certificate: Array  # A
     certificate_noise: Array  # D
-    certified: Array  # 0 until a signal is certified, then 1
+    certified: Array  # for how many steps the certificate is still good; 0: there is none
     growth_steps: Array  # how many steps let γ grow
     coordinates: Array  # S²/Q of the last step: how many coordinates the gradient is spread over
 
@@ -89,7 +90,7 @@ class Sums(NamedTuple):
 def start(gamma0: float, certainty: float) -> Shared:
     """The shared numbers before the first step."""
     nothing = dict.fromkeys(Shared._fields, 0.0)
-    return Shared(**(nothing | {"gamma": gamma0, "starting": 1.0, "certified": float(certainty == 0.0)}))
+    return Shared(**(nothing | {"gamma": gamma0, "starting": 1.0, "certified": 0.0 if certainty else EXPIRY}))
 
 
 def free_gamma(gamma0: float) -> float:
@@ -136,13 +137,14 @@ def judge(sums: Sums, before: Shared, s: Settings, ops: Ops) -> Shared:
     sign = P / ops.maximum(ops.sqrt(whole), ops.tiny)
     A = before.certificate * (1.0 - 1.0 / WINDOW) + sign
     D = before.certificate_noise * (1.0 - 1.0 / WINDOW) + sign * sign
-    certified = ops.where(ops.less(D * s.certainty**2, A * A), 1.0, before.certified)
+    passes = ops.less(D * s.certainty**2, A * A)
+    certified = ops.where(passes, EXPIRY, ops.maximum(before.certified - 1.0, 0.0))
     harmless = ops.where(ops.less(before.gamma, s.free_gamma), 1.0, ops.where(ops.less(GRACE, k), 0.0, 1.0))
     trusts = ops.less(-ops.maximum(harmless, before.certified), -0.5)
 
     E, F = _since_negative(before.agreement + P, before.agreement_noise + ops.where(trusts, N, whole), ops)
     # Steps that are small for any model do not overshoot: there a disagreement is noise.
-    counts = ops.where(ops.less(before.gamma, FREE_GAMMA), before.certified, 1.0)
+    counts = ops.where(ops.less(before.gamma, FREE_GAMMA), ops.minimum(before.certified, 1.0), 1.0)
     opposite, F_ = _since_negative(-before.disagreement - P * counts, before.disagreement_noise + N * counts, ops)
     starting = ops.where(ops.less(ops.sqrt(F_) * s.overshoot, opposite), 0.0, before.starting)
 
