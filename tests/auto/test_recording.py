@@ -79,7 +79,7 @@ def test_history_survives_a_file(tmp_path: Path) -> None:
 def test_the_plot_shows_gamma_and_the_start(tmp_path: Path) -> None:
     opt = optimizer()
     history = log_learning_rates(opt)
-    train(opt, 80)
+    train(opt, 80, noise=0.03)
     assert not opt.diagnostics().starting
     figure = plot_learning_rates(history)
     gamma, step_size, evidence = figure.axes

@@ -146,7 +146,13 @@ def test_list_and_verify(capsys):
 def _start(out, *arguments, **environment):
     command = [sys.executable, "-m", "gradagrad_lab.cli", *arguments, "--out", str(out)]
     return subprocess.Popen(
-        command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=os.environ | environment
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | environment,
+        # Whoever runs the tests in the background (nohup) has them ignore Ctrl-C, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
