@@ -117,7 +117,8 @@ def check_ddp(rank: int, size: int, sparse: bool, folder: str) -> None:
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
 def test_two_ranks_of_ddp_equal_one_process(world: World, tmp_path: Path, sparse: bool):
-    world.run(check_ddp, 2, sparse, str(tmp_path / "checkpoint"))
+    run = world.run_sparse if sparse else world.run
+    run(check_ddp, 2, sparse, str(tmp_path / "checkpoint"))
 
 
 def training(size: int, *, fresh: bool, sharded: bool = True) -> tuple[Net, AutoGradaGrad]:

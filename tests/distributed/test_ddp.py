@@ -59,7 +59,8 @@ def check_ddp(rank: int, size: int, granularity: str, sparse: bool, options: dic
     ids=["dense", "sparse", "sparse-lazy"],
 )
 def test_two_ranks_of_ddp_equal_one_process(world: World, granularity: str, sparse: bool, options: dict[str, Any]):
-    world.run(check_ddp, 2, granularity, sparse, options)
+    run = world.run_sparse if sparse else world.run
+    run(check_ddp, 2, granularity, sparse, options)
 
 
 def check_zero(rank: int, size: int, granularity: str) -> None:
