@@ -25,7 +25,14 @@ def run(oracle: Oracle, params: list[Parameter], steps: int, noise: float = 0.3)
 
 @every_driver
 @pytest.mark.parametrize(
-    ("name", "noise"), [*((name, 0.3) for name in OPTIONS), ("default", 0.03), ("lenient", 0.03), ("large", 3.0)]
+    ("name", "noise"),
+    [
+        *((name, 0.3) for name in OPTIONS),
+        ("default", 0.03),
+        ("lenient", 0.03),
+        ("large", 3.0),
+        ("from far below", 30.0),
+    ],
 )
 def test_the_oracle_in_double_precision(driver: str, name: str, noise: float) -> None:
     params = parameters()
