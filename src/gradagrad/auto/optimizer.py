@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from itertools import chain
+from collections.abc import Callable
 from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT, StateDict, _use_grad_for_differentiable
 
-from gradagrad.auto import arguments, averaging, rule
+from gradagrad.auto import arguments, rule
 from gradagrad.auto import checkpoint as own_checkpoint
+from gradagrad.auto.averaged import Averaged
 from gradagrad.auto.batch import Batch
 from gradagrad.auto.diagnostics import AutoDiagnostics, describe
 from gradagrad.auto.state import fresh, made
 from gradagrad.auto.take import Turn, refuse, take
-from gradagrad.base import Base
 from gradagrad.steps.fused import unscale
 from gradagrad.steps.kept import Memory
 
 
-class AutoGradaGrad(Base):
+class AutoGradaGrad(Averaged):
     r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's; it has no proof.
 
     Every element keeps AdaGrad's denominator, and all of them share one numerator :math:`\gamma`. It starts tiny and
@@ -130,7 +128,6 @@ class AutoGradaGrad(Base):
             "state_dtype": state_dtype,
         }
         self._memory = Memory()
-        self._averaged_depth = 0
         super().__init__(params, arguments.checked(defaults))
 
     def _checked(self, group: dict[str, Any]) -> dict[str, Any]:
@@ -139,7 +136,6 @@ class AutoGradaGrad(Base):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores a pickle or a state dict; arguments that its version did not have take this optimizer's defaults."""
         super().__setstate__(state)
-        self._averaged_depth = 0
         self._join_shared()
 
     @torch._disable_dynamo
@@ -253,57 +249,6 @@ class AutoGradaGrad(Base):
             r_max=group["growth_limit"] ** 2 - 1.0,
             linear=group["weighting"] == "linear",
         )
-
-    @contextmanager
-    def averaged(self) -> Generator[None]:
-        """Inside, parameters hold their averages; afterwards the very same points as before, whatever happened.
-
-        Needs memory for one copy of the parameters. May be nested. BatchNorm's running statistics belong to the points;
-        recompute them for the average with ``torch.optim.swa_utils.update_bn(loader, model)`` inside.
-
-        Example:
-            >>> with optimizer.averaged():  # doctest: +SKIP
-            ...     accuracy = evaluate(model)
-        """
-        if all(group["averaging"] is None for group in self.param_groups):
-            raise RuntimeError(
-                "averaged() needs an average, got averaging=None in every param group; construct the optimizer with "
-                'averaging="polynomial".'
-            )
-        self._averaged_depth += 1
-        try:
-            if self._averaged_depth > 1:
-                yield
-            else:
-                with averaging.swapped(self._averages()):
-                    yield
-        finally:
-            self._averaged_depth -= 1
-
-    def _averages(self) -> dict[Tensor, Tensor]:
-        """Each parameter's average at the present step."""
-        shared = self._shared()
-        found: dict[Tensor, Tensor] = {}
-        averaging_groups = (group["params"] for group in self.param_groups if group["averaging"] is not None)
-        for parameter in chain.from_iterable(averaging_groups):
-            state = self.state.get(parameter)
-            if state and "average" in state and shared is not None:
-                averaging.bring_up_to_date(parameter, state, shared[0])
-                found[parameter] = state["average"]
-        return found
-
-    def averaged_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
-        """The model's state dict with averaged weights, as copies: what to export."""
-        with self.averaged():
-            result = model.state_dict()
-            for name, value in result.items():
-                if isinstance(value, Tensor):
-                    result[name] = value.detach().clone()
-            return result
-
-    def _refuse_inside_averaged(self, what: str) -> None:
-        if self._averaged_depth:
-            raise RuntimeError(f"{what} must be called outside of `with optimizer.averaged()`, which holds averages.")
 
     def diagnostics(self) -> AutoDiagnostics:
         """What the learning rate is doing, for all param groups together."""
