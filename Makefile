@@ -3,28 +3,31 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
-EXTRAS := lab,peers,frameworks,test,dev
 
 .DEFAULT_GOAL := help
-.PHONY: help environment test reproduce benchmark lint format types coverage mutation sanitize picture clean
+.PHONY: help environment test reproduce benchmark lint format types coverage mutation sanitize docs picture clean
 
 help: ## show this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 environment: $(VENV)/.ready ## create .venv and install everything (once)
 
+# The way to the first picture is short: what only tests need (frameworks, type checker, browsers) is not on it.
+$(VENV)/.reproduce: EXTRAS := lab,peers
+$(VENV)/.ready: EXTRAS := lab,peers,frameworks,test,docs,dev
+
 # torch first and pinned: whatever depends on it would otherwise bring the newest build with gigabytes of CUDA.
 # Without build isolation, because an isolated build would download torch again and could not build the kernel.
-$(VENV)/.ready: pyproject.toml setup.py constraints.txt $(wildcard src/gradagrad/csrc/*)
+$(VENV)/.ready $(VENV)/.reproduce: pyproject.toml setup.py constraints.txt $(wildcard src/gradagrad/csrc/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(PIP) torch==$$(sed -n 's/^torch==//p' constraints.txt) 'setuptools>=77' wheel ninja numpy
 	$(PIP) --no-build-isolation --editable '.[$(EXTRAS)]'
-	touch $@
+	touch $(VENV)/.reproduce $@
 
 test: environment ## run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-reproduce: environment ## the paper's experiments and the suite, quick size, ending in a report to open
+reproduce: $(VENV)/.reproduce ## the paper's experiments and the suite, quick size, ending in a report to open
 	$(BIN)/gradagrad reproduce --quick
 
 benchmark: environment ## speed and memory beside torch's optimizers and the parameter-free ones
@@ -46,13 +49,33 @@ coverage: environment ## tests of the library with line coverage; fails below 95
 
 mutation: environment ## break the rule in known ways and see that the tests notice
 	$(BIN)/python tools/mutation_check.py
-	$(BIN)/python tools/kernel_mutation_check.py
 
 sanitize: environment ## run the kernel's tests under the address and undefined-behaviour sanitizers
 	tools/sanitize_kernel.sh
+
+docs: environment ## the documentation in docs/_build/html: warnings are errors, its examples are run
+	$(BIN)/python -m gradagrad.rules.javascript --check
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx --quiet --fail-on-warning -b doctest docs docs/_build/doctest
 
 picture: environment ## draw the README's picture anew
 	$(BIN)/python -m gradagrad_lab.figures.figure2 --readme docs/pictures/abs.png
 
 clean: ## remove what make made
-	rm -rf $(VENV) build src/*.egg-info src/gradagrad/*.so gradagrad-results
+	rm -rf $(VENV) build dist src/*.egg-info src/gradagrad/*.so src/gradagrad/_build.json gradagrad-results docs/_build
+
+.PHONY: wheels release-check clang aarch64
+RELEASE_TOOLS = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['release'])"
+
+wheels: environment ## build into dist: the sdist, the wheel with the kernel, the wheel for everything else
+	$(PIP) $$($(RELEASE_TOOLS))
+	$(BIN)/python tools/wheels.py
+
+release-check: wheels ## install what `make wheels` built everywhere it can be tried (QUICK=1: only here)
+	$(BIN)/python tools/release_check.py $(if $(QUICK),--quick)
+
+clang: environment ## build the kernel with clang and run its tests
+	tools/clang_check.sh
+
+aarch64: environment ## build the kernel for 64-bit ARM and run its tests, emulated
+	$(BIN)/python tools/aarch64_check.py

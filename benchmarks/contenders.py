@@ -5,9 +5,10 @@ from dataclasses import dataclass
 
 import torch
 
+from benchmarks.probe import probe_ops
 from benchmarks.workloads import Workload
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.kernel import kernel_status, ops
+from gradagrad.kernel import kernel_status
 
 Step = Callable[[], object]
 
@@ -104,7 +105,7 @@ def peers() -> list[Contender]:
 
 
 def probes() -> list[Contender]:
-    if not kernel_status().loaded:
+    if probe_ops() is None:
         return []
     # Bytes per element that are only read, and that are read and written. x, g, m, growth, α: 9 streams of 4 bytes.
     return [
@@ -123,8 +124,7 @@ def _probe(name: str, read: int, written: int) -> Contender:
         pair = [
             w for size in (read, written) for w in [[torch.zeros(n * words, dtype=torch.int64) for n in _split(size)]]
         ]
-        kernel = ops()
-        return lambda: kernel.probe_(pair[0], pair[1])  # pyright: ignore[reportOptionalMemberAccess]
+        return lambda: probe_ops().probe_(pair[0], pair[1])  # pyright: ignore[reportOptionalMemberAccess]
 
     return Contender(name, "probe", make)
 
@@ -137,10 +137,10 @@ def sparse_probe() -> list[Contender]:
         tables = [torch.zeros(table.shape[0], table.shape[1] // 2, dtype=torch.int64) for _ in range(4)]
         rows = [gradients[0]._indices()[0].unique() for gradients in work.gradients]
         turn = iter(range(1 << 62))
-        kernel = ops()
-        return lambda: kernel.probe_rows_(rows[next(turn) % len(rows)], tables)  # pyright: ignore[reportOptionalMemberAccess]
+        probe = probe_ops()
+        return lambda: probe.probe_rows_(rows[next(turn) % len(rows)], tables)  # pyright: ignore[reportOptionalMemberAccess]
 
-    return [Contender("probe, 4 tables", "probe", make)] if kernel_status().loaded else []
+    return [Contender("probe, 4 tables", "probe", make)] if probe_ops() else []
 
 
 def _split(size: int) -> list[int]:

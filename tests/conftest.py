@@ -1,5 +1,9 @@
+import os
+
 import pytest
 import torch
+
+os.environ["GRADAGRAD_OFFLINE"] = "1"  # no test waits for a network it did not ask for
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,8 @@ import pytest
 import torch
 from cases import DRIVERS
 
-from gradagrad import GradaGrad
+from gradagrad import GradaGrad, torch_arguments
+from gradagrad.arguments import AUTOGRADAGRAD
 from gradagrad.projections import Box
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
@@ -17,8 +18,10 @@ BAD_VALUES = [
     ({"lr": -0.1}, r"lr must be a finite number >= 0 .*, got -0\.1\. 1\.0 suits convex"),
     ({"lr": math.nan}, "lr must be .* got nan"),
     ({"lr": math.inf}, "lr must be .* got inf"),
-    ({"lr": torch.tensor([0.1, 0.2])}, "Tensor lr must be 1-element"),
+    ({"lr": torch.tensor([0.1, 0.2])}, "lr must be .*one element.*, got tensor.*Tensor lr must be 1-element"),
     ({"lr": torch.tensor(-1.0)}, r"lr must be .* got -1\.0"),
+    ({"lr": 10**400}, "lr must be .* got 10000.* … .*000"),
+    ({"lr": 10**5000}, "lr must be .* got a value of type int"),
     ({"rho": -1.0}, r"rho must be a finite number >= 0, got -1\.0\. 0 is AdaGrad"),
     ({"rho": math.inf}, "rho must be"),
     ({"momentum": 1.5}, r"momentum must be in \[0, 1\), got 1\.5\."),
@@ -28,25 +31,34 @@ BAD_VALUES = [
     ({"lr_decay": -1}, r"lr_decay must be a finite number >= 0, got -1\.0"),
     ({"initial_accumulator_value": -1}, "initial_accumulator_value must be"),
     ({"eps": -1e-8}, "eps must be a finite number >= 0"),
-    ({"grad_bound": 0.0}, r"grad_bound must be None or a finite number > 0, got 0\.0\. It is the largest"),
+    ({"grad_bound": 0.0}, r"grad_bound must be None or a number > 0 whose square is finite, got 0\.0\. It is"),
+    ({"grad_bound": 1e200}, r"grad_bound must be .* whose square is finite, got 1e\+200"),
     ({"grad_bound": 1e-6, "initial_accumulator_value": 1.0}, "grad_bound must be large enough to matter beside"),
     ({"gamma_max": 0.0}, r"gamma_max must be a number > 0, got 0\.0\. math\.inf means no cap"),
     ({"gamma_max": 0.5}, r"gamma_max must be at least lr = 1\.0, got 0\.5\. γ starts at lr"),
     ({"growth_limit": 0.9}, r"growth_limit must be a number >= 1, got 0\.9\. It is the largest factor"),
-    ({"granularity": "column"}, "granularity must be one of 'element', 'row', 'tensor', 'group', got 'column'"),
+    ({"granularity": "column"}, "granularity must be one of 'element', 'row', 'tensor', 'group', 'all', got 'column'"),
+    ({"granularity": np.array(["row", "row"])}, "granularity must be one of .* got array"),
+    ({"granularity": None}, "granularity must be one of .* got None"),
+    ({"state_dtype": np.array([1, 2])}, "state_dtype must be torch.float32 or torch.bfloat16, got array"),
+    ({"differentiable": True, "state_dtype": torch.bfloat16}, "differentiable must be False where .* no derivative"),
     (
         {"lazy": True, "weight_decay": 0.1},
         "weight_decay must be 0 or decoupled with lazy=True.*decoupled_weight_decay=True",
     ),
-    ({"foreach": True, "differentiable": True}, "foreach=True cannot be combined with differentiable=True"),
+    ({"foreach": True, "differentiable": True}, "foreach must be None or False with differentiable=True"),
     (
         {"projection": Box(-1.0, 1.0), "weight_decay": 0.1, "decoupled_weight_decay": True},
-        "cannot be combined with a proj",
+        "decoupled_weight_decay must be False with a projection, got True",
     ),
 ]
 BAD_TYPES = [
     ({"lr": "0.1"}, "lr must be .* got '0.1'"),
+    ({"lr": 0.1j}, "lr must be .* got 0.1j"),
+    ({"lr": torch.tensor(1j)}, "lr must be .* got tensor.*Pass a real tensor"),
+    ({"lr": torch.tensor(True)}, "lr must be .* got tensor"),
     ({"rho": None}, "rho must be"),
+    ({"rho": np.bool_(True)}, "rho must be"),
     ({"momentum": True}, "momentum must be .* got True"),
     ({"eps": [1]}, "eps must be"),
     ({"lazy": 1}, "lazy must be True or False, got 1"),
@@ -54,6 +66,41 @@ BAD_TYPES = [
     ({"foreach": "yes"}, "foreach must be None, True or False"),
     ({"projection": 3}, r"projection must be None or a callable .* got 3\. gradagrad\.projections has Box"),
 ]
+
+AUTO: dict[str, Any] = {
+    "lr": 1.0, "gamma0": 1e-4, "momentum": 0.7, "weight_decay": 0.0, "decoupled_weight_decay": True, "eps": 0.0,
+    "gamma_max": math.inf, "guard": False, "averaging": "polynomial", "scope": "all", "maximize": False,
+    "foreach": None, "differentiable": False, "capturable": False, "fused": None, "state_dtype": torch.float32,
+    "stochastic_rounding": False,
+}  # fmt: skip
+BAD_AUTO = [
+    ({"gamma0": 0.0}, ValueError, r"gamma0 must be a finite number > 0, got 0\.0\. It is the learning rate"),
+    ({"gamma0": math.inf}, ValueError, "gamma0 must be"),
+    ({"gamma0": True}, TypeError, "gamma0 must be .* got True"),
+    ({"momentum": 1}, ValueError, r"momentum must be in \[0, 1\), got 1\.0\. 0\.7 is"),
+    ({"gamma_max": 1e-5}, ValueError, r"gamma_max must be at least gamma0 = 0\.0001, got 1e-05"),
+    ({"eps": -1.0}, ValueError, "eps must be"),
+    ({"weight_decay": math.nan}, ValueError, "weight_decay must be .* got nan"),
+    ({"guard": 1}, TypeError, "guard must be True or False, got 1"),
+    ({"stochastic_rounding": None}, TypeError, "stochastic_rounding must be True or False, got None"),
+    ({"averaging": "ema"}, ValueError, "averaging must be 'polynomial' or None, got 'ema'"),
+    ({"scope": "element"}, ValueError, "scope must be 'all' or 'group', got 'element'"),
+    ({"differentiable": True, "stochastic_rounding": True}, ValueError, "differentiable must be False where"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), BAD_AUTO, ids=[str(list(o)) for o, *_ in BAD_AUTO])
+def test_the_automatic_optimizer_has_its_own_table(options, error, message):
+    assert torch_arguments.checked(AUTOGRADAGRAD, AUTO) == AUTO
+    with pytest.raises(error, match=message):
+        torch_arguments.checked(AUTOGRADAGRAD, {**AUTO, **options})
+
+
+def test_where_all_groups_share_a_decision_they_agree_about_it():
+    with pytest.raises(ValueError, match=r"gamma0 must be 0\.0001 as in the other param groups, got 0\.1\. .*an lr"):
+        torch_arguments.checked(AUTOGRADAGRAD, {**AUTO, "gamma0": 0.1}, [AUTO])
+    torch_arguments.checked(AUTOGRADAGRAD, {**AUTO, "lr": 0.1, "momentum": 0.0, "averaging": None}, [AUTO])
+    torch_arguments.checked(AUTOGRADAGRAD, {**AUTO, "gamma0": 0.1, "scope": "group"}, [AUTO])
 
 
 @pytest.mark.parametrize(("options", "message"), BAD_VALUES, ids=[str(list(o)) for o, _ in BAD_VALUES])
@@ -101,7 +148,8 @@ WRONG = {
 def test_a_wrong_projection_is_named_at_the_first_step_which_does_nothing(name, driver):
     projection, error, message = WRONG[name]
     p = torch.nn.Parameter(torch.ones(2))
-    optimizer = GradaGrad([p], lr=0.1, projection=projection, **DRIVERS[driver])
+    way = DRIVERS[driver] | ({"fused": None} if driver == "fused" else {})  # fused=True refuses it for being no box
+    optimizer = GradaGrad([p], lr=0.1, projection=projection, **way)
     p.grad = torch.ones(2)
     with pytest.raises(error, match=message):
         optimizer.step()

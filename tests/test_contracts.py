@@ -29,19 +29,48 @@ def imports(path):
 
 
 def test_the_rules_import_no_framework():
-    assert imports(LIBRARY / "rule.py") <= {"collections", "typing"}
-    assert imports(LIBRARY / "auto" / "rule.py") <= {"collections", "typing", "gradagrad"}
-    # Of ours nothing but the names of its arguments' types, and nobody's framework through it.
-    tree = ast.parse((LIBRARY / "auto" / "rule.py").read_text())
-    ours = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and "gradagrad" in (node.module or "")]
-    assert [(node.module, {alias.name for alias in node.names}) for node in ours] == [
-        ("gradagrad.rule", {"Array", "Ops"})
-    ]
+    for path in (LIBRARY / "rules").glob("*.py"):
+        assert imports(path) <= {"gradagrad", *sys.stdlib_module_names}, path
+        tree = ast.parse(path.read_text())
+        modules = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+        assert all(m.startswith("gradagrad.rules") for m in modules if m and m.startswith("gradagrad")), path
 
 
 def test_the_library_does_not_import_the_lab():
     for path in LIBRARY.rglob("*.py"):
         assert "gradagrad_lab" not in imports(path), path
+
+
+# What must not be loaded, by whoever is imported; each in an interpreter of its own.
+UNLOADED = {
+    "gradagrad": ("torch", "jax", "numpy"),
+    "gradagrad.arguments": ("torch", "jax", "numpy"),
+    "gradagrad.scope": ("torch", "jax", "numpy"),
+    "gradagrad.rules.protocol": ("torch", "jax", "numpy"),
+    "gradagrad.rules.gradagrad": ("torch", "jax", "numpy"),
+    "gradagrad.rules.auto": ("torch", "jax", "numpy"),
+    "gradagrad.rules.trace": ("torch", "jax", "numpy"),
+    "gradagrad.optimizer": ("jax", "optax"),
+    "gradagrad.auto": ("jax", "optax"),
+    "gradagrad.optax": ("torch", "flax", "equinox", "keras", "pandas", "sklearn"),
+}
+
+
+def test_each_half_loads_no_more_than_it_needs():
+    for name, unwanted in UNLOADED.items():
+        code = f"import sys, {name}; print(*(n for n in {unwanted} if n in sys.modules))"
+        result = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120, check=True
+        )
+        assert not result.stdout.strip(), f"importing {name} loads {result.stdout}"
+
+
+def test_public_names_are_found_listed_and_nothing_else():
+    for name in gradagrad.__all__:
+        assert getattr(gradagrad, name) is getattr(gradagrad, name)
+    assert set(gradagrad.__all__) <= set(dir(gradagrad))
+    with pytest.raises(AttributeError, match="has no attribute 'Gradagrad'"):
+        _ = gradagrad.Gradagrad  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_torch_is_the_only_hard_dependency():

@@ -60,7 +60,8 @@ def test_half_precision_keeps_float32_state(dtype, granularity, driver):
             q.copy_(q.to(dtype))
         assert torch.equal(p.float(), q)
     for key in ("momentum", "growth", "accumulator"):
-        assert optimizer.state[p][key].dtype == torch.float32
+        wide = key != "momentum" and granularity in ("tensor", "group", "all")  # one number: kept in double
+        assert optimizer.state[p][key].dtype == (torch.float64 if wide else torch.float32)
         torch.testing.assert_close(optimizer.state[p][key], reference.state[q][key], rtol=1e-6, atol=0)
 
 
@@ -148,9 +149,8 @@ def test_mixed_precisions_share_one_group():
             p.grad = torch.ones_like(p)
         optimizer.step()
     growths = [optimizer.state[p]["growth"] for p in params]
-    assert [g.dtype for g in growths] == [torch.float32, torch.float64, torch.float32]
-    assert growths[0].item() == pytest.approx(growths[1].item(), rel=1e-6)
-    # The most precise copy is the group's: in float64 the same numbers come out as from float64 alone.
+    assert all(g is growths[0] for g in growths)
+    # The group's number is in double: the same comes out as from float64 alone.
     q = torch.nn.Parameter(torch.ones(9, dtype=torch.float64))
     alone = GradaGrad([q], lr=1e-3, granularity="group")
     for _ in range(5):

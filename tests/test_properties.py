@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gradagrad import GradaGrad
 from gradagrad.projections import Box
-from gradagrad.rule import Settings, adapt
+from gradagrad.rules.gradagrad import RULE, Settings
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 
@@ -236,8 +236,10 @@ def test_first_order_agreement_with_the_naive_rule(v):
     """γ'/√α' and the naive γ/√(α+v) agree to first order as v → 0⁻ (Figure 1), and ours never explodes."""
     gg = 0.5
     gm = (gg - v) / 2.0
-    growth, alpha = adapt(gg, gm, 1.0, 1.0, Settings(lr=1.0), Plain())
+    slot = {"growth": 1.0, "accumulator": 1.0}
+    after, _ = RULE.decide((gg, gm), slot, Settings(), Plain())
+    growth, alpha = after["growth"], after["accumulator"]
     naive = 1 / math.sqrt(1 + v)
     assert abs(growth / math.sqrt(alpha) - naive) < v**2
-    steep, _ = adapt(1e-3, 1e3, 1.0, 1.0, Settings(lr=1.0), Plain())  # v = −2000 α, where the naive root is imaginary
-    assert 1 < steep < math.sqrt(2001)
+    steep, _ = RULE.decide((1e-3, 1e3), slot, Settings(), Plain())  # v = −2000 α, where the naive root is imaginary
+    assert 1 < steep["growth"] < math.sqrt(2001)

@@ -1,17 +1,61 @@
-"""GradaGrad: AdaGrad whose learning rate can also rise. The reference implementation for PyTorch."""
+"""GradaGrad: AdaGrad whose learning rate can also rise. The reference implementation, for PyTorch and for JAX.
 
-from gradagrad import projections as projections
-from gradagrad.adagrad import from_adagrad as from_adagrad
-from gradagrad.auto import AutoDiagnostics as AutoDiagnostics
-from gradagrad.auto import AutoGradaGrad as AutoGradaGrad
-from gradagrad.diagnostics import GroupDiagnostics as GroupDiagnostics
-from gradagrad.first_step import LargeFirstStepWarning as LargeFirstStepWarning
-from gradagrad.kernel import KernelMissingWarning as KernelMissingWarning
-from gradagrad.kernel import kernel_status as kernel_status
-from gradagrad.optimizer import GradaGrad as GradaGrad
-from gradagrad.plots import plot_learning_rates as plot_learning_rates
-from gradagrad.recording import History as History
-from gradagrad.recording import learning_rates as learning_rates
-from gradagrad.recording import log_learning_rates as log_learning_rates
+Names are loaded when they are first asked for, so that `gradagrad.optax` needs no torch and torch's half no JAX.
+"""
 
-__version__ = "0.1.0"
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.2.0"
+__all__ = [
+    "AutoGradaGrad",
+    "GradaGrad",
+    "GroupDiagnostics",
+    "History",
+    "KernelMissingWarning",
+    "LargeFirstStepWarning",
+    "from_adagrad",
+    "kernel_status",
+    "learning_rates",
+    "log_learning_rates",
+    "plot_learning_rates",
+    "projections",
+]
+
+if TYPE_CHECKING:
+    from gradagrad import projections
+    from gradagrad.adagrad import from_adagrad
+    from gradagrad.auto import AutoGradaGrad
+    from gradagrad.diagnostics import GroupDiagnostics
+    from gradagrad.first_step import LargeFirstStepWarning
+    from gradagrad.kernel import KernelMissingWarning, kernel_status
+    from gradagrad.optimizer import GradaGrad
+    from gradagrad.plots import plot_learning_rates
+    from gradagrad.recording import History, learning_rates, log_learning_rates
+else:
+    # In the else, or a type checker would accept every misspelt name.
+    _HOMES = {
+        "AutoGradaGrad": "auto",
+        "GradaGrad": "optimizer",
+        "GroupDiagnostics": "diagnostics",
+        "History": "recording",
+        "KernelMissingWarning": "kernel",
+        "LargeFirstStepWarning": "first_step",
+        "from_adagrad": "adagrad",
+        "kernel_status": "kernel",
+        "learning_rates": "recording",
+        "log_learning_rates": "recording",
+        "plot_learning_rates": "plots",
+    }
+
+    def __getattr__(name: str) -> Any:
+        if name == "projections":
+            return import_module("gradagrad.projections")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'gradagrad' has no attribute {name!r}")
+        value = getattr(import_module(f"gradagrad.{_HOMES[name]}"), name)
+        globals()[name] = value  # found without this function from now on
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

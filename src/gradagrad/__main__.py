@@ -1,16 +1,42 @@
-"""``python -m gradagrad``: which versions these are and whether the compiled kernel is in use."""
+"""``python -m gradagrad``: which versions these are, whether compiled steps are in use; ``gpu`` tries them there."""
+
+import os
+import platform
+import sys
 
 import torch
 
 import gradagrad
-from gradagrad.kernel import kernel_status
+from gradagrad.engine.triton_runtime import triton_status
+from gradagrad.kernel import build_record, kernel_status
+
+
+def lines() -> list[str]:
+    """Versions, machine and kernel, one per line."""
+    python = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    threads = f"{torch.get_num_threads()} threads, {torch.backends.cpu.get_cpu_capability()}"
+    table = {
+        "gradagrad": gradagrad.__version__,
+        "python": python,
+        "torch": f"{torch.__version__}, {threads}",
+        "kernel": str(kernel_status()),
+    }
+    record = build_record()
+    if kernel_status().loaded and record.get("kernel") and "GRADAGRAD_KERNEL_PATH" not in os.environ:
+        table["built by"] = f"{record['compiler']}, with torch {record['torch']}"
+    if torch.cuda.is_available():
+        table["gpu"] = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+    table["triton"] = str(triton_status())
+    return [f"{name:10} {value}" for name, value in table.items()]
 
 
 def main() -> None:
-    """Prints version, torch and kernel status, one per line."""
-    print(f"gradagrad  {gradagrad.__version__}")
-    print(f"torch      {torch.__version__}, {torch.get_num_threads()} threads")
-    print(f"kernel     {kernel_status()}")
+    """Prints them; ``--version`` prints the version alone, ``gpu`` checks and times the steps on a GPU."""
+    if sys.argv[1:] == ["gpu"]:
+        from gradagrad import gpu_check  # imports Triton
+
+        raise SystemExit(gpu_check.main())
+    print(f"gradagrad {gradagrad.__version__}" if sys.argv[1:] == ["--version"] else "\n".join(lines()))
 
 
 if __name__ == "__main__":

@@ -8,9 +8,8 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from gradagrad import distributed
-from gradagrad.granularity import total
+from gradagrad.engine.tensors import computing_dtype, real_view, reduction
 from gradagrad.optimizer import GradaGrad
-from gradagrad.steps.ops import real_view
 
 # Everything that Adagrad's groups hold and ours take with the same meaning.
 _SHARED = (
@@ -52,9 +51,9 @@ def from_adagrad(source: Optimizer | Mapping[str, Any], params: ParamsT | None =
     result = GradaGrad(ours, **options)
     parameters = [p for group in result.param_groups for p in group["params"]]
     with torch.no_grad():
+        begun: set[int] = set()
         for parameter, state in zip(parameters, states, strict=True):
-            _take_over(result, parameter, state)
-        _share(result)
+            _take_over(result, parameter, state, begun)
     return result
 
 
@@ -72,7 +71,8 @@ def _from_state_dict(
     return groups, [adagrad.state.get(p, {}) for group in groups for p in group["params"]]
 
 
-def _take_over(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any]) -> None:
+def _take_over(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any], begun: set[int]) -> None:
+    """``begun`` are the accumulators that hold sums already: one that parameters share adds up what each brings."""
     if not state or not float(state["step"]):
         return  # Adagrad makes its state at once; without a step there is nothing to take over
     if "sum" not in state:
@@ -80,18 +80,18 @@ def _take_over(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any]
     group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
     optimizer._init_state(group, parameter)
     ours = optimizer.state[parameter]
-    ours["step"].fill_(float(state["step"]))
+    saved = state["sum"]
+    if saved.shape != parameter.shape:
+        raise ValueError(
+            f"source does not fit: a parameter of shape {tuple(parameter.shape)} has a sum of shape "
+            f"{tuple(saved.shape)}. "
+            "Give params in the order the Adagrad run had them."
+        )
+    ours["step"].fill_(int(state["step"]))
     accumulator = distributed.local(ours["accumulator"])
-    sums = total(group["granularity"])(real_view(distributed.local(state["sum"])).to(accumulator.dtype))
-    axes = distributed.axes(parameter, group["granularity"])
-    accumulator.copy_(distributed.Addition([sums], [axes]).result()[0])
-
-
-def _share(optimizer: GradaGrad) -> None:
-    """With granularity "group", every copy holds the sum over the group."""
-    for group in optimizer.param_groups:
-        copies = optimizer._group_copies(group) if group["granularity"] == "group" else []
-        if copies:
-            sums = torch.stack([accumulator.cpu() for _, accumulator in copies]).sum()
-            for _, accumulator in copies:
-                accumulator.copy_(sums)
+    scope = group["granularity"]
+    squares = real_view(distributed.local(saved))
+    sums = reduction(scope).total(squares.to(computing_dtype(squares.dtype)))
+    sums = distributed.Addition([sums], [distributed.axes(parameter, scope)]).result()[0].to(accumulator.device)
+    accumulator.copy_(sums + accumulator if id(accumulator) in begun else sums)
+    begun.add(id(accumulator))

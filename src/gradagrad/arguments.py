@@ -1,132 +1,203 @@
-"""Checks of arguments: one table of rules, one way to say what is wrong (name, rule, value, remedy)."""
+"""Rules for arguments: one table for each optimizer, one way to say what is wrong (name, rule, value, remedy).
+
+No framework is imported, so that the torch classes and `gradagrad.optax` accept and refuse the same things in the same
+words. What only one of them takes (a tensor as lr, a schedule, dtypes) is checked beside its own code:
+`gradagrad.torch_arguments`, `gradagrad.optax.arguments`.
+"""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
-import torch
-from torch import Tensor
+from gradagrad.scope import SCOPES
 
-from gradagrad.granularity import GRANULARITIES
 
-Rule = tuple[str, Callable[[float], bool], str]
+@dataclass(frozen=True)
+class Number:
+    """What a numeric argument must be."""
 
-_NOT_NEGATIVE: Rule = ("a finite number >= 0", lambda v: 0.0 <= v < math.inf, "")
-_NUMBERS: dict[str, Rule] = {
-    "lr": (
-        "a finite number >= 0 (or a tensor with one element)",
-        lambda v: 0.0 <= v < math.inf,
-        "1.0 suits convex problems, 0.01 neural nets.",
-    ),
-    "rho": ("a finite number >= 0", lambda v: 0.0 <= v < math.inf, "0 is AdaGrad, 2 the paper's default."),
-    "momentum": ("in [0, 1)", lambda v: 0.0 <= v < 1.0, "0.9 is a common choice, 0 means none."),
-    "weight_decay": _NOT_NEGATIVE,
-    "lr_decay": _NOT_NEGATIVE,
-    "initial_accumulator_value": _NOT_NEGATIVE,
-    "eps": _NOT_NEGATIVE,
-    "grad_bound": (
-        "None or a finite number > 0",
-        lambda v: 0.0 < v < math.inf,
-        "It is the largest gradient entry you expect; None uses the first gradient.",
-    ),
-    "gamma_max": ("a number > 0", lambda v: v > 0.0, "math.inf means no cap."),
-    "growth_limit": (
-        "a number >= 1",
-        lambda v: v >= 1.0,
-        "It is the largest factor γ may grow by in one step; math.inf means no limit.",
-    ),
-}
-_FLAGS = ("decoupled_weight_decay", "lazy", "maximize", "differentiable", "capturable")
+    rule: str
+    holds: Callable[[float], bool]
+    remedy: str = ""
+    optional: bool = False
+    """Whether None is allowed."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rules of one optimizer's arguments."""
+
+    numbers: Mapping[str, Number]
+    flags: tuple[str, ...]
+    choices: Mapping[str, tuple[str | None, ...]]
+    scope: str
+    """The argument that says who shares a decision."""
+    deciding: tuple[str, ...]
+    """Arguments of the decision itself: with scope "all" they cannot differ from group to group."""
+
+
+def _not_negative(remedy: str = "") -> Number:
+    return Number("a finite number >= 0", lambda v: 0.0 <= v < math.inf, remedy)
+
+
+_GAMMA_MAX = Number("a number > 0", lambda v: v > 0.0, "math.inf means no cap.")
+_FLAGS = ("decoupled_weight_decay", "maximize", "differentiable", "capturable", "stochastic_rounding")
+
+GRADAGRAD = Table(
+    numbers={
+        "lr": _not_negative("1.0 suits convex problems, 0.01 neural nets."),
+        "rho": _not_negative("0 is AdaGrad, 2 the paper's default."),
+        "momentum": Number("in [0, 1)", lambda v: 0.0 <= v < 1.0, "0.9 is a common choice, 0 means none."),
+        "weight_decay": _not_negative(),
+        "lr_decay": _not_negative(),
+        "initial_accumulator_value": _not_negative(),
+        "eps": _not_negative(),
+        "grad_bound": Number(
+            "None or a number > 0 whose square is finite",
+            lambda v: v > 0.0 and v * v < math.inf,
+            "It is the largest gradient entry you expect; None uses the first gradient.",
+            optional=True,
+        ),
+        "gamma_max": _GAMMA_MAX,
+        "growth_limit": Number(
+            "a number >= 1",
+            lambda v: v >= 1.0,
+            "It is the largest factor γ may grow by in one step; math.inf means no limit.",
+        ),
+    },
+    flags=(*_FLAGS, "lazy"),
+    choices={"granularity": SCOPES},
+    scope="granularity",
+    deciding=("rho", "momentum", "initial_accumulator_value", "eps", "grad_bound", "gamma_max", "growth_limit", "lazy"),
+)
+AUTOGRADAGRAD = Table(
+    numbers={
+        "lr": _not_negative("It multiplies the learning rate that the optimizer finds: 1.0, or less for a slow group."),
+        "gamma0": Number(
+            "a finite number > 0",
+            lambda v: 0.0 < v < math.inf,
+            "It is the learning rate to start from; 1e-4 is the default.",
+        ),
+        "momentum": Number("in [0, 1)", lambda v: 0.0 <= v < 1.0, "0.7 is the default, 0 means none."),
+        "weight_decay": _not_negative(),
+        "eps": _not_negative(),
+        "gamma_max": _GAMMA_MAX,
+    },
+    flags=(*_FLAGS, "guard"),
+    choices={"averaging": ("polynomial", None), "scope": ("all", "group")},
+    scope="scope",
+    deciding=("gamma0", "gamma_max", "guard"),
+)
 
 
 def complaint(name: str, rule: str, value: object, remedy: str = "") -> str:
     """The one form of every message about an argument."""
-    return f"{name} must be {rule}, got {value!r}.{' ' if remedy else ''}{remedy}"
+    return f"{name} must be {rule}, got {_shown(value)}.{' ' if remedy else ''}{remedy}"
 
 
-def checked(group: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a param group whose values obey every rule, numbers as plain floats; raises otherwise."""
-    result = dict(group)
-    for name in _NUMBERS:
-        value = group[name]
-        result[name] = None if name == "grad_bound" and value is None else check_number(name, value, _NUMBERS[name])
-    check_flags(group, _FLAGS)
-    if group["granularity"] not in GRANULARITIES:
-        choices = ", ".join(repr(g) for g in GRANULARITIES)
-        raise ValueError(complaint("granularity", f"one of {choices}", group["granularity"]))
-    if not (group["projection"] is None or callable(group["projection"])):
-        raise TypeError(
-            complaint("projection", "None or a callable (point, metric) -> point", group["projection"], _PROJECTIONS)
-        )
-    _check_together(result)
-    return result
+def _shown(value: object) -> str:
+    """The value as its repr, in one line of bearable length; an integer of thousands of digits has no repr."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:60]} … {text[-20:]}"
 
 
-_PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex, L1Ball, Hyperplane and HalfSpace."
-
-
-def check_number(name: str, value: Any, wanted: Rule) -> Any:
-    """The value as a float, or a tensor lr as it is; raises if it breaks the rule."""
-    rule, holds, remedy = wanted
-    if name == "lr" and isinstance(value, Tensor):
-        if value.numel() != 1:
-            raise ValueError(f"Tensor lr must be 1-element, got shape {tuple(value.shape)}. Pass a 0-d tensor.")
-        if not _is_traced(value) and not holds(float(value.detach())):
-            raise ValueError(complaint(name, rule, float(value.detach()), remedy))
-        return value
+def check_number(name: str, value: Any, wanted: Number) -> Any:
+    """The value as a plain float, or None where that is allowed; raises if it breaks the rule."""
+    if value is None and wanted.optional:
+        return None
+    # numpy's bool is no Real; Python's is.
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(complaint(name, rule, value, remedy))
-    number = float(value)
-    if not holds(number):
-        raise ValueError(complaint(name, rule, number, remedy))
+        raise TypeError(complaint(name, wanted.rule, value, wanted.remedy))
+    try:
+        number = float(value)
+    except OverflowError:  # an integer or fraction beyond every float
+        raise ValueError(complaint(name, wanted.rule, value, wanted.remedy)) from None
+    if not wanted.holds(number):
+        raise ValueError(complaint(name, wanted.rule, number, wanted.remedy))
     return number
 
 
-def check_flags(group: Mapping[str, Any], flags: Sequence[str]) -> None:
-    """Raises unless the named flags are booleans and the ways of stepping and storing, which optimizers share, fit."""
-    for name in flags:
-        if not isinstance(group[name], bool):
+def checked(
+    table: Table,
+    group: Mapping[str, Any],
+    others: Sequence[Mapping[str, Any]] = (),
+    *,
+    number: Callable[[str, Any, Number], Any] = check_number,
+    lr_name: str = "lr",
+) -> dict[str, Any]:
+    """A copy of a param group whose values obey every rule, numbers as plain floats; raises otherwise.
+
+    Arguments that the group does not have are not asked for. ``others`` are the param groups before it. ``number``
+    checks a number where a framework has kinds of its own, and returns it as it shall be kept.
+    """
+    result = dict(group)
+    for name, wanted in table.numbers.items():
+        if name in group:
+            result[name] = number(lr_name if name == "lr" else name, group[name], wanted)
+    for name in table.flags:
+        if name in group and not isinstance(group[name], bool):
             raise TypeError(complaint(name, "True or False", group[name]))
-    if not (group["foreach"] is None or isinstance(group["foreach"], bool)):
-        raise TypeError(complaint("foreach", "None, True or False", group["foreach"], "None lets torch's rule decide."))
-    if not (group["fused"] is None or isinstance(group["fused"], bool)):
-        remedy = "None uses the compiled kernel wherever it can."
-        raise TypeError(complaint("fused", "None, True or False", group["fused"], remedy))
-    if group["state_dtype"] not in (torch.float32, torch.bfloat16):
-        remedy = "float32 means the precision of the computation: float64 for float64 parameters."
-        raise ValueError(complaint("state_dtype", "torch.float32 or torch.bfloat16", group["state_dtype"], remedy))
-    for other in ("foreach", "differentiable", "capturable"):
-        if group["fused"] and group[other]:
-            raise ValueError(f"fused=True cannot be combined with {other}=True; pass fused=None or False.")
-    if group["differentiable"] and group["state_dtype"] == torch.bfloat16:
-        raise ValueError("differentiable=True needs state_dtype=torch.float32, since rounding has no derivative.")
-    if group["foreach"] and group["differentiable"]:
-        raise ValueError("foreach=True cannot be combined with differentiable=True; pass foreach=False or None.")
+    for name, choices in table.choices.items():
+        if name in group:
+            check_choice(name, group[name], choices)
+    _check_together(result, lr_name)
+    _check_agreement(table, result, others)
+    return result
 
 
-def _is_traced(value: Tensor) -> bool:
-    return torch.compiler.is_compiling() or value.is_meta
+def check_choice(name: str, value: Any, choices: Sequence[str | None]) -> None:
+    """Raises unless the value is one of the choices. Only strings are compared: arrays compare entry by entry."""
+    if not (value is None and None in choices) and not (isinstance(value, str) and value in choices):
+        rule = " or ".join(map(repr, choices)) if len(choices) < 3 else f"one of {', '.join(map(repr, choices))}"
+        raise ValueError(complaint(name, rule, value))
 
 
-def _check_together(group: Mapping[str, Any]) -> None:
-    """Rules that concern several arguments."""
-    if group["lazy"] and group["weight_decay"] and not group["decoupled_weight_decay"]:
-        raise ValueError(
-            complaint("weight_decay", "0 or decoupled with lazy=True", group["weight_decay"])
-            + " Coupled decay gives every coordinate a gradient, so none is lazy; pass decoupled_weight_decay=True."
-        )
-    if group["projection"] is not None and group["weight_decay"] and group["decoupled_weight_decay"]:
-        raise ValueError(
-            "decoupled_weight_decay=True cannot be combined with a projection, since decay moves the parameters out "
-            "of the set; use coupled weight_decay."
-        )
-    lr, gamma_max = group["lr"], group["gamma_max"]
-    if not isinstance(lr, Tensor) and gamma_max < lr:
-        raise ValueError(complaint("gamma_max", f"at least lr = {lr}", gamma_max, "γ starts at lr and never falls."))
-    bound, start = group["grad_bound"], group["initial_accumulator_value"]
-    if bound is not None and not start + 0.5 * bound**2 > start * (1.0 + 1e-6):
-        raise ValueError(
-            complaint("grad_bound", f"large enough to matter beside initial_accumulator_value = {start}", bound)
-            + " Its square is added at the first step and would be lost to rounding; drop one of the two."
-        )
+def check_projection(value: Any, remedy: str) -> None:
+    """Raises unless the value is None or can be called."""
+    if not (value is None or callable(value)):
+        raise TypeError(complaint("projection", "None or a callable (point, metric) -> point", value, remedy))
+
+
+def _check_together(group: Mapping[str, Any], lr_name: str) -> None:
+    """Rules that concern several arguments; of numbers that a framework traces nothing can be known."""
+    decay = group.get("weight_decay", 0.0)
+    decays = not (isinstance(decay, float) and decay == 0.0)
+    if group.get("lazy") and decays and not group["decoupled_weight_decay"]:
+        remedy = "Coupled decay gives every coordinate a gradient, so none is lazy; pass decoupled_weight_decay=True."
+        raise ValueError(complaint("weight_decay", "0 or decoupled with lazy=True", decay, remedy))
+    if group.get("projection") is not None and decays and group["decoupled_weight_decay"]:
+        remedy = "Decay moves the parameters out of the set; use coupled weight_decay."
+        raise ValueError(complaint("decoupled_weight_decay", "False with a projection", True, remedy))
+    lr, gamma_max = group.get("lr"), group.get("gamma_max")
+    if "granularity" in group and isinstance(lr, float) and isinstance(gamma_max, float) and gamma_max < lr:
+        remedy = f"γ starts at {lr_name} and never falls."
+        raise ValueError(complaint("gamma_max", f"at least {lr_name} = {lr}", gamma_max, remedy))
+    gamma0 = group.get("gamma0")
+    if isinstance(gamma0, float) and isinstance(gamma_max, float) and gamma_max < gamma0:
+        raise ValueError(complaint("gamma_max", f"at least gamma0 = {gamma0}", gamma_max, "γ starts there."))
+    bound, start = group.get("grad_bound"), group.get("initial_accumulator_value")
+    if (
+        isinstance(bound, float)
+        and isinstance(start, float)
+        and not start + 0.5 * (bound * bound) > start * (1.0 + 1e-6)
+    ):
+        rule = f"large enough to matter beside initial_accumulator_value = {start}"
+        remedy = "Its square is added at the first step and would be lost to rounding; drop one of the two."
+        raise ValueError(complaint("grad_bound", rule, bound, remedy))
+
+
+def _check_agreement(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
+    """Raises where one decision for all param groups would have to follow two of them."""
+    for other in others if group.get(table.scope) == "all" else ():
+        for name in table.deciding if other[table.scope] == "all" else ():
+            if group[name] != other[name]:
+                remedy = f'With {table.scope}="all" one decision serves all; to scale a group\'s steps, give it an lr.'
+                rule = f"{other[name]!r} as in the other param groups"
+                raise ValueError(complaint(name, rule, group[name], remedy))

@@ -1,64 +1,56 @@
-"""Loading state dicts: checked whole before anything changes, then restored bit for bit."""
+"""Loading state dicts: checked whole and rebuilt beside the present state, which is replaced only if all of it is
+right."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import Any
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, StateDict
 
-from gradagrad import arguments, distributed, rounding
-from gradagrad.granularity import Granularity, slot_shape
-from gradagrad.steps.ops import computing_dtype, real_shape, real_view
+from gradagrad import distributed
+from gradagrad.engine.state import field_dtype, field_scope, new_step
+from gradagrad.engine.tensors import real_shape, real_view
+from gradagrad.rules.protocol import Field
+from gradagrad.scope import slot_shape
+from gradagrad.torch_arguments import checked
 
-KEYS = ("step", "momentum", "growth", "accumulator")
+if TYPE_CHECKING:
+    from gradagrad.engine.base import EngineOptimizer
+
+# What tells another optimizer's state dict from ours: a key of its param groups, or of a parameter's state.
+_OTHERS = {
+    "granularity": "GradaGrad",
+    "scope": "AutoGradaGrad",
+    "initial_accumulator_value": "torch.optim.Adagrad",
+    "sum": "torch.optim.Adagrad",
+    "betas": "Adam, AdamW or a relative of theirs",
+    "exp_avg": "Adam, AdamW or a relative of theirs",
+    "momentum_buffer": "SGD",
+    "square_avg": "RMSprop",
+    "z": "Schedule-Free",
+    "p0": "Prodigy",
+    "prev": "Rprop",
+}
 
 
-Check = Callable[[Optimizer, StateDict], None]
-Restored = Callable[[Mapping[str, Any], Tensor, str, Any], Any]
-
-
-def load(optimizer: Optimizer, state_dict: StateDict, load_base: Callable[[StateDict], None]) -> None:
-    """Loads a state dict of `GradaGrad`; projections stay the optimizer's own."""
-    projections = [group["projection"] for group in optimizer.param_groups]
-
-    def keep_projections(_: Optimizer) -> None:
-        for group, projection in zip(optimizer.param_groups, projections, strict=True):
-            group["projection"] = projection
-
-    keeping = optimizer.register_load_state_dict_post_hook(keep_projections, prepend=True)
-    try:
-        load_with(optimizer, state_dict, load_base, _check, _restored)
-    finally:
-        keeping.remove()
-
-
-def load_with(
-    optimizer: Optimizer,
-    state_dict: StateDict,
-    load_base: Callable[[StateDict], None],
-    check: Check,
-    restored: Restored,
-) -> None:
-    """``load_base(state_dict)`` with our checks after the user's pre-hooks and exact restoration before the post-hooks.
+def load(optimizer: EngineOptimizer, state_dict: StateDict, load_base: Callable[[StateDict], None]) -> None:
+    """``load_base(state_dict)`` with our checks after the user's pre-hooks and our state before the post-hooks.
 
     The base class casts state to each parameter's dtype, which would round the float32 state of bf16 parameters.
     """
-    accepted: dict[str, Any] = {}
+    own = [{key: group[key] for key in ("projection",) if key in group} for group in optimizer.param_groups]
+    rebuilt: dict[Tensor, dict[str, Any]] = {}
 
     def before(_: Optimizer, candidate: StateDict) -> None:
-        check(optimizer, candidate)
-        accepted.update(candidate)
+        rebuilt.update(_rebuilt(optimizer, candidate))
 
     def after(_: Optimizer) -> None:
-        saved_ids = chain.from_iterable(group["params"] for group in accepted["param_groups"])
-        for group in optimizer.param_groups:
-            group["state_dtype"] = _dtype(group["state_dtype"])
-            for parameter in group["params"]:
-                saved = accepted["state"].get(next(saved_ids))
-                if saved:
-                    optimizer.state[parameter] = {k: restored(group, parameter, k, v) for k, v in saved.items()}
+        optimizer.state.update(rebuilt)
+        for group, kept in zip(optimizer.param_groups, own, strict=True):
+            group.update(kept, state_dtype=_dtype(group["state_dtype"]))
 
     checking = optimizer.register_load_state_dict_pre_hook(before)
     restoring = optimizer.register_load_state_dict_post_hook(after, prepend=True)
@@ -78,50 +70,45 @@ def _dtype(name: Any) -> Any:
     return getattr(torch, name, name) if isinstance(name, str) else name
 
 
-def _restored(group: Mapping[str, Any], parameter: Tensor, key: str, value: Any) -> Any:
-    if key == "step" or key not in KEYS or not isinstance(value, Tensor):
-        return restored_other(group, parameter, key, value)
-    granularity: Granularity = "element" if key == "momentum" else group["granularity"]
-    dtype = rounding.stored_dtype(computing_dtype(parameter.dtype), group["state_dtype"], granularity)
-    return restored_slots(value, parameter, granularity, dtype)
+def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, dict[str, Any]]:
+    """All states as a fresh optimizer would hold them; raises ValueError where anything is wrong."""
+    result: dict[Tensor, dict[str, Any]] = {}
+    for saved, parameter, group, where in _saved_states(optimizer, state_dict):
+        settings, scope = optimizer._settings(group), optimizer._scope(group)
+        state: dict[str, Any] = {"step": _step(saved, group, parameter, where)}
+        for field in optimizer.rule.fields(settings):
+            value = _tensor(saved, field, where)
+            _check_fit(field, value, scope, parameter, where)
+            _check_range(field, value, settings, where)
+            state[field.key] = _as_new(field, value, group, scope, parameter)
+        result[parameter] = state | _rows(saved, state["step"], parameter, where)
+    return result
 
 
-def restored_other(group: Mapping[str, Any], parameter: Tensor, key: str, value: Any) -> Any:
-    """A copy of a saved step counter, list of rows or plain value."""
-    if key == "step":
-        device = parameter.device if group["capturable"] else "cpu"
-        return torch.as_tensor(value).to(device=device, dtype=torch.float32, copy=True)
-    return value.to(device=parameter.device, copy=True) if isinstance(value, Tensor) else value
-
-
-def restored_slots(value: Tensor, parameter: Tensor, granularity: Granularity, dtype: torch.dtype) -> Tensor:
-    """A copy of a saved state tensor as a fresh state would hold it: precision, device and memory layout."""
-    values = real_view(distributed.local(parameter.detach()))
-    shard = distributed.shard_of(value, parameter, granularity)
-    if shard.shape == values.shape:
-        shard = torch.empty_like(values, dtype=dtype, memory_format=torch.preserve_format).copy_(shard)
-    else:
-        shard = shard.to(device=parameter.device, dtype=dtype, copy=True)
-    return distributed.as_shard(shard, parameter, granularity)
-
-
-def saved_states(
-    optimizer: Optimizer, state_dict: StateDict, checked: Callable[[Mapping[str, Any]], dict[str, Any]]
-) -> Iterator[tuple[Any, Tensor, dict[str, Any], str]]:
-    """(saved state, parameter, saved group, where) for each saved parameter; raises ValueError on a damaged dict."""
+def _saved_states(
+    optimizer: EngineOptimizer, state_dict: StateDict
+) -> Iterator[tuple[Mapping[str, Any], Tensor, dict[str, Any], str]]:
+    """(saved state, parameter, saved group, where) for each saved parameter."""
     for part, kind in (("state", Mapping), ("param_groups", list)):
         if not isinstance(state_dict.get(part), kind):
             raise ValueError(f'the state dict is damaged: it has no "{part}" {kind.__name__.lower()}.')
     saved_groups, groups = state_dict["param_groups"], optimizer.param_groups
-    if [len(g.get("params", ())) for g in saved_groups] != [len(g["params"]) for g in groups]:
+    if not all(isinstance(group, Mapping) and isinstance(group.get("params"), list | tuple) for group in saved_groups):
+        raise ValueError('the state dict is damaged: a param group is not a dictionary with a list of "params".')
+    _refuse_others(optimizer, state_dict)
+    if [len(g["params"]) for g in saved_groups] != [len(g["params"]) for g in groups]:
         return  # the base class says what differs
-    for index, (saved, group) in enumerate(zip(saved_groups, groups, strict=True)):
-        merged = {**optimizer.defaults, **saved, "projection": None}
+    merged_groups: list[dict[str, Any]] = []
+    for index, saved in enumerate(saved_groups):
+        merged = {**optimizer.defaults, **saved}
+        if "projection" in merged:
+            merged["projection"] = None
         merged["state_dtype"] = _dtype(merged["state_dtype"])
         try:
-            checked(merged)
+            merged_groups.append(checked(optimizer.arguments, merged, merged_groups))
         except (TypeError, ValueError) as error:
             raise ValueError(f"the state dict is damaged: in param group {index}, {error}") from None
+    for index, (saved, group) in enumerate(zip(merged_groups, groups, strict=True)):
         for number, parameter in zip(saved["params"], group["params"], strict=True):
             where = f"parameter {number} of group {index}"
             state = state_dict["state"].get(number)
@@ -129,48 +116,125 @@ def saved_states(
                 kind = type(state).__name__
                 raise ValueError(f"the state dict is damaged: the state of {where} is a {kind}, not a dictionary.")
             if state:
-                yield state, parameter, merged, where
+                yield state, parameter, saved, where
 
 
-def _check(optimizer: Optimizer, state_dict: StateDict) -> None:
-    """Raises ValueError unless the dictionary fits this optimizer. The base class compares the groups' sizes."""
-    for saved, parameter, group, where in saved_states(optimizer, state_dict, arguments.checked):
-        if "sum" in saved and "accumulator" not in saved:
-            raise ValueError(
-                "this is a state dict of torch.optim.Adagrad; take it over with "
-                "gradagrad.from_adagrad(state_dict, params)."
-            )
-        granularity, shape = group["granularity"], real_shape(parameter)
-        slots = slot_shape(shape, granularity)
-        shapes = {"momentum": tuple(shape), "growth": slots, "accumulator": slots}
-        check_entries(saved, KEYS, shapes, parameter, where, f' (granularity="{granularity}")')
+def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
+    """Names the optimizer that a state dict belongs to, if it is not this one."""
+    groups, name = state_dict["param_groups"], type(optimizer).__name__
+    if any("strictness" in group for group in groups):
+        raise ValueError(
+            "this is a state dict of AutoGradaGrad 0.1, whose rule was another one: its numbers mean nothing to this "
+            "version. Start afresh from the model's weights, or load it with gradagrad 0.1."
+        )
+    if not groups or any(optimizer.arguments.scope in group for group in groups):
+        return
+    found = {key for state in state_dict["state"].values() if isinstance(state, Mapping) for key in state}
+    found.update(*groups)
+    other = next((other for key, other in _OTHERS.items() if key in found), None)
+    if other is not None:
+        remedy = "start afresh from the model's weights."
+        if other == "torch.optim.Adagrad" and name == "GradaGrad":
+            remedy = "take it over with gradagrad.from_adagrad(state_dict, params)."
+        raise ValueError(f"this is a state dict of {other}, not of {name}, which can make nothing of it; {remedy}")
 
 
-def check_entries(
-    state: Mapping[str, Any],
-    keys: Sequence[str],
-    shapes: Mapping[str, tuple[int, ...]],
-    parameter: Tensor,
-    where: str,
-    because: str = "",
-) -> None:
-    """Raises ValueError unless a saved state has all keys, and tensors of these shapes under them."""
-    for key in keys:
-        if key not in state:
-            raise ValueError(f'the state dict is damaged: {where} has no "{key}" (found {sorted(map(str, state))}).')
-        value = state[key]
-        if key == "step":
-            continue
-        if not isinstance(value, Tensor):
-            kind = type(value).__name__
-            raise ValueError(f'the state dict is damaged: "{key}" of {where} is a {kind}, not a tensor.')
-        if distributed.is_sharded(value) and not distributed.is_sharded(parameter):
-            raise ValueError(
-                f'the state dict does not fit: "{key}" of {where} is sharded and the parameter is not. Make it whole '
-                "with torch.distributed.checkpoint.state_dict.get_optimizer_state_dict and full_state_dict=True."
-            )
-        if tuple(value.shape) != shapes[key]:
-            raise ValueError(
-                f'the state dict does not fit: "{key}" of {where} must have shape {shapes[key]}{because}, got '
-                f"{tuple(value.shape)}. Load it into the model it was saved from."
-            )
+def _step(saved: Mapping[str, Any], group: Mapping[str, Any], parameter: Tensor, where: str) -> Tensor:
+    """The step counter; earlier versions counted in float32."""
+    if "step" not in saved:
+        raise ValueError(f'the state dict is damaged: {where} has no "step" (found {sorted(map(str, saved))}).')
+    value = saved["step"]
+    if isinstance(value, Tensor):
+        usable = value.numel() == 1 and value.layout == torch.strided and not value.is_meta and not value.is_complex()
+        value = value.item() if usable else value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0 or value != value // 1:
+        raise ValueError(
+            f'the state dict is damaged: "step" of {where} must be a whole number >= 0, got {value!r:.60}.'
+        )
+    return new_step(group, parameter).fill_(int(value))
+
+
+def _tensor(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
+    if field.key not in saved:
+        raise ValueError(f'the state dict is damaged: {where} has no "{field.key}" (found {sorted(map(str, saved))}).')
+    value = saved[field.key]
+    if not isinstance(value, Tensor):
+        kind = type(value).__name__
+        raise ValueError(f'the state dict is damaged: "{field.key}" of {where} is a {kind}, not a tensor.')
+    if value.layout != torch.strided or value.is_meta or not value.is_floating_point():
+        kind = "a meta tensor" if value.is_meta else f"{value.dtype}, {value.layout}"
+        raise ValueError(
+            f'the state dict is damaged: "{field.key}" of {where} must be a dense tensor of floating point numbers, '
+            "got "
+            f"{kind}."
+        )
+    return value
+
+
+def _check_fit(field: Field, value: Tensor, scope: str, parameter: Tensor, where: str) -> None:
+    if distributed.is_sharded(value) and not distributed.is_sharded(parameter):
+        raise ValueError(
+            f'the state dict does not fit: "{field.key}" of {where} is sharded and the parameter is not. Make it whole '
+            "with torch.distributed.checkpoint.state_dict.get_optimizer_state_dict and full_state_dict=True."
+        )
+    own = field_scope(field, scope)
+    wanted = slot_shape(real_shape(parameter), own)
+    if tuple(value.shape) != wanted:
+        because = f' (granularity="{scope}")' if field.at == "slot" else ""
+        raise ValueError(
+            f'the state dict does not fit: "{field.key}" of {where} must have shape {wanted}{because}, got '
+            f"{tuple(value.shape)}. Load it into the model it was saved from."
+        )
+
+
+def _check_range(field: Field, value: Tensor, settings: Any, where: str) -> None:
+    """Raises where numbers are not finite or lie below what the rule can have made of them."""
+    numbers = distributed.local(value.detach())
+    least = getattr(settings, field.least) if isinstance(field.least, str) else field.least
+    wrong = ~torch.isfinite(numbers)
+    rule = "finite"
+    if least is not None:
+        # What is stored in bf16 may lie below a start that bf16 does not hold.
+        slack = 2.0**-7 * abs(least) if numbers.dtype == torch.bfloat16 else 1e-6 * abs(least)
+        wrong, rule = wrong | (numbers < least - slack), f"finite and >= {least}"
+    if bool(wrong.any()):
+        example = numbers[wrong].reshape(-1)[0].item()
+        raise ValueError(
+            f'the state dict is damaged: "{field.key}" of {where} must be {rule}, got {example} '
+            f"({int(wrong.sum())} of {numbers.numel()} entries). Load an earlier checkpoint."
+        )
+
+
+def _as_new(field: Field, value: Tensor, group: Mapping[str, Any], scope: str, parameter: Tensor) -> Tensor:
+    """A copy of a saved tensor as a fresh state would hold it: precision, device and memory layout."""
+    own = field_scope(field, scope)
+    dtype = field_dtype(field, scope, group["state_dtype"], parameter)
+    values = real_view(distributed.local(parameter.detach()))
+    shard = distributed.shard_of(value, parameter, own)  # pyright: ignore[reportArgumentType]
+    if shard.shape == values.shape and own == "element":
+        shard = torch.empty_like(values, dtype=dtype, memory_format=torch.preserve_format).copy_(shard)
+    else:
+        shard = shard.to(device=parameter.device, dtype=dtype, copy=True)
+    return distributed.as_shard(shard, parameter, own)  # pyright: ignore[reportArgumentType]
+
+
+def _rows(saved: Mapping[str, Any], step: Tensor, parameter: Tensor, where: str) -> dict[str, Tensor]:
+    """Clocks of rows: as they are, or from the list of the last step's rows that version 0.1 kept instead."""
+    rows, clocks = saved.get("last_rows"), saved.get("row_steps")
+    kept = clocks if clocks is not None else rows
+    if kept is None:
+        return {}
+    whole = isinstance(kept, Tensor) and kept.layout == torch.strided and not kept.is_meta
+    whole = whole and kept.dtype in (torch.int32, torch.int64) and kept.dim() <= parameter.dim() + 1
+    if clocks is not None:
+        if whole and clocks.shape == parameter.shape[: clocks.dim()] and bool((clocks >= 0).all()):
+            return {"row_steps": clocks.to(device=parameter.device, dtype=torch.int32, copy=True)}
+    elif whole and rows is not None:
+        index = tuple(rows) if rows.dim() > 1 else (rows,)
+        shape = parameter.shape[: len(index)]
+        if all(bool(((a >= 0) & (a < size)).all()) for a, size in zip(index, shape, strict=True)):
+            result = torch.zeros(shape, dtype=torch.int32, device=parameter.device)
+            result[tuple(a.to(parameter.device) for a in index)] = int(step)
+            return {"row_steps": result}
+    key = "row_steps" if clocks is not None else "last_rows"
+    raise ValueError(f'the state dict is damaged: "{key}" of {where} does not name rows of its parameter.')

@@ -10,20 +10,21 @@ A plain tensor is a parameter that this rank has whole, be it alone or as one of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from gradagrad.granularity import Granularity, slot_shape
-from gradagrad.steps.ops import real_view
+from gradagrad.engine.tensors import real_view
+from gradagrad.scope import SINGLE, Scope, slot_shape
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor
     from torch.distributed.tensor.placement_types import Placement
 
-    from gradagrad.steps.bundle import Batch
+    from gradagrad.engine.batch import Batch
 
 # The process groups over which a parameter's sums are added, one for each mesh dimension that splits a slot.
 Axes = tuple["dist.ProcessGroup", ...]
@@ -52,23 +53,23 @@ def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
     return gradient.to_local()
 
 
-def axes(parameter: Tensor, granularity: Granularity = "tensor") -> Axes:
+def axes(parameter: Tensor, scope: Scope = "tensor") -> Axes:
     """Over whom sums of this parameter must be added; by default sums over the whole tensor.
 
     A mesh dimension that replicates holds every number several times, and is left out.
     """
-    if granularity == "element" or not is_sharded(parameter):
+    if scope == "element" or not is_sharded(parameter):
         return ()
     mesh = parameter.device_mesh
     if mesh.get_coordinate() is None:
         return ()  # a rank outside the mesh holds nothing
-    split = (i for i, p in enumerate(parameter.placements) if _splits(p, granularity) and mesh.size(i) > 1)
+    split = (i for i, p in enumerate(parameter.placements) if _splits(p, scope) and mesh.size(i) > 1)
     return tuple(mesh.get_group(i) for i in split)
 
 
-def _splits(placement: Placement, granularity: Granularity) -> bool:
+def _splits(placement: Placement, scope: Scope) -> bool:
     dim = _dim(placement)
-    return dim is not None and not (granularity == "row" and dim == 0)
+    return dim is not None and not (scope == "row" and dim == 0)
 
 
 def _dim(placement: Placement) -> int | None:
@@ -77,45 +78,45 @@ def _dim(placement: Placement) -> int | None:
     return getattr(placement, "dim", None)
 
 
-def as_shard(state: Tensor, parameter: Tensor, granularity: Granularity) -> Tensor:
-    """A local state tensor with the slots of ``granularity`` as part of one laid out as the parameter.
+def as_shard(state: Tensor, parameter: Tensor, scope: Scope) -> Tensor:
+    """A local state tensor with the slots of ``scope`` as part of one laid out as the parameter.
 
     That is what lets a distributed checkpoint reshard it. Slots shared by a whole tensor stay plain.
     """
-    if not is_sharded(parameter) or granularity in ("tensor", "group"):
+    if not is_sharded(parameter) or scope in SINGLE:
         return state
     from torch.distributed.tensor import DTensor
 
     whole = real_view(torch.empty_strided(parameter.shape, parameter.stride(), dtype=parameter.dtype, device="meta"))
-    if granularity == "row":
+    if scope == "row":
         whole = whole.new_empty(slot_shape(whole.shape, "row"))
     mesh = parameter.device_mesh
-    layout = _placements(parameter, granularity)
+    layout = _placements(parameter, scope)
     result = DTensor.from_local(state, mesh, layout, run_check=False, shape=whole.shape, stride=whole.stride())
     if result._local_tensor.device != state.device:
         result._local_tensor = state  # FSDP2's CPU offload keeps shards off the mesh's device
     return result
 
 
-def shard_of(value: Tensor, parameter: Tensor, granularity: Granularity) -> Tensor:
+def shard_of(value: Tensor, parameter: Tensor, scope: Scope) -> Tensor:
     """The inverse: the local part of a saved state tensor, which may be whole or laid out otherwise."""
     if not is_sharded(parameter):
         return value
     from torch.distributed.tensor import distribute_tensor
 
-    if granularity in ("tensor", "group"):
+    if scope in SINGLE:
         return local(value)
-    mesh, layout = parameter.device_mesh, _placements(parameter, granularity)
+    mesh, layout = parameter.device_mesh, _placements(parameter, scope)
     if is_sharded(value):
         return value.redistribute(mesh, layout).to_local()
     # Every rank has the whole tensor and takes its part without asking anybody.
     return distribute_tensor(value, mesh, layout, src_data_rank=None).to_local()
 
 
-def _placements(parameter: DTensor, granularity: Granularity) -> Sequence[Placement]:
+def _placements(parameter: DTensor, scope: Scope) -> Sequence[Placement]:
     from torch.distributed.tensor import Replicate
 
-    if granularity == "element":
+    if scope == "element":
         return parameter.placements
     return [p if _dim(p) == 0 else Replicate() for p in parameter.placements]
 
@@ -187,21 +188,27 @@ def unfit(parameter: Tensor, gradient: Tensor, *, differentiable: bool) -> str |
     return None
 
 
-def refusal(batch: Batch, parameter: Tensor, gradient: Tensor) -> str | None:
-    """Why a sharded parameter cannot be stepped with the batch's settings, and the remedy; None if it can."""
-    if not is_sharded(parameter):
-        return None
-    if reason := unfit(parameter, gradient, differentiable=batch.differentiable):
-        return reason
-    s = batch.settings
-    if s.project is not None and not getattr(s.project, "elementwise", False) and axes(parameter):
-        return (
-            "projection must be elementwise (Box, NonNegative) for sharded parameters, since others need the whole "
-            "tensor; keep that parameter unsharded (fully_shard's ignored_params)."
-        )
-    if s.lazy and batch.granularity != "element" and axes(parameter, "row"):
-        return (
-            f'lazy=True with granularity="{batch.granularity}" needs whole rows on one rank, got '
-            f'{parameter.placements}; shard the first dimension, or use granularity="element".'
-        )
-    return None
+def parts(batch: Batch) -> list[tuple[Axes, Batch]]:
+    """A batch as this rank's shards, split by the ranks over which sums are added, dense gradients before sparse
+    ones."""
+    plain = torch.nn.Parameter
+    sharded = any(type(p) is not plain and is_sharded(p) for p in batch.params)
+    if not sharded and all(gradient.layout == torch.strided for gradient in batch.grads):
+        return [((), batch)]  # plain and dense, as nearly always
+    here = _shards(batch) if sharded else batch
+    members: dict[tuple[bool, Axes], list[int]] = {}
+    for i, (owner, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
+        members.setdefault((gradient.layout != torch.strided, axes(owner, batch.scope)), []).append(i)
+    return [(key[1], here.select(members[key])) for key in sorted(members, key=lambda key: key[0])]
+
+
+def _shards(batch: Batch) -> Batch:
+    """The same with every tensor replaced by this rank's shard of it, sharing its memory."""
+    owners = batch.params
+    return replace(
+        batch,
+        params=[local(p) for p in owners],
+        grads=[local_gradient(g, p) for g, p in zip(batch.grads, owners, strict=True)],
+        state={key: [local(a) for a in tensors] for key, tensors in batch.state.items()},
+        owners=owners,
+    )

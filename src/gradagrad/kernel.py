@@ -1,5 +1,6 @@
 """Finding and loading the compiled kernel, and saying why when there is none."""
 
+import json
 import os
 import warnings
 from dataclasses import dataclass
@@ -9,10 +10,46 @@ from typing import Any
 
 import torch
 
-_REMEDY = (
-    "Install a C++ compiler (g++ or clang++) if there is none, then run: "
-    "pip install --no-build-isolation --no-deps --force-reinstall gradagrad (or the path of its source)."
+# Without the cache, or pip would take the wheel it made the last time.
+_BUILD = (
+    "pip install 'setuptools>=77' && pip install --no-build-isolation --no-deps --force-reinstall --no-cache-dir "
+    "--no-binary gradagrad gradagrad (or, for the last word, the path of its source)."
 )
+# By the kind of reason that setup.py records: the reason, and what to do that has not just been done.
+_REASONS = {
+    "no torch": (
+        "torch was not there when gradagrad was built; pip builds in an environment of its own unless told otherwise.",
+        f"Now that it is, build in this environment: {_BUILD}",
+    ),
+    "old torch": (
+        "torch {detail} was there when gradagrad was built, and the kernel needs 2.10 or later.",
+        f"Build it with the torch that is there now: {_BUILD}",
+    ),
+    "no compiler": (
+        "there was no C++ compiler when gradagrad was built ({detail}).",
+        f"Install g++ or clang++, or name one in the variable CXX, then: {_BUILD}",
+    ),
+    "failed": (
+        "compiling it failed with {compiler}: {detail}.",
+        f"With another compiler, export CXX={{other}}, then: {_BUILD} If that fails too, please report this message.",
+    ),
+    "unwanted": (
+        "gradagrad was built with GRADAGRAD_KERNEL=0, which leaves it out.",
+        f"Without that variable: {_BUILD}",
+    ),
+    "portable": (
+        "this is the wheel for every platform, and there is none with the kernel for this one.",
+        f"Build it here, with a C++ compiler: {_BUILD}",
+    ),
+    "windows": (
+        "there is no kernel for Windows yet.",
+        "Under WSL there is.",
+    ),
+    "": (
+        "this source tree was never built.",
+        "In its folder, with torch and a C++ compiler: pip install --no-build-isolation --editable .",
+    ),
+}
 
 
 class KernelMissingWarning(UserWarning):
@@ -33,19 +70,39 @@ class KernelStatus:
 
 
 @cache
+def build_record() -> dict[str, Any]:
+    """What setup.py wrote down: whether there is a kernel and, as far as known, why not, the compiler and its torch."""
+    try:
+        return json.loads(Path(__file__).with_name("_build.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+@cache
 def kernel_status() -> KernelStatus:
     """Loads the kernel at the first call and remembers what came of it."""
-    chosen = os.environ.get("GRADAGRAD_KERNEL_PATH")  # another build of it, for sanitizers
+    chosen = os.environ.get("GRADAGRAD_KERNEL_PATH")  # another build of it, for sanitizers and other compilers
     beside = sorted(p for p in Path(__file__).parent.glob("_kernel*") if p.suffix in (".so", ".dylib", ".pyd"))
     found = [Path(chosen)] if chosen else beside
     if not found:
-        return KernelStatus(False, None, "it was not built when gradagrad was installed.", _REMEDY)
+        return _missing(build_record())
     try:
         torch.ops.load_library(found[-1])
     except (OSError, RuntimeError) as error:
         reason = f"{found[-1].name} does not fit torch {torch.__version__} ({error})."
-        return KernelStatus(False, str(found[-1]), reason, _REMEDY)
+        return KernelStatus(False, str(found[-1]), reason, f"Build it for this torch: {_BUILD}")
     return KernelStatus(True, str(found[-1]))
+
+
+def _missing(record: dict[str, Any]) -> KernelStatus:
+    reason, remedy = _REASONS.get(record.get("kind", ""), _REASONS[""])
+    compiler = record.get("compiler", "the compiler")
+    words = {
+        "detail": str(record.get("detail", "")).rstrip("."),
+        "compiler": compiler,
+        "other": "g++" if "clang" in compiler else "clang++",
+    }
+    return KernelStatus(False, None, reason.format(**words), remedy.format(**words))
 
 
 @cache

@@ -20,8 +20,6 @@ def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | No
     """Draws γ, the step sizes and the share of growing slots over the steps, a colour for each param group.
 
     Lines are medians over slots; bands, from dark to light, hold half, 90 % and all of them. ``labels`` name groups.
-    Of an `AutoGradaGrad`, whose groups share one γ, there is one line: γ, γ/√step and the evidence for growth, with the
-    start-up shaded.
 
     Example:
         >>> history = gradagrad.log_learning_rates(optimizer)  # doctest: +SKIP
@@ -34,12 +32,6 @@ def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | No
         raise ImportError("plot_learning_rates needs matplotlib; install it with: pip install matplotlib") from error
     if not len(history):
         raise ValueError("history must hold at least one record, got none. Train some steps after log_learning_rates.")
-    if history[-1].shared is not None:
-        if labels is not None:
-            raise ValueError(f"labels must be None for AutoGradaGrad, whose groups share one γ, got {list(labels)!r}.")
-        figure, panels = plt.subplots(1, 3, figsize=(12.0, 3.6), layout="constrained")
-        _draw_shared(panels, history)
-        return figure
     groups = len(history[-1].groups)
     names = [f"group {i}" for i in range(groups)] if labels is None else list(labels)
     if len(names) != groups:
@@ -57,24 +49,6 @@ def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | No
     if groups > 1 or labels is not None:
         gamma.legend()
     return figure
-
-
-def _draw_shared(panels: Sequence[Axes], history: Sequence[Record]) -> None:
-    every = [record.shared for record in history if record.shared is not None]
-    steps = [shared.step for shared in every]
-    gamma, step_size, evidence = panels
-    gamma.plot(steps, [shared.gamma for shared in every])
-    step_size.plot(steps, [shared.step_size for shared in every])
-    evidence.plot(steps, [shared.evidence for shared in every], label="agreement")
-    evidence.plot(steps, [shared.overshoot for shared in every], label="disagreement")
-    for axes, title in ((gamma, "γ"), (step_size, "step size γ/√step")):
-        axes.set(title=title, xlabel="step", yscale="log")
-    evidence.set(title="evidence, in standard deviations", xlabel="step")
-    evidence.legend()
-    starting = [shared.step for shared in every if shared.starting]
-    if starting:
-        for axes in panels:
-            axes.axvspan(starting[0], starting[-1], color="0.9", zorder=0, label="start-up")
 
 
 def _series(

@@ -224,7 +224,7 @@ class Simplex(_Coupled):
 
 @dataclass(frozen=True)
 class L1Ball(_Coupled):
-    """The ball Σ |p_i| ≤ radius: argmin Σ A_i (p_i − z_i)² is, outside, sign(z) times |z| projected onto `Simplex`."""
+    """The ball Σ abs(p_i) ≤ radius: outside, the argmin is sign(z) times abs(z) projected onto `Simplex`."""
 
     radius: float
     dim: int | None = None

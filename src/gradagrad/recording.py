@@ -7,25 +7,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
 
-from gradagrad.auto import AutoDiagnostics, AutoGradaGrad
 from gradagrad.diagnostics import GroupDiagnostics, Watch
-from gradagrad.optimizer import GradaGrad
+from gradagrad.engine.base import EngineOptimizer
 
-Ours = GradaGrad | AutoGradaGrad
 Send = Callable[[dict[str, float], int], object]
 
 # The quantiles worth a curve in a logger; a history keeps them all.
 _LOGGED = {0.05: "p5", 0.5: "median", 0.95: "p95"}
-_SHARED = ("gamma", "step_size", "evidence", "growth_share", "effective_coordinates", "starting")
 
 
 @dataclass(frozen=True)
 class Record:
-    """The diagnostics after some step: of every param group, or with `AutoGradaGrad` of what all of them share."""
+    """The diagnostics of every param group after some step."""
 
     step: int
     groups: tuple[GroupDiagnostics, ...] = ()
-    shared: AutoDiagnostics | None = None
 
 
 class History(Sequence[Record]):
@@ -61,8 +57,15 @@ class History(Sequence[Record]):
     @classmethod
     def load(cls, path: str | Path) -> "History":
         """Reads what `save` wrote."""
-        saved: list[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-        return cls([_restored(record) for record in saved])
+        try:
+            saved: list[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+            if not isinstance(saved, list):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"a {type(saved).__name__} instead of a list")
+            return cls([_restored(record) for record in saved])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"{path} is not a history as History.save writes it ({type(error).__name__}: {error})."
+            ) from None
 
 
 def _restored(record: dict[str, Any]) -> Record:
@@ -70,17 +73,15 @@ def _restored(record: dict[str, Any]) -> Record:
     for group in record["groups"]:
         for name in ("gamma", "step_size"):
             group[name] = {float(quantile): value for quantile, value in group[name].items()}
-    shared = record.get("shared")
-    groups = tuple(GroupDiagnostics(**group) for group in record["groups"])
-    return Record(record["step"], groups, shared and AutoDiagnostics(**shared))
+    return Record(int(record["step"]), tuple(GroupDiagnostics(**group) for group in record["groups"]))
 
 
 def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float]:
     """The diagnostics as flat names and numbers, as loggers take them; what is not known yet is left out.
 
-    `GradaGrad` has quantiles for each group (``gradagrad/group0/gamma_median``), `AutoGradaGrad` one number each
-    (``gradagrad/gamma``, ``step_size``, ``evidence``, ``growth_share``, ``effective_coordinates``, ``starting``).
-    ``optimizer`` may be wrapped, as Lightning, accelerate and ZeroRedundancyOptimizer do.
+    Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``growing``, ``total_growth``, and
+    ``spoilt`` if anything is; see `gradagrad.GroupDiagnostics`. ``optimizer`` may be wrapped, as Lightning, accelerate,
+    Opacus, SAM and ZeroRedundancyOptimizer do.
 
     Example:
         >>> import torch, gradagrad
@@ -121,9 +122,8 @@ def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, pr
     def before(*_: object) -> None:
         nonlocal taken
         taken += 1
-        if isinstance(inner, GradaGrad):
-            inner._watch = inner._watch or Watch()
-            inner._watch.active = taken % every == 0
+        inner._watch = inner._watch or Watch()
+        inner._watch.active = taken % every == 0
 
     def after(*_: object) -> None:
         if taken % every == 0:
@@ -136,45 +136,53 @@ def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, pr
     def stop() -> None:
         for handle in handles:
             handle.remove()
-        if isinstance(inner, GradaGrad) and inner._watch is not None:
+        if inner._watch is not None:
             inner._watch.active = True  # for whoever asks for diagnostics next
 
     history._stop = stop
     return history
 
 
-def _record(optimizer: Ours) -> Record:
-    if isinstance(optimizer, AutoGradaGrad):
-        shared = optimizer.diagnostics()
-        return Record(shared.step, shared=shared)
-    return Record(_step(optimizer), tuple(optimizer.diagnostics()))
-
-
-def _step(optimizer: GradaGrad) -> int:
-    """The largest number of steps any parameter has taken; goes on counting after a resume."""
-    return max((int(state["step"]) for state in optimizer.state.values() if state), default=0)
+def _record(optimizer: EngineOptimizer) -> Record:
+    groups = tuple(optimizer.diagnostics())
+    return Record(max((group.step for group in groups), default=0), groups)
 
 
 def _flat(record: Record, prefix: str) -> dict[str, float]:
     result: dict[str, float] = {}
     for index, group in enumerate(record.groups):
         names = {"growing": group.growing, "total_growth": group.total_growth}
+        if group.spoilt:
+            names["spoilt"] = float(group.spoilt)
         for quantile, word in _LOGGED.items():
             names |= {f"gamma_{word}": group.gamma[quantile], f"step_size_{word}": group.step_size[quantile]}
         result |= {f"{prefix}/group{index}/{name}": value for name, value in names.items()}
-    if record.shared is not None:
-        result |= {f"{prefix}/{name}": float(getattr(record.shared, name)) for name in _SHARED}
     return {name: value for name, value in result.items() if not math.isnan(value)}
 
 
-def _unwrapped(optimizer: Any) -> Ours:
-    inner = optimizer
-    # All the way in: Lightning's wrapper is itself an instance of what it wraps, but not the one that steps.
-    while (within := getattr(inner, "optimizer", None) or getattr(inner, "optim", None)) is not None:
+# Where wrappers keep the optimizer they wrap: Lightning, accelerate and ZeRO, torch's ZeRO, Opacus, SAM and Lookahead.
+_WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer")
+
+
+def _unwrapped(optimizer: Any) -> EngineOptimizer:
+    """The innermost optimizer: Lightning's wrapper is itself an instance of what it wraps, but not the one that
+    steps."""
+    inner, seen = optimizer, {id(optimizer)}
+    while (within := next((a for name in _WITHIN if (a := _inside(inner, name)) is not None), None)) is not None:
+        if id(within) in seen:
+            break
+        seen.add(id(within))
         inner = within
-    if not isinstance(inner, Ours):
-        raise TypeError(f"optimizer must be a GradaGrad or a wrapper of one, got {type(inner).__name__}.")
+    if not isinstance(inner, EngineOptimizer):
+        raise TypeError(
+            f"optimizer must be a GradaGrad, an AutoGradaGrad or a wrapper of one, got {type(inner).__name__}."
+        )
     return inner
+
+
+def _inside(wrapper: Any, name: str) -> Any:
+    within = getattr(wrapper, name, None)
+    return None if isinstance(within, str) else within
 
 
 def _sender(logger: Any, prefix: str) -> Send:

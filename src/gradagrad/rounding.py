@@ -1,4 +1,4 @@
-"""State in bf16: half the memory, with stochastic rounding so that small changes add up instead of being lost.
+"""bf16 with stochastic rounding: half the memory, and small changes add up instead of being lost.
 
 bf16 keeps 8 significant bits. Rounded to nearest, an accumulator stops moving once its increments fall below 1/512 of
 it; rounded up or down at random, with the probabilities that make the mean exact, it goes on growing at the right rate.
@@ -6,31 +6,28 @@ Two things survive that the method relies on: growth and accumulator never fall,
 is kept, and an unchanged slot stays unchanged.
 
 The random bits are a hash of (seed, step, parameter, element) and of nothing else. A run is therefore reproducible,
-resumes bit for bit, does not depend on the number of threads, and is the same for every way of stepping: the hash is
-the kernel's (csrc/numbers.h), so that the Python steps round exactly as it does.
+resumes bit for bit, does not depend on the number of threads, and is the same for every way of stepping: kernels
+compute the same hash. Each field has a lane of 16 bits, so that no two numbers of an element that change together
+share any.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor
-
-if TYPE_CHECKING:
-    from gradagrad.steps.bundle import Batch
 
 SEED = 0
 _MASK = 0xFFFFFFFF
 _GOLDEN = 0x9E3779B9
+_LARGEST = torch.finfo(torch.bfloat16).max
 
 
-def stored_dtype(computing: torch.dtype, state_dtype: torch.dtype | str, granularity: str) -> torch.dtype:
-    """How state of this granularity ("element" for the momentum) is stored for a parameter computed in ``computing``.
+def stored_dtype(computing: torch.dtype, state_dtype: torch.dtype | str, scope: str) -> torch.dtype:
+    """How a field of this scope ("element" for element fields) is stored for a parameter computed in ``computing``.
 
     Where many share a slot it takes no room worth saving, and stays exact.
     """
-    return torch.bfloat16 if is_rounded(state_dtype) and granularity == "element" else computing
+    return torch.bfloat16 if is_rounded(state_dtype) and scope == "element" else computing
 
 
 def is_rounded(state_dtype: torch.dtype | str) -> bool:
@@ -38,13 +35,32 @@ def is_rounded(state_dtype: torch.dtype | str) -> bool:
     return state_dtype in (torch.bfloat16, "bfloat16")
 
 
-def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ...] | None = None) -> Tensor:
-    """32 random bits for each element, as int64: low half for the momentum, high half for growth and accumulator.
+class RandomBits:
+    """The random bits of a parameter's elements at one step, made when they are first asked for.
 
-    ``step`` is the parameter's step counter after counting this step, ``stream`` its place in the optimizer. Elements
-    are numbered by their place in the memory of ``like``; ``index`` picks those of a sparse gradient. Elements n and
-    n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no number of an element has bits in
-    common with another of it.
+    ``step`` is the number of the step, counted from 1, ``stream`` the parameter's place in the optimizer. Elements are
+    numbered by their place in the memory of ``like``; ``index`` picks those of a sparse gradient.
+    """
+
+    def __init__(self, like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ...] | None = None) -> None:
+        self._like, self._step, self._stream, self._index = like, step, stream, index
+        self._hashes: dict[int, Tensor] = {}
+
+    def lane(self, lane: int) -> Tensor:
+        """16 bits for each element: two lanes, low and high, come from one hash."""
+        number = lane // 2
+        if number not in self._hashes:
+            stream = self._stream ^ (number << 30)
+            self._hashes[number] = random_bits(self._like, self._step, stream, self._index)
+        bits = self._hashes[number]
+        return bits >> 16 if lane % 2 else bits & 0xFFFF
+
+
+def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ...] | None = None) -> Tensor:
+    """32 random bits for each element, as int64.
+
+    Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no number of an element
+    has bits in common with another of it.
     """
     key = _scramble(torch.as_tensor((SEED + _GOLDEN) & _MASK, device=like.device))
     key = _scramble(key ^ step.to(device=like.device, dtype=torch.int64))
@@ -73,6 +89,8 @@ def rounded(values: Tensor, random16: Tensor) -> Tensor:
 
     What bf16 holds exactly is kept, infinities and NaN too; a finite value beyond the largest bf16 becomes that.
     """
+    if values.dtype == torch.float64:  # float32 would make infinities of what only float64 holds
+        values = torch.where(values.isinf(), values, values.clamp(-_LARGEST, _LARGEST))
     bits = values.to(torch.float32).view(torch.int32)
     magnitude = (bits & 0x7FFFFFFF).to(torch.int64)
     up = ((magnitude + random16) >> 16).clamp(max=0x7F7F) << 16
@@ -81,30 +99,9 @@ def rounded(values: Tensor, random16: Tensor) -> Tensor:
     return torch.where(bits < 0, -result, result).to(torch.bfloat16)
 
 
-def bits_for(batch: Batch, i: int, index: tuple[Tensor, ...] | None = None) -> Tensor | None:
-    """The random bits of a batch's i-th parameter in its current step (at ``index``, if given); None if not needed."""
-    momentum = batch.momenta[i]
-    if momentum.dtype != torch.bfloat16:
-        return None
-    return random_bits(momentum, batch.steps[i], batch.streams[i] if batch.streams else i, index)
-
-
-def stored(target: Tensor, values: Tensor, bits: Tensor | None, *, high: bool = False) -> Tensor:
-    """Computed values in the format of a state tensor, rounded with one half of each element's random bits."""
+def stored(target: Tensor, values: Tensor, bits: RandomBits | None, lane: int) -> Tensor:
+    """Computed values in the format of ``target``, rounded with a lane of each element's random bits if there are
+    any."""
     if target.dtype != torch.bfloat16 or bits is None:
-        return values.to(target.dtype)
-    return rounded(values, bits >> 16 if high else bits & 0xFFFF)
-
-
-def store(target: Tensor, values: Tensor, bits: Tensor | None, *, high: bool = False) -> None:
-    """Writes computed values into a state tensor."""
-    target.copy_(stored(target, values, bits, high=high) if target.dtype == torch.bfloat16 else values)
-
-
-def store_each(targets: list[Tensor], values: list[Tensor], bits: list[Tensor | None], *, high: bool = False) -> None:
-    """`store` for lists of tensors."""
-    if not any(target.dtype == torch.bfloat16 for target in targets):
-        torch._foreach_copy_(targets, values)
-        return
-    for target, value, random in zip(targets, values, bits, strict=True):
-        store(target, value, random, high=high)
+        return values if values.dtype == target.dtype else values.to(target.dtype)
+    return rounded(values, bits.lane(lane))

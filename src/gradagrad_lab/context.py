@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from gradagrad_lab.records import RecordStore
+
+if TYPE_CHECKING:
+    from gradagrad_lab.pool import Pool
 
 
 class Bar:
@@ -27,6 +31,7 @@ class Bar:
 
     def set(self, done: float, total: float | None) -> None:
         """State the amount done so far, for work that reports where it stands (a download)."""
+        # rich takes None for "leave the total as it is".
         self._progress.update(self._task, completed=done, total=total)
 
     def describe(self, description: str) -> None:
@@ -46,6 +51,11 @@ class Context:
     console: Console = field(default_factory=Console)
     workers: int | None = None
     first_seed: int | None = None
+    paper: bool = False
+    """Figure 4 at the paper's own size; everything else at the full one."""
+    rows: int | None = None
+    """At most so many rows for Figure 4 to train on."""
+    softmax: bool = False
 
     @property
     def size(self) -> str:
@@ -60,6 +70,17 @@ class Context:
     def records(self) -> RecordStore:
         """The finished runs of this output folder; with ``resume`` off, old ones are ignored and overwritten."""
         return RecordStore(self.out, reuse=self.resume)
+
+    @functools.cached_property
+    def pool(self) -> Pool:
+        """Where runs are trained; its processes live as long as the command."""
+        from gradagrad_lab.pool import Pool
+
+        return Pool(self)
+
+    @property
+    def cores(self) -> int:
+        return self.workers or usable_cores()
 
     @contextmanager
     def progress(self, total: float | None, description: str) -> Iterator[Bar]:

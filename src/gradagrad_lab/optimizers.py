@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import functools
+import hashlib
 import importlib
+import importlib.metadata
 import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,11 +20,11 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
+import gradagrad
 from gradagrad_lab.errors import USAGE, UserError
 
-GRID = tuple(2.0**power for power in range(-12, 7))
-# Far beyond any sensible learning rate: where the automatic extension of a grid gives up.
-GRID_LIMITS = (2.0**-30, 2.0**20)
+LEARNING_RATE, GROWTH = "learning rate", "growth"
+Watch = Callable[[dict[str, Any], dict[str, Any]], "Tensor | float"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class Entry:
 
     ``stackable``: runs may share one instance through param groups (peers keep scalars per instance and may not).
     ``fixed`` are arguments that only make it faster here; they are no options of the method.
-    ``step_size`` maps (group, state) to the learning rate of every coordinate, None where it has no plain meaning.
+    ``watched``: what is recorded of it on the way, by name, a function of (group, state) for every coordinate.
     """
 
     name: str
@@ -40,7 +45,7 @@ class Entry:
     tuned: bool = False
     defaults: dict[str, Any] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
-    step_size: Callable[[dict[str, Any], dict[str, Any]], Tensor | float] | None = None
+    watched: dict[str, Watch] = field(default_factory=dict)
 
     def factory(self) -> Callable[..., Optimizer]:
         try:
@@ -72,9 +77,19 @@ def _constant_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor 
     return float(group["lr"])
 
 
+def _growth(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
+    return state["growth"]
+
+
 _ENTRIES = (
     Entry(
-        "gradagrad", "GradaGrad", "gradagrad", "GradaGrad", "gradagrad", stackable=True, step_size=_gradagrad_step_size
+        "gradagrad",
+        "GradaGrad",
+        "gradagrad",
+        "GradaGrad",
+        "gradagrad",
+        stackable=True,
+        watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: _growth},
     ),
     Entry(
         "adagrad",
@@ -85,7 +100,7 @@ _ENTRIES = (
         stackable=True,
         tuned=True,
         fixed={"fused": True},
-        step_size=_adagrad_step_size,
+        watched={LEARNING_RATE: _adagrad_step_size},
     ),
     Entry(
         "adam",
@@ -96,7 +111,7 @@ _ENTRIES = (
         stackable=True,
         tuned=True,
         fixed={"fused": True},
-        step_size=_adam_step_size,
+        watched={LEARNING_RATE: _adam_step_size},
     ),
     # Plain SGD is one in-place addition per group: the fused path only adds overhead.
     Entry(
@@ -108,18 +123,55 @@ _ENTRIES = (
         stackable=True,
         tuned=True,
         fixed={"foreach": False},
-        step_size=_constant_step_size,
+        watched={LEARNING_RATE: _constant_step_size},
+    ),
+    # AdaGrad with one step size for the whole model, which the scalar variant is to be compared with: ρ = 0.
+    Entry(
+        "adagrad_norm",
+        "AdaGrad-norm",
+        "gradagrad",
+        "GradaGrad",
+        "gradagrad",
+        stackable=True,
+        tuned=True,
+        defaults={"rho": 0.0, "granularity": "group"},
+        watched={LEARNING_RATE: _gradagrad_step_size},
     ),
     Entry("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad"),
     Entry("dadapt_adam", "D-Adaptation Adam", "dadaptation", "DAdaptAdam", "dadaptation", defaults={"lr": 1.0}),
     Entry("prodigy", "Prodigy", "prodigyopt", "Prodigy", "prodigyopt", defaults={"lr": 1.0}),
+    # Its authors' own wrapper around Adam, at their defaults.
+    Entry("mechanic", "Mechanic (Adam)", "gradagrad_lab.peers", "mechanic", "mechanic-pytorch", defaults={"lr": 1.0}),
     Entry("dog", "DoG", "dog", "DoG", "dog-optimizer"),
     Entry("cocob", "COCOB", "parameterfree", "COCOB", "parameterfree"),
     Entry("schedulefree", "Schedule-Free AdamW", "schedulefree", "AdamWScheduleFree", "schedulefree"),
 )
 OPTIMIZERS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 BASELINES = ("adam", "sgd", "adagrad")
-PEERS = ("dadapt_adam", "prodigy", "dog", "cocob", "schedulefree")
+PEERS = ("dadapt_adam", "prodigy", "mechanic", "dog", "cocob", "schedulefree")
+
+
+# The files, inside the package gradagrad, that state our own rules; the first one that is there.
+RULE_SOURCES: dict[str, tuple[str, ...]] = {
+    "gradagrad": ("rules/gradagrad.py", "rule.py"),
+    "autogradagrad": ("rules/auto.py", "auto/rule.py"),
+}
+
+
+@functools.cache
+def rule_of(name: str) -> str:
+    """Which edition of its rule an optimizer follows, so that no record outlives it: for ours a hash of the rule's code
+    without its words, for others the version of their package."""
+    name = "gradagrad" if name == "adagrad_norm" else name
+    if name not in RULE_SOURCES:
+        package = entry_of(name).package
+        return f"{package} {importlib.metadata.version(package)}"
+    folder = Path(gradagrad.__file__).parent
+    tree = ast.parse(next(path for place in RULE_SOURCES[name] if (path := folder / place).exists()).read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
 
 
 def entry_of(name: str) -> Entry:
@@ -155,7 +207,7 @@ def make(name: str, points: Tensor, lanes: Sequence[dict[str, Any]]) -> tuple[Op
     parameters: list[Parameter] = []
     groups: list[dict[str, Any]] = []
     for lane, options in zip(points, lanes, strict=True):
-        own, shape = _stacked(name, dict(options), lane)
+        own, shape = _stacked({**entry.defaults, **options} if entry.attribute == "GradaGrad" else options, lane)
         parameters.append(Parameter(lane.view(shape)))
         groups.append({"params": [parameters[-1]], **own})
     optimizer = entry.factory()(groups, **entry.defaults, **entry.fixed)
@@ -164,43 +216,40 @@ def make(name: str, points: Tensor, lanes: Sequence[dict[str, Any]]) -> tuple[Op
     return optimizer, parameters
 
 
-def _stacked(name: str, options: dict[str, Any], lane: Tensor) -> tuple[dict[str, Any], tuple[int, ...]]:
+def _stacked(options: dict[str, Any], lane: Tensor) -> tuple[dict[str, Any], tuple[int, ...]]:
     """A lane's options and the shape of its parameter, chosen so that runs never share a step size.
 
     Sharing within a run ("group", "tensor") becomes sharing within a row when every run is one row; a run's own rows
     ("row") stay rows when the rows of all runs lie below one another.
     """
     seeds, rows, columns = lane.shape
-    if name != "gradagrad" or seeds == 1:
-        return options, ((seeds, rows * columns) if seeds > 1 else (rows, columns))
     granularity = options.get("granularity", "element")
+    if granularity == "element" or seeds == 1:
+        return options, ((seeds, rows * columns) if seeds > 1 else (rows, columns))
     if granularity == "row":
         return options, (seeds * rows, columns)
-    if granularity in ("group", "tensor"):
-        options["granularity"] = "row"
-    return options, (seeds, rows * columns)
+    return {**options, "granularity": "row"}, (seeds, rows * columns)
 
 
-def median_step_sizes(name: str, optimizer: Optimizer, seeds: int) -> Tensor | None:
-    """The median learning rate over a run's coordinates, (lanes, seeds); None where the method has none to show."""
-    measure = entry_of(name).step_size
-    if measure is None:
-        return None
-    lanes: list[Tensor] = []
-    for group in optimizer.param_groups:
-        parameter = group["params"][0]
-        size = torch.as_tensor(measure(group, optimizer.state[parameter]), dtype=torch.float32)
-        lanes.append(size.reshape(seeds, -1).median(dim=1).values if size.numel() >= seeds else size.expand(seeds))
-    return torch.stack(lanes)
+def watch(name: str, optimizer: Optimizer, seeds: int) -> dict[str, Tensor]:
+    """What is recorded of an optimizer: medians over each run's coordinates, (lanes, seeds) each."""
+    measured: dict[str, Tensor] = {}
+    for what, measure in entry_of(name).watched.items():
+        lanes: list[Tensor] = []
+        for group in optimizer.param_groups:
+            values = torch.as_tensor(measure(group, optimizer.state[group["params"][0]]), dtype=torch.float32)
+            own = values.reshape(seeds, -1).median(dim=1).values if values.numel() >= seeds else values.expand(seeds)
+            lanes.append(own.clone())
+        measured[what] = torch.stack(lanes)
+    return measured
 
 
 @contextmanager
 def evaluation_point(optimizer: Optimizer) -> Iterator[None]:
-    """The point to evaluate: Schedule-Free holds it only between its ``eval()`` and ``train()``, AutoGradaGrad within
-    ``averaged()``; for others it is where they stand."""
-    averaged = getattr(optimizer, "averaged", None)
-    if averaged is not None:
-        with averaged():
+    """The point to evaluate: Schedule-Free holds it only between its ``eval()`` and ``train()``, AutoGradaGrad with an
+    average within ``averaged()``; for others it is where they stand."""
+    if any(group.get("averaging") is not None for group in optimizer.param_groups):
+        with optimizer.averaged():  # pyright: ignore[reportAttributeAccessIssue]
             yield
         return
     switch = getattr(optimizer, "eval", None)
@@ -210,16 +259,6 @@ def evaluation_point(optimizer: Optimizer) -> Iterator[None]:
     switch()
     yield
     optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def extended(grid: Sequence[float], best: float, by: int = 3) -> list[float]:
-    """Further learning rates to try where the best lies at an end of the grid; none where it lies inside."""
-    low, high = min(grid), max(grid)
-    if best == low and low > GRID_LIMITS[0]:
-        return [low * 2.0**-power for power in range(by, 0, -1)]
-    if best == high and high < GRID_LIMITS[1]:
-        return [high * 2.0**power for power in range(1, by + 1)]
-    return []
 
 
 def power_of_two(value: float) -> str:

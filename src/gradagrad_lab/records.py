@@ -2,6 +2,8 @@
 
 Figures only read records. A record is written under a temporary name and then renamed, so a killed run leaves either
 a whole record or none; its file name is a hash of the configuration and the seeds, so a finished run is found again.
+It is believed only if its checksum, key, configuration, seeds and the lengths of its curves fit: one that was cut
+short, changed, or written by other code or for another run is trained anew, with a word.
 """
 
 from __future__ import annotations
@@ -15,35 +17,33 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from gradagrad_lab.errors import OUTPUT, UserError
 
-SCHEMA = 1
-Status = Literal["done", "diverged", "failed"]
-STATUSES = ("done", "diverged", "failed")
+if TYPE_CHECKING:
+    from gradagrad_lab.study import Run
+
+SCHEMA = 2
+Status = Literal["done", "diverged"]
+STATUSES = ("done", "diverged")
 MARKER = "gradagrad-lab.json"
+_CHECKSUM = "checksum"
 
 
 @dataclass
 class Record:
-    """One configuration trained from one or more seeds.
-
-    ``curves`` maps a metric to whatever the experiment measured; by convention one list per seed.
-    ``status`` is "diverged" where at least one seed met a number that is not finite; ``diverged`` lists those seeds.
-    """
+    """One run. ``curves`` maps a measure to its points; ``status`` is "diverged" where its last loss is not finite."""
 
     config: dict[str, Any]
     seeds: list[int]
     status: Status
     curves: dict[str, Any]
     seconds: float = 0.0
-    diverged: list[int] = field(default_factory=list)
-    message: str = ""
     versions: dict[str, str] = field(default_factory=lambda: dict(versions()))
     git: str = field(default_factory=lambda: git_hash())
     finished: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
@@ -61,52 +61,79 @@ def key_of(config: Mapping[str, Any], seeds: Sequence[int]) -> str:
 
 
 class RecordStore:
-    """The records of one output folder."""
+    """The records of one output folder, each read once."""
 
     def __init__(self, out: Path, reuse: bool = True) -> None:
         self.out = out
         self.folder = out / "records"
         self.reuse = reuse
         self._written: set[str] = set()
+        self._known: dict[str, Record] = {}
+        self._complaints: list[str] = []
 
-    def path(self, config: Mapping[str, Any], seeds: Sequence[int]) -> Path:
-        return self.folder / f"{key_of(config, seeds)}.json"
+    def path(self, key: str) -> Path:
+        return self.folder / f"{key}.json"
 
-    def find(self, config: Mapping[str, Any], seeds: Sequence[int]) -> Record | None:
-        """The finished record of this run, or None where it has still to be trained."""
-        path = self.path(config, seeds)
+    def find(self, run: Run) -> Record | None:
+        """The record of this run, or None where it has still to be trained."""
+        key = run.key
+        if key in self._known:
+            return self._known[key]
+        path = self.path(key)
         # Without reuse a record counts only if this very command has written it.
-        if not self.reuse and path.stem not in self._written:
+        if (not self.reuse and key not in self._written) or not path.exists():
             return None
-        if not path.exists():
-            return None
-        record = read_record(path)
-        return None if record.status == "failed" else record
+        try:
+            record = read_record(path)
+        except UserError as error:
+            doubt = error.message.rstrip(".")
+        else:
+            doubt = _doubt(record, run)
+            if not doubt:
+                self._known[key] = record
+                return record
+        self._complaints.append(f"{doubt}: trained anew.")
+        return None
+
+    def complaints(self) -> list[str]:
+        """What was wrong with records since this was last asked, a sentence each."""
+        told = list(dict.fromkeys(self._complaints))
+        self._complaints.clear()
+        return told
 
     def save(self, record: Record) -> Path:
         prepare(self.out)
-        path = self.folder / f"{record.key}.json"
-        write_atomically(path, json.dumps(_to_json(asdict(record)), separators=(",", ":"), allow_nan=False).encode())
+        path = self.path(record.key)
+        content = _to_json(asdict(record))
+        content[_CHECKSUM] = _checksum(content)
+        # No waiting for the disk: a record cut short by a power failure is noticed, and trained anew.
+        write_atomically(path, json.dumps(content, separators=(",", ":"), allow_nan=False).encode(), wait=False)
         self.mark_written([path.stem])
         return path
 
     def mark_written(self, keys: Iterable[str]) -> None:
         """Note records that this command, or a worker process of it, has just written."""
-        self._written.update(keys)
+        for key in keys:
+            self._written.add(key)
+            self._known.pop(key, None)
 
-    def ensure(self, config: Mapping[str, Any], seeds: Sequence[int], train: Callable[[], Record]) -> Record:
-        """The record of this run, trained only if it is missing. ``train`` returns a record of the same key."""
-        found = self.find(config, seeds)
-        if found is not None:
-            return found
-        started = time.perf_counter()
-        record = train()
-        record.seconds = record.seconds or time.perf_counter() - started
-        if record.key != key_of(config, seeds):
-            raise ValueError("the trained record has another configuration than the one asked for")
-        self.save(record)
-        # Read back, so that a figure sees the same numbers whether it was trained now or last week.
-        return read_record(self.path(config, seeds))
+
+def _doubt(record: Record, run: Run) -> str:
+    """Why a readable record is not that of the run; empty where it is."""
+    name = f"The record {run.key}.json"
+    if record.seeds != [run.seed]:
+        return f"{name} is of seed {', '.join(map(str, record.seeds))}, not {run.seed}"
+    if record.key != run.key or _to_json(record.config) != _to_json(dict(run.config)):
+        return f"{name} is of another run"
+    lengths = {measure: len(points) for measure, points in record.curves.items() if isinstance(points, list)}
+    if lengths != dict(run.measures):
+        return f"{name} has curves of other lengths than the run"
+    return ""
+
+
+def _checksum(content: Mapping[str, Any]) -> str:
+    text = json.dumps({key: value for key, value in content.items() if key != _CHECKSUM}, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read_record(path: Path) -> Record:
@@ -116,22 +143,19 @@ def read_record(path: Path) -> Record:
     except OSError as error:
         raise UserError(f"The record {path} cannot be read: {error.strerror}.", OUTPUT) from error
     except ValueError as error:
-        raise UserError(f"The record {path} is damaged ({error}); delete it and run again.", OUTPUT) from error
+        raise UserError(f"The record {path} is damaged ({error}).", OUTPUT) from error
     if not isinstance(content, dict) or "schema" not in content:
-        raise UserError(f"{path} is not a record of gradagrad; delete it and run again.", OUTPUT)
+        raise UserError(f"{path} is not a record of gradagrad.", OUTPUT)
     if content["schema"] != SCHEMA:
         raise UserError(
-            f"The record {path} has format {content['schema']}, this version reads format {SCHEMA}; "
-            "choose another --out folder, or delete the old one.",
-            OUTPUT,
+            f"The record {path} has format {content['schema']}, this version reads format {SCHEMA}.", OUTPUT
         )
+    if content.pop(_CHECKSUM, None) != _checksum(content):
+        raise UserError(f"The record {path} is damaged (its checksum does not fit).", OUTPUT)
     try:
-        record = Record(**cast(dict[str, Any], _from_json(content)))
-    except TypeError as error:
-        raise UserError(f"The record {path} is damaged ({error}); delete it and run again.", OUTPUT) from error
-    if record.status not in STATUSES:
-        raise UserError(f"The record {path} has the unknown status {record.status!r}; delete it and run again.", OUTPUT)
-    return record
+        return Record(**cast(dict[str, Any], _from_json(content)))
+    except TypeError as error:  # fields of another version
+        raise UserError(f"The record {path} is damaged ({error}).", OUTPUT) from error
 
 
 def prepare(out: Path) -> None:
@@ -155,15 +179,16 @@ def prepare(out: Path) -> None:
         raise UserError(f"The output folder {out} cannot be written: {error.strerror}.", OUTPUT) from error
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write under a temporary name, then rename: readers never meet half a file."""
+def write_atomically(path: Path, content: bytes, *, wait: bool = True) -> None:
+    """Write under a temporary name, then rename: readers never meet half a file. ``wait``: until the disk has it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if wait:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

@@ -1,10 +1,13 @@
 """The page a person opens: one HTML file that needs no network, no script and no other file.
 
-Sections come in as plain data (`gradagrad_lab.results`), pictures from ``<out>/figures``. A picture that was drawn in
-our style is shown as its dark twin on a dark screen, and in its narrow layout, where it has one, on a phone.
+Sections come in as plain data (`gradagrad_lab.results`). Every picture is drawn once, as inline SVG whose colours are
+the page's own, and its numbers lie beside the page as CSV, as do those of every table.
 """
 
-import base64
+from __future__ import annotations
+
+import csv
+import io
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -18,15 +21,12 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from gradagrad_lab import style
-from gradagrad_lab.errors import OUTPUT, UserError
 from gradagrad_lab.machine import describe
 from gradagrad_lab.records import write_atomically
-from gradagrad_lab.results import VERDICTS, Claim, Picture, Section, Table, Verdict
-
-# Beyond this many bytes a vector picture costs a phone more than it gives; the PNG is embedded instead.
-LARGEST_SVG = 1_500_000
+from gradagrad_lab.results import VERDICTS, Claim, Picture, Section, Table, Verdict, Whose
 
 _NUMBER = re.compile(r"[-+−±]?[\d.,]+(e[-+−]?\d+)?( ?%| ?×| ?s)?( ?± ?[\d.,]+(e[-+−]?\d+)?)?|[-–—]|", re.IGNORECASE)
+_OWNERS: dict[Whose, str] = {"paper": "The paper’s sentences", "ours": "Our own"}
 
 
 @dataclass(frozen=True)
@@ -61,33 +61,53 @@ class ReportContext(Protocol):
     def first_seed(self) -> int | None: ...
     @property
     def peers(self) -> bool: ...
+    @property
+    def softmax(self) -> bool: ...
 
 
 def write_report(sections: Sequence[Section], context: ReportContext) -> Path:
-    """Write ``<out>/report.html`` in one stroke and return its path."""
+    """Write ``<out>/report.html`` in one stroke, the pictures and the numbers beside it, and return its path."""
+    page, beside = _render(sections, context)
+    for name, content in beside.items():
+        write_atomically(context.out / name, content, wait=False)
     path = context.out / "report.html"
-    write_atomically(path, render(sections, context).encode())
+    write_atomically(path, page.encode())
     return path
 
 
 def render(sections: Sequence[Section], context: ReportContext) -> str:
     """The page as text."""
+    return _render(sections, context)[0]
+
+
+def _render(sections: Sequence[Section], context: ReportContext) -> tuple[str, dict[str, bytes]]:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["keep"] = _keep_together
     templates = files("gradagrad_lab") / "templates"
     template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
+    palette = (
+        f":root {{ {style.css_variables()} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {style.css_variables(dark=True)} }} }}\n"
+    )
     claims = [claim for section in sections for claim in section.claims]
     machine = describe()
-    return template.render(
-        css=Markup((templates / "report.css").read_text(encoding="utf-8")),
+    beside: dict[str, bytes] = {}
+    page = template.render(
+        css=Markup(palette + (templates / "report.css").read_text(encoding="utf-8")),
         lead=_lead(sections, context, machine),
         summary=f"{_count(len(claims), 'claim')} checked in {_count(len(sections), 'experiment')}.",
-        counts=_tally(claims, keep_zero=True),
-        sections=[_section(section, context) for section in sections],
+        counts=[
+            (words, _tally((claim for claim in claims if claim.whose == whose), keep_zero=True))
+            for whose, words in _OWNERS.items()
+            if any(claim.whose == whose for claim in claims)
+        ],
+        answers=[(_anchor(section), section.answers) for section in sections if section.answers],
+        sections=[_section(section, context, beside) for section in sections],
         command=command(sections, context),
         machine=machine.items(),
         sources=_sources(sections),
     )
+    return page, beside
 
 
 def command(sections: Sequence[Section], context: ReportContext) -> str:
@@ -100,8 +120,7 @@ def command(sections: Sequence[Section], context: ReportContext) -> str:
         words += ["--seeds", str(context.seeds)]
     if context.first_seed is not None:
         words += ["--first-seed", str(context.first_seed)]
-    if context.peers:
-        words.append("--peers")
+    words += [f"--{flag}" for flag in ("peers", "softmax") if getattr(context, flag)]
     if context.data_dir is not None:
         words += ["--data-dir", str(context.data_dir)]
     return shlex.join([*words, "--out", str(context.out)])
@@ -129,22 +148,30 @@ def _lead(sections: Sequence[Section], context: ReportContext, machine: dict[str
     )
 
 
-def _section(section: Section, context: ReportContext) -> dict[str, Any]:
+def _anchor(section: Section) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", section.key.lower()).strip("-") or "section"
+
+
+def _section(section: Section, context: ReportContext, beside: dict[str, bytes]) -> dict[str, Any]:
     summary = section.summary or (section.claims[0].evidence if section.claims else "")
+    anchor = _anchor(section)
+    tables = [
+        _table(table, _csv(beside, f"{anchor}-table-{number}", [table.columns, *table.rows]))
+        for number, table in enumerate(section.tables, start=1)
+    ]
     return {
-        "anchor": re.sub(r"[^a-z0-9]+", "-", section.key.lower()).strip("-") or "section",
+        "anchor": anchor,
         "title": section.title,
+        "short": section.title.partition(":")[0],
         "summary": summary,
         "time": f"Took {duration(section.seconds)}.",
         "paragraphs": [part.strip() for part in section.intro.split("\n\n") if part.strip()],
         "tally": _tally(section.claims),
-        "claims": [
-            {"text": claim.text, "evidence": claim.evidence, "verdict": claim.verdict, "look": LOOKS[claim.verdict]}
-            for claim in section.claims
-        ],
-        "pictures": [_picture(picture, context.out / "figures") for picture in section.pictures],
-        "tables": [_table(table) for table in section.tables],
+        "claims": [{"claim": claim, "look": LOOKS[claim.verdict]} for claim in section.claims],
+        "pictures": [_picture(picture, beside) for picture in section.pictures],
+        "tables": tables,
         "settings": section.settings.items(),
+        "command": command([section], context).partition(" --out")[0],
     }
 
 
@@ -156,7 +183,7 @@ def _tally(claims: Iterable[Claim], *, keep_zero: bool = False) -> list[tuple[Ve
     return [entry for entry in counted if keep_zero or entry[2]]
 
 
-def _table(table: Table) -> dict[str, Any]:
+def _table(table: Table, link: str = "") -> dict[str, Any]:
     numeric = [all(_NUMBER.fullmatch(row[place].strip()) for row in table.rows) for place in range(len(table.columns))]
     return {
         "title": table.title,
@@ -164,6 +191,7 @@ def _table(table: Table) -> dict[str, Any]:
         "rows": table.rows,
         "note": table.note,
         "numeric": [bool(table.rows) and is_number for is_number in numeric],
+        "link": link,
     }
 
 
@@ -172,32 +200,29 @@ def _sources(sections: Sequence[Section]) -> dict[str, Any] | None:
     return _table(Table("Data", ["data", "origin", "note", "used in"], rows)) if rows else None
 
 
-def _picture(picture: Picture, folder: Path) -> dict[str, str]:
-    shown = {"title": picture.title.rstrip("."), "caption": picture.caption, "alt": picture.alt}
-    wide = _drawing(folder / f"{picture.stem}.svg")
-    narrow = _drawing(folder / f"{picture.stem}-narrow.svg")
-    if wide is None:
-        path = folder / f"{picture.stem}.png"
-        if not path.exists():
-            raise UserError(f"The picture {path} is missing; run the same command again to draw it.", OUTPUT)
-        png = path.read_bytes()
-        return shown | {"wide_light": _embedded(png, "png"), "wide_dark": "", "narrow_light": "", "narrow_dark": ""}
-    return shown | {
-        "wide_light": _embedded(wide.encode(), "svg+xml"),
-        "wide_dark": _embedded(style.darken(wide).encode(), "svg+xml"),
-        "narrow_light": _embedded(narrow.encode(), "svg+xml") if narrow else "",
-        "narrow_dark": _embedded(style.darken(narrow).encode(), "svg+xml") if narrow else "",
+def _picture(picture: Picture, beside: dict[str, bytes]) -> dict[str, Any]:
+    drawn = style.inline(picture)
+    sheet = style.sheet(picture)
+    for kind in ("png", "svg"):
+        beside[f"figures/{picture.stem}.{kind}"] = style.render(sheet, kind)
+    numbers = [[panel, line, repr(x), repr(y)] for panel, line, x, y in drawn.numbers]
+    return {
+        "title": picture.title.rstrip("."),
+        "caption": picture.caption,
+        "alt": picture.alt,
+        "panels": [(title, Markup(svg)) for title, svg in drawn.panels],
+        "legend": [(Markup(sample), words) for sample, words in drawn.legend],
+        "width": round(96 * picture.size[0]),
+        "link": _csv(beside, picture.stem, [["panel", "line", "x", "y"], *numbers]),
+        "image": f"figures/{picture.stem}.png",
     }
 
 
-def _drawing(path: Path) -> str | None:
-    if not path.exists() or path.stat().st_size > LARGEST_SVG:
-        return None
-    return path.read_text(encoding="utf-8")
-
-
-def _embedded(content: bytes, kind: str) -> str:
-    return f"data:image/{kind};base64,{base64.b64encode(content).decode()}"
+def _csv(beside: dict[str, bytes], stem: str, rows: Iterable[Sequence[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    beside[f"data/{stem}.csv"] = text.getvalue().encode()
+    return f"data/{stem}.csv"
 
 
 def _keep_together(text: str) -> str:

@@ -1,22 +1,32 @@
 """What an experiment hands to the report: sentences with verdicts, tables, pictures and the settings to run it again.
 
-Plain data, no drawing and no HTML: an experiment fills these in, ``report.py`` renders them.
+Plain data, no HTML: an experiment fills these in, ``report.py`` renders them.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
+Whose = Literal["paper", "ours"]
+Fixed = Literal["before", "after"]
 Verdict = Literal["holds", "holds in part", "does not hold", "not tested"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper, what was measured about it, and what follows."""
+    """One sentence, what was measured about it, and what follows.
+
+    ``whose``: the paper says it, or we do; the two are counted apart. ``criterion``: what would make it hold;
+    ``fixed``: whether that was decided before or after results were seen.
+    """
 
     text: str
     evidence: str
     verdict: Verdict
+    whose: Whose = "paper"
+    criterion: str = ""
+    fixed: Fixed = "before"
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -43,13 +53,28 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Panel:
+    """One part of a picture: draws into matplotlib axes that are made for it."""
+
+    draw: Callable[[Any], None]
+    title: str = ""
+
+
+@dataclass(frozen=True)
 class Picture:
-    """A drawn figure: ``<out>/figures/<stem>.png`` and ``.svg``, and a narrow layout for phones where one was saved."""
+    """A figure in panels, which the page sets side by side as the screen allows; ``<out>/figures/<stem>.png`` and
+    ``.svg`` show them on one sheet of ``columns``, ``<stem>.csv`` the numbers of every labelled line.
+
+    ``size``: width and height of a panel in inches. The legend is that of the first panel.
+    """
 
     title: str
     stem: str
     caption: str
     alt: str
+    panels: Sequence[Panel] = ()
+    columns: int = 3
+    size: tuple[float, float] = (2.9, 2.3)
 
     def __post_init__(self) -> None:
         if not self.alt.strip():
@@ -80,3 +105,16 @@ class Section:
     summary: str = ""
     """One line for the top of the page; without it the first claim's evidence stands in."""
     sources: list[Source] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class About:
+    """What a figure says about itself: the text above it, its settings, a line for the top of the page, its data."""
+
+    intro: str
+    summary: str = ""
+    settings: dict[str, str] = field(default_factory=dict)
+    sources: list[Source] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    """What it contributes to the answer that the page begins with: should I use this?"""

@@ -1,16 +1,18 @@
 """How every picture of the lab looks: one palette, readable on a phone, on paper, on dark and with any colour vision.
 
-Draw inside ``with style.use():``, make the figure with `subplots`, write it with `save`. No pyplot, hence no global
-state: several threads may draw. Every colour comes from the tables below, so that `darken` can turn a finished SVG into
-its dark twin by exchanging colours.
+A figure hands over a `Picture` whose panels draw into axes; `sheet` sets them on one page, `inline` makes each an SVG
+whose colours are the page's own CSS variables, hence light and dark at once. No pyplot, hence no global state. Every
+colour comes from the tables below.
 """
 
 import io
 import re
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import matplotlib as mpl
 import numpy as np
@@ -19,16 +21,20 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from gradagrad_lab.records import write_atomically
+from gradagrad_lab.results import Picture
 
 PAPER, INK, MUTED, GRID = "#ffffff", "#1d2733", "#5b6775", "#e3e7ec"
-_DARK_OF = {PAPER: "#161c24", INK: "#e8ecf1", MUTED: "#a3afbd", GRID: "#2c3642"}
+_NAMES = {PAPER: "paper", INK: "ink", MUTED: "muted", GRID: "grid"}
+DARK_OF = {PAPER: "#161c24", INK: "#e8ecf1", MUTED: "#a3afbd", GRID: "#2c3642"}
 
 # Okabe and Ito's hues, darkened until each has contrast 4.5 on white; the second colour is its twin on dark.
 _SERIES: dict[str, tuple[str, str, Any]] = {
     "gradagrad": ("#c2410c", "#ff9357", "-"),
+    "gradagrad momentum": ("#6d1f4f", "#f0a6d2", (0, (4, 1))),
     "adagrad": ("#0b63ad", "#6cb6f7", (0, (5, 1.6))),
     "adam": ("#047857", "#46d3a4", (0, (6, 1.5, 1.5, 1.5))),
     "sgd": ("#8a4a9c", "#d3a0e4", (0, (1.6, 1.4))),
+    "mechanic": ("#6b4423", "#d9a679", (0, (5, 1.2, 1, 1.2))),
     "autogradagrad": ("#9f1239", "#ff8fab", (0, (9, 1.5))),
     "d-adapt": ("#8a6100", "#e3b341", (0, (3, 1.2))),
     "prodigy": ("#3f51c5", "#a3b1ff", (0, (4, 1.2, 1, 1.2, 1, 1.2))),
@@ -48,7 +54,9 @@ _RAMP = (
     ("#3d2a9a", "#a99bf5"),
     ("#14206b", "#86b3fb"),
 )
-_DARK_OF |= {light: dark for light, dark, _ in (*_SERIES.values(), _OTHERS)} | dict(_RAMP)
+_NAMES |= {look[0]: name.replace(" ", "-") for name, look in _SERIES.items()} | {_OTHERS[0]: "others"}
+_NAMES |= {light: f"ramp-{place}" for place, (light, _) in enumerate(_RAMP, start=1)}
+DARK_OF |= {light: dark for light, dark, _ in (*_SERIES.values(), _OTHERS)} | dict(_RAMP)
 
 # Inches. At these widths 10-point text is shown at about 14 px on a desktop and 12 px on a phone.
 WIDE, NARROW = 8.6, 4.1
@@ -93,13 +101,6 @@ _SETTINGS: dict[Any, Any] = {
     "svg.hashsalt": "gradagrad",  # the same picture gives the same bytes
     "figure.constrained_layout.use": True,
 }
-
-
-class HasFolder(Protocol):
-    """All that `save` needs to know of a `gradagrad_lab.context.Context`."""
-
-    @property
-    def out(self) -> Path: ...
 
 
 def colour(name: str) -> str:
@@ -159,16 +160,110 @@ def band(axes: Axes, x: ArrayLike, low: ArrayLike, high: ArrayLike, shade: str) 
     axes.fill_between(x, low, high, color=shade, alpha=0.18, linewidth=0)
 
 
-def save(figure: Figure, context: HasFolder, stem: str, *, narrow: Figure | None = None) -> None:
-    """Write ``<out>/figures/<stem>.png`` and ``.svg``, and ``narrow``, a layout for phones, as ``<stem>-narrow``.
+def css_variables(dark: bool = False) -> str:
+    """The palette for a style sheet: ``--gradagrad: #c2410c; …``."""
+    return " ".join(f"--{name}: {DARK_OF[light] if dark else light};" for light, name in _NAMES.items())
 
-    Each file is complete or absent: it is written under a temporary name, then renamed.
-    """
-    for name, drawing in ((stem, figure), (f"{stem}-narrow", narrow)):
-        if drawing is None:
-            continue
-        for kind in ("png", "svg"):
-            write_atomically(context.out / "figures" / f"{name}.{kind}", render(drawing, kind))
+
+def sheet(picture: Picture) -> Figure:
+    """All panels of a picture on one page, under one legend."""
+    columns = min(picture.columns, len(picture.panels))
+    rows = -(-len(picture.panels) // columns)
+    width, height = picture.size
+    figure, grid = subplots(rows, columns, width=max(width * columns, 4.1), height=height * rows + 0.6)
+    with use():
+        places = list(grid.flat)
+        for axes, panel in zip(places, picture.panels, strict=False):
+            panel.draw(axes)
+            if panel.title:
+                axes.set_title(textwrap.fill(panel.title, int(11 * width)), fontsize=10.5 if width > 2.2 else 8)
+        for axes in places[len(picture.panels) :]:
+            axes.set_visible(False)
+        handles, labels = places[0].get_legend_handles_labels()
+        if labels:
+            across = max(1, min(len(labels), int(width * columns / 1.7)))
+            figure.legend(handles, labels, loc="outside upper left", ncols=across)
+    return figure
+
+
+@dataclass(frozen=True)
+class Inline:
+    """A picture for the page: an SVG per panel, the legend, and the numbers behind the labelled lines."""
+
+    panels: list[tuple[str, str]]
+    """Title, which the page sets so that it can wrap, and SVG."""
+    legend: list[tuple[str, str]]
+    """For each entry a small SVG and its words."""
+    numbers: list[tuple[str, str, float, float]]
+    """Panel, line, x, y."""
+
+
+def inline(picture: Picture) -> Inline:
+    """The picture's panels, drawn for a page that sets the colours."""
+    drawn: list[tuple[str, str]] = []
+    legend: list[tuple[str, str]] = []
+    numbers: list[tuple[str, str, float, float]] = []
+    for place, panel in enumerate(picture.panels):
+        width, height = picture.size
+        with mpl.rc_context({**_SETTINGS, "svg.fonttype": "none", "svg.hashsalt": f"{picture.stem}-{place}"}):
+            figure = Figure(figsize=(width, height))
+            axes: Axes = figure.subplots()
+            panel.draw(axes)
+            buffer = io.StringIO()
+            figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        drawn.append((panel.title, _for_page(buffer.getvalue())))
+        if place == 0:
+            legend = [(_sample(handle), label) for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)]
+        for line in axes.get_lines():
+            label = str(line.get_label())
+            x, y = np.asarray(line.get_xdata(), dtype=float), np.asarray(line.get_ydata(), dtype=float)
+            if not label.startswith("_"):
+                numbers += [(panel.title, label, float(a), float(b)) for a, b in zip(x, y, strict=True)]
+    return Inline(drawn, legend, numbers)
+
+
+_IDLE = re.compile(r"^.*?(?=<svg)|<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->|\s+(?=<)", re.DOTALL)
+_COLOUR = re.compile(r"#[0-9a-f]{6}\b")
+_LONG = re.compile(r"(\d+\.\d)\d+")
+
+
+def _for_page(svg: str) -> str:
+    """An SVG as part of a page: sized by its box, coloured by variables, in the page's font, without idle digits."""
+    svg = _IDLE.sub("", svg)
+    used = set(re.findall(r"#([\w-]+)[\")]", svg))
+    svg = re.sub(r' id="([^"]*)"', lambda found: found[0] if found[1] in used else "", svg)
+    svg = re.sub(r'(<svg [^>]*?)width="[^"]*"([^>]*?)height="[^"]*"', r'\1\2aria-hidden="true"', svg, count=1)
+    svg = re.sub(r' xmlns(:xlink)?="[^"]*"| version="1.1"', "", svg)
+    svg = re.sub(r"font-family: [^;\"]*;? ?| transform=\"rotate\(-0 [^\"]*\"|<g/>", "", svg)
+    svg = re.sub(r"\s*\n\s*([A-Za-z])", r"\1", svg)
+    svg = re.sub(r"<[^>]*>", lambda tag: _LONG.sub(r"\1", tag[0]), svg)  # in tags alone: a label keeps its digits
+    return _COLOUR.sub(lambda found: f"var(--{_NAMES[found[0]]})" if found[0] in _NAMES else found[0], svg)
+
+
+_SIGNS = {"o": "●○", "v": "▼▽", "s": "■□", "D": "◆◇", "P": "✚✚", "|": "❙❙", "^": "▲△"}  # filled, open
+
+
+def _sample(handle: Any) -> str:
+    """What stands before an entry of the legend: a stroke of the line, or its sign."""
+    shade = f"var(--{_NAMES.get(str(handle.get_color()), 'ink')})"
+    sign, line = str(handle.get_marker()), str(handle.get_linestyle())
+    if line in ("None", "none", ""):
+        is_open = str(handle.get_markerfacecolor()) == "none"
+        return f'<span style="color:{shade}">{_SIGNS.get(sign, "●○")[is_open]}</span>'
+    _, pattern = getattr(handle, "_unscaled_dash_pattern", (0, None))
+    dashes = " ".join(f"{2 * part:g}" for part in pattern or ())
+    return (
+        '<svg viewBox="0 0 30 8" width="30" height="8" aria-hidden="true"><path d="M1 4H29" fill="none" '
+        f'style="stroke:{shade}" stroke-width="{1.2 * handle.get_linewidth():.2g}" stroke-dasharray="{dashes}"/></svg>'
+    )
+
+
+def save(figure: Figure, folder: Path, stem: str) -> list[Path]:
+    """Write ``<folder>/<stem>.png`` and ``.svg``, each complete or absent."""
+    paths = [folder / f"{stem}.{kind}" for kind in ("png", "svg")]
+    for path in paths:
+        write_atomically(path, render(figure, path.suffix[1:]))
+    return paths
 
 
 def render(figure: Figure, kind: str, dpi: int = 180) -> bytes:
@@ -178,8 +273,3 @@ def render(figure: Figure, kind: str, dpi: int = 180) -> bytes:
     with use():
         figure.savefig(buffer, format=kind, dpi=dpi, metadata=stamp)
     return buffer.getvalue()
-
-
-def darken(svg: str) -> str:
-    """The dark twin of an SVG drawn in this style; colours that are not of this style stay."""
-    return re.sub(r"#[0-9a-f]{6}\b", lambda found: _DARK_OF.get(found[0], found[0]), svg)

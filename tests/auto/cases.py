@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from auto_oracle import SharedGrowth
+from auto_oracle import LearntLogGamma
 from torch import Tensor
 from torch.nn import Parameter
 
 from gradagrad import AutoGradaGrad
-from gradagrad.auto.rule import Shared
 
 
 def kernel_steps() -> bool:
@@ -34,19 +33,24 @@ if kernel_steps():
 # Every path of the rule, by name.
 OPTIONS: dict[str, dict[str, Any]] = {
     "default": {},
-    "uniform": {"weighting": "uniform"},
-    "method": {"certainty": 0.0, "momentum": 0.0},  # METHOD.md's rule, without what we added
+    "no guard": {"guard": False},
     "no momentum": {"momentum": 0.0},
-    "certified soon": {"certainty": 1.0, "strictness": 1.5},
-    "never certified": {"certainty": 1e6, "gamma0": 5e-3},
     "from far below": {"gamma0": 1e-9},
-    "strict": {"strictness": 1.5, "gamma0": 1e-3},
-    "lenient": {"strictness": 6.0, "overshoot": 2.0},
-    "endless start": {"overshoot": float("inf"), "weighting": "uniform"},
-    "slow": {"growth_limit": 1.05, "gamma0": 1e-2},
-    "large": {"gamma0": 0.8, "growth_limit": 1.1},
-    "fixed": {"growth_limit": 1.0, "gamma0": 0.1},
+    "from above": {"gamma0": 3.0},
+    "capped": {"gamma_max": 1e-2},
+    "decay": {"weight_decay": 0.1, "gamma0": 1e-2},
+    "slow group": {"lr": 0.25, "guard": False},
 }
+
+
+class Shared(NamedTuple):
+    """The numbers that all parameters share."""
+
+    clock: float
+    gamma: float
+    agreement_square: float
+    way_scale: float
+    weight_total: float
 
 
 def parameters(dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Parameter]:
@@ -89,11 +93,12 @@ def every_parameter(optimizer: torch.optim.Optimizer) -> list[Tensor]:
 
 
 def shared(optimizer: AutoGradaGrad) -> Shared:
-    """The shared numbers, after checking that they are one tensor."""
-    found = [state["shared"] for state in optimizer.state.values()]
-    assert all(numbers is found[0] for numbers in found)
-    assert found[0].dtype == torch.float64
-    return Shared(*found[0].tolist())
+    """The shared numbers, after checking that each is one tensor in double."""
+    states = [state for state in optimizer.state.values() if state]
+    for key in Shared._fields:
+        assert all(state[key] is states[0][key] for state in states)
+        assert states[0][key].dtype == torch.float64
+    return Shared(*(states[0][key].item() for key in Shared._fields))
 
 
 def assert_same(a: AutoGradaGrad, b: AutoGradaGrad, rtol: float = 0.0, atol: float = 0.0) -> None:
@@ -109,21 +114,19 @@ def assert_same(a: AutoGradaGrad, b: AutoGradaGrad, rtol: float = 0.0, atol: flo
 
 
 class Oracle:
-    """`SharedGrowth` beside an optimizer: fed the same gradients, compared number by number."""
+    """The literal form beside an optimizer: fed the same gradients, compared number by number."""
 
     def __init__(self, optimizer: AutoGradaGrad) -> None:
         self._optimizer = optimizer
         group = optimizer.param_groups[0]
-        lr = [[g["lr"]] * p.numel() for g in optimizer.param_groups for p in g["params"]]
-        self.own = SharedGrowth(
+        lr = [[float(g["lr"])] * p.numel() for g in optimizer.param_groups for p in g["params"]]
+        self.own = LearntLogGamma(
             self._flat(every_parameter(optimizer)),
             gamma0=group["gamma0"],
-            c=group["strictness"],
-            tau=group["overshoot"],
-            zeta=group["certainty"],
             beta=group["momentum"],
-            r_max=group["growth_limit"] ** 2 - 1.0,
-            linear=group["weighting"] == "linear",
+            decay=group["weight_decay"],
+            guard=group["guard"],
+            gamma_max=group["gamma_max"],
             lr=list(chain.from_iterable(lr)),
         )
 
@@ -131,40 +134,29 @@ class Oracle:
     def _flat(tensors: Sequence[Tensor]) -> list[float]:
         return list(chain.from_iterable(t.detach().flatten().tolist() for t in tensors))
 
-    def step(self) -> None:
+    def step(self, schedule: float = 1.0) -> None:
         """One step of both; a missing gradient is zero to the oracle."""
         params = every_parameter(self._optimizer)
         grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in params]
         grads = [g.to_dense() if g.is_sparse else g for g in grads]
-        self.own.step(self._flat(grads))
+        self.own.step(self._flat(grads), schedule)
         self._optimizer.step()
 
     def compare(self, rtol: float = 1e-10, atol: float = 1e-13) -> None:
         """Everything the optimizer keeps."""
         own, numbers = self.own, shared(self._optimizer)
-        for name, actual, expected in (
-            ("gamma", numbers.gamma, own.gamma),
-            ("reference", numbers.reference, own.R_hat),
-            ("E", numbers.agreement, own.E),
-            ("F", numbers.agreement_noise, own.F),
-            ("E-", numbers.disagreement, own.E_minus),
-            ("F-", numbers.disagreement_noise, own.F_minus),
-            ("A", numbers.certificate, own.A),
-            ("D", numbers.certificate_noise, own.D),
-        ):
-            # E and E⁻ are differences of large numbers that may come out near zero.
-            size = 1e-3 * own.R_hat if name.startswith("E") else float(name == "A")  # signs are of size 1
-            assert abs(actual - expected) <= rtol * (abs(expected) + size) + atol, (name, actual, expected, own.k)
-        assert (numbers.step, numbers.starting, numbers.growth_steps) == (own.k, own.start_up, own.growth_steps)
-        assert numbers.certified == own.certified
-        with self._optimizer.averaged():
-            means = self._flat(every_parameter(self._optimizer))
+        assert numbers.clock == own.k
+        for name, actual, expected in (("gamma", numbers.gamma, own.gamma), ("v", numbers.agreement_square, own.v)):
+            assert abs(actual - expected) <= rtol * abs(expected) + 1e-300, (name, actual, expected, own.k)
         tensors = {
             "x": (self._flat(every_parameter(self._optimizer)), own.x),
-            "mean": (means, own.mean),
-            "B": (self._state("accumulator"), own.B),
+            "a": ([b / numbers.weight_total for b in self._state("accumulator")], own.a),
             "h": (self._state("momentum"), own.h),
+            "y": ([y * numbers.way_scale for y in self._state("way")], own.y),
         }
+        if self._optimizer.param_groups[0]["averaging"] is not None:
+            with self._optimizer.averaged():
+                tensors["mean"] = (self._flat(every_parameter(self._optimizer)), own.mean)
         for name, (actual, expected) in tensors.items():
             torch.testing.assert_close(
                 torch.tensor(actual), torch.tensor(expected), rtol=rtol, atol=atol, msg=lambda m, n=name: f"{n}: {m}"

@@ -18,6 +18,12 @@ from gradagrad import AutoGradaGrad
 from .cases import DRIVERS, assert_same, coo, every_parameter, noisy_gradients, parameters, train
 
 
+def averaging(params: Any, **options: Any) -> AutoGradaGrad:
+    """One that keeps an average, which is not the default."""
+    chosen: dict[str, Any] = {"averaging": "polynomial"} | options
+    return AutoGradaGrad(params, **chosen)
+
+
 def shown(optimizer: AutoGradaGrad) -> list[Tensor]:
     """What the parameters hold inside of `averaged`."""
     with optimizer.averaged():
@@ -34,7 +40,7 @@ def bits(tensor: Tensor) -> Tensor:
 @pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=["float32 state", "bf16 state"])
 def test_swapping_is_exact(driver: str, dtype: torch.dtype, state_dtype: torch.dtype) -> None:
     params = [Parameter(torch.randn(4, 3).to(dtype)), Parameter(torch.randn(3).to(dtype)), Parameter(torch.zeros(()))]
-    optimizer = AutoGradaGrad(params, gamma0=0.1, state_dtype=state_dtype, **DRIVERS[driver])
+    optimizer = averaging(params, gamma0=0.1, state_dtype=state_dtype, **DRIVERS[driver])
     train(optimizer, 6)
     with torch.no_grad():
         params[2].fill_(-0.0 if dtype.is_complex else torch.nan)
@@ -53,7 +59,7 @@ def test_swapping_is_exact(driver: str, dtype: torch.dtype, state_dtype: torch.d
 
 def test_nested_and_exception_safe() -> None:
     params = parameters()
-    optimizer = AutoGradaGrad(params)
+    optimizer = averaging(params)
     train(optimizer, 5)
     points, averages = [p.detach().clone() for p in params], shown(optimizer)
 
@@ -76,7 +82,7 @@ def test_nested_and_exception_safe() -> None:
 
 
 def test_steps_and_loading_inside_are_refused() -> None:
-    optimizer = AutoGradaGrad(parameters())
+    optimizer = averaging(parameters())
     train(optimizer, 3)
     saved = copy.deepcopy(optimizer.state_dict())
     twin = copy.deepcopy(optimizer)
@@ -92,20 +98,20 @@ def test_steps_and_loading_inside_are_refused() -> None:
 
 
 def test_averaging_changes_nothing_in_the_training() -> None:
-    with_average, without = AutoGradaGrad(parameters()), AutoGradaGrad(parameters(), averaging=None)
+    with_average, without = averaging(parameters()), averaging(parameters(), averaging=None)
     for k in range(20):
         train(with_average, 1, start=k)
         shown(with_average)
         train(without, 1, start=k)
     for p, q in zip(every_parameter(with_average), every_parameter(without), strict=True):
         assert torch.equal(p, q)
-        assert torch.equal(with_average.state[p]["shared"], without.state[q]["shared"])
+        assert torch.equal(with_average.state[p]["gamma"], without.state[q]["gamma"])
         assert "average" not in without.state[q]
 
 
 def test_groups_without_an_average_keep_their_points() -> None:
     params = parameters()
-    optimizer = AutoGradaGrad([{"params": params[:1]}, {"params": params[1:], "averaging": None}])
+    optimizer = averaging([{"params": params[:1]}, {"params": params[1:], "averaging": None}])
     train(optimizer, 5)
     inside = shown(optimizer)
     assert not torch.equal(inside[0], params[0])
@@ -115,7 +121,7 @@ def test_groups_without_an_average_keep_their_points() -> None:
 def test_averaging_can_be_switched_on_and_off() -> None:
     """Switched on, the average begins at the points of that moment; switched off, points are shown again."""
     params = parameters()
-    optimizer = AutoGradaGrad(params, averaging=None)
+    optimizer = averaging(params, averaging=None)
     train(optimizer, 5)
     optimizer.param_groups[0]["averaging"] = "polynomial"
     for p, g in zip(params, noisy_gradients(params, 5), strict=True):
@@ -133,7 +139,7 @@ def test_averaging_can_be_switched_on_and_off() -> None:
 
 def test_there_must_be_an_average() -> None:
     model = nn.Linear(2, 1)
-    optimizer = AutoGradaGrad(model.parameters(), averaging=None)
+    optimizer = averaging(model.parameters(), averaging=None)
     with (
         pytest.raises(RuntimeError, match=r'averaged\(\) needs an average.*averaging="polynomial"'),
         optimizer.averaged(),
@@ -141,7 +147,7 @@ def test_there_must_be_an_average() -> None:
         pass
     with pytest.raises(RuntimeError, match="needs an average"):
         optimizer.averaged_state_dict(model)
-    optimizer = AutoGradaGrad(model.parameters())
+    optimizer = averaging(model.parameters())
     start = [p.detach().clone() for p in model.parameters()]
     torch.testing.assert_close(shown(optimizer), start, rtol=0, atol=0)  # before the first step it is the point
 
@@ -150,7 +156,7 @@ def test_parameters_without_a_gradient_go_on_averaging() -> None:
     """Their weight in the average of the run does not stand still; a dense run with zero gradients says what it is."""
     for state_dtype in (torch.float32, torch.bfloat16):
         params, zeros = parameters(torch.float32), parameters(torch.float32)
-        a, b = (AutoGradaGrad(some, gamma0=0.1, state_dtype=state_dtype) for some in (params, zeros))
+        a, b = (averaging(some, gamma0=0.1, state_dtype=state_dtype) for some in (params, zeros))
         for k in range(30):
             for i, (p, q, g) in enumerate(zip(params, zeros, noisy_gradients(zeros, k), strict=True)):
                 rests = i == 1 and k % 7 > 3
@@ -177,7 +183,7 @@ class Tied(nn.Module):
 def tied_training() -> tuple[Tied, AutoGradaGrad, Tensor]:
     torch.manual_seed(0)
     model, data = Tied(), torch.randn(32, 4)
-    optimizer = AutoGradaGrad(model.parameters(), gamma0=0.01)
+    optimizer = averaging(model.parameters(), gamma0=0.01)
     for _ in range(10):
         optimizer.zero_grad()
         (model(data) - data).square().mean().backward()
@@ -238,7 +244,7 @@ def test_lazy_averages_equal_the_dense_computation(pattern: list[Any]) -> None:
     torch.default_generator.manual_seed(0)
     table, twin = (Parameter(torch.linspace(-1.0, 1.0, ROWS * 2, dtype=torch.float64).reshape(ROWS, 2)) for _ in "ab")
     beside = [Parameter(torch.ones(2, dtype=torch.float64)) for _ in "ab"]
-    lazy, dense = (AutoGradaGrad([t, b], gamma0=0.05) for t, b in zip((table, twin), beside, strict=True))
+    lazy, dense = (averaging([t, b], gamma0=0.05) for t, b in zip((table, twin), beside, strict=True))
     for what in pattern:
         if what == "look":
             torch.testing.assert_close(shown(lazy), shown(dense), rtol=1e-12, atol=1e-14)

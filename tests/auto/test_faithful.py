@@ -1,8 +1,7 @@
-"""Every way of stepping against the literal transcription of METHOD.md's "Shared growth"."""
+"""Every way of stepping against the literal form, and what the rule promises."""
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
@@ -25,53 +24,46 @@ def run(oracle: Oracle, params: list[Parameter], steps: int, noise: float = 0.3)
 
 @every_driver
 @pytest.mark.parametrize(
-    ("name", "noise"),
-    [
-        *((name, 0.3) for name in OPTIONS),
-        ("default", 0.03),
-        ("lenient", 0.03),
-        ("large", 3.0),
-        ("from far below", 30.0),
-    ],
+    ("name", "noise"), [*((name, 0.3) for name in OPTIONS), ("default", 0.03), ("from above", 3.0), ("no guard", 30.0)]
 )
 def test_the_oracle_in_double_precision(driver: str, name: str, noise: float) -> None:
     params = parameters()
-    optimizer = AutoGradaGrad(params, **DRIVERS[driver], **OPTIONS[name])
-    oracle = Oracle(optimizer)
+    oracle = Oracle(AutoGradaGrad(params, averaging="polynomial", **DRIVERS[driver], **OPTIONS[name]))
     for _ in range(3):
         run(oracle, params, 30, noise)
         oracle.compare()
-    if name not in ("fixed", "large"):
-        assert oracle.own.gamma > 2.0 * optimizer.param_groups[0]["gamma0"]  # something was there to compare
-
-
-def test_the_paths_are_taken() -> None:
-    """Start-up ends in some runs and not in others, and steps without growth follow growth steps."""
-    seen = set()
-    for name, noise in (("lenient", 0.03), ("default", 0.03)):
-        params = parameters()
-        optimizer = AutoGradaGrad(params, **OPTIONS[name])
-        train(optimizer, 90, noise=noise)
-        numbers = shared(optimizer)
-        assert 0 < numbers.growth_steps < 90
-        seen.add(numbers.starting)
-    assert seen == {0.0, 1.0}
 
 
 @every_driver
-@pytest.mark.parametrize("weighting", ["linear", "uniform"])
-def test_several_groups_with_their_own_lr(driver: str, weighting: Any) -> None:
+def test_several_groups_with_their_own_lr(driver: str) -> None:
     params = parameters()
     groups: list[dict[str, Any]] = [
         {"params": params[:1], "lr": 0.5},
         {"params": params[1:3], "lr": torch.tensor(2.0, dtype=torch.float64)},
         {"params": params[3:]},
     ]
-    oracle = Oracle(AutoGradaGrad(groups, weighting=weighting, **DRIVERS[driver]))
-    oracle.own.lr = [float(a) for a in oracle.own.lr]
+    oracle = Oracle(AutoGradaGrad(groups, **DRIVERS[driver]))
     for _ in range(3):
         run(oracle, params, 30)
         oracle.compare()
+
+
+@every_driver
+def test_a_gamma_for_each_group(driver: str) -> None:
+    """As many optimizers would have done."""
+    together, apart = parameters(), parameters()
+    halves = [{"params": together[:1]}, {"params": together[1:]}]
+    one = AutoGradaGrad(halves, scope="group", **DRIVERS[driver])
+    several = [AutoGradaGrad(apart[:1], **DRIVERS[driver]), AutoGradaGrad(apart[1:], **DRIVERS[driver])]
+    for k in range(40):
+        for p, q, g in zip(together, apart, noisy_gradients(together, k), strict=True):
+            p.grad, q.grad = g, g.clone()
+        for optimizer in (one, *several):
+            optimizer.step()
+    torch.testing.assert_close(together, apart, rtol=1e-12, atol=1e-14)
+    gammas = [one.state[p]["gamma"].item() for p in (together[0], together[1])]
+    assert gammas == pytest.approx([shared(optimizer).gamma for optimizer in several], rel=1e-12)
+    assert gammas[0] != gammas[1]
 
 
 @every_driver
@@ -94,34 +86,15 @@ def test_gradients_that_are_zero_or_missing(driver: str) -> None:
 
 @every_driver
 def test_gradients_that_change_in_size(driver: str) -> None:
-    """S/R̂ is large while they grow: then what a barely significant agreement may do is bounded by q² − 1."""
+    """The guard holds back those that outweigh all before them."""
     params = parameters()
-    oracle = Oracle(AutoGradaGrad(params, strictness=0.5, growth_limit=10.0, **DRIVERS[driver]))
+    oracle = Oracle(AutoGradaGrad(params, **DRIVERS[driver]))
     for k in range(60):
         for p, g in zip(params, noisy_gradients(params, k, 0.05), strict=True):
             p.grad = g * 2.0 ** (k % 20)
         oracle.step()
         if k % 20 == 19:
             oracle.compare()
-
-
-@every_driver
-def test_start_up_ends_for_good(driver: str) -> None:
-    """Gradients that alternate end it; agreement afterwards does not bring it back."""
-    params = parameters()
-    oracle = Oracle(AutoGradaGrad(params, overshoot=2.0, certainty=0.0, **DRIVERS[driver]))
-    seen: list[bool] = []
-    for k in range(40):
-        for p, g in zip(params, noisy_gradients(params, k), strict=True):
-            p.grad = torch.ones_like(p) * (-1) ** k if 5 <= k < 15 else g
-        oracle.step()
-        seen.append(oracle.own.start_up)
-        if k % 5 == 4:
-            oracle.compare()
-    assert seen == sorted(seen, reverse=True)
-    assert seen[4]
-    assert not seen[15]
-    assert oracle.own.E_minus == 0.0  # there is nothing but agreement at the end
 
 
 @every_driver
@@ -133,7 +106,7 @@ def test_fifty_zero_steps_then_training(driver: str) -> None:
         for p in params:
             p.grad = torch.zeros_like(p)
         optimizer.step()
-    assert shared(optimizer).gamma == 1e-5
+    assert shared(optimizer).gamma == 1e-4
     torch.testing.assert_close([p.detach() for p in params], start, rtol=0, atol=0)
     end = train(optimizer, 60)
     assert all(torch.isfinite(p).all() for p in end)
@@ -141,18 +114,16 @@ def test_fifty_zero_steps_then_training(driver: str) -> None:
 
 
 @every_driver
-@pytest.mark.parametrize("weighting", ["linear", "uniform"])
-def test_single_precision_is_close(driver: str, weighting: Any) -> None:
+def test_single_precision_is_close(driver: str) -> None:
     params = parameters(torch.float32)
     twins = [Parameter(p.detach().double()) for p in params]
-    optimizer = AutoGradaGrad(params, weighting=weighting, **DRIVERS[driver])
-    oracle = Oracle(AutoGradaGrad(twins, weighting=weighting, fused=False))
-    for k in range(60):
+    optimizer = AutoGradaGrad(params, **DRIVERS[driver])
+    oracle = Oracle(AutoGradaGrad(twins, fused=False))
+    for k in range(20):
         for p, q, g in zip(params, twins, noisy_gradients(twins, k), strict=True):
             p.grad, q.grad = g.float(), g.float().double()
         optimizer.step()
         oracle.step()
-    assert oracle.own.gamma > 1e-4
     assert shared(optimizer).gamma == pytest.approx(oracle.own.gamma, rel=1e-4)
     torch.testing.assert_close(params, [q.float() for q in twins], rtol=1e-4, atol=1e-5)
 
@@ -163,7 +134,7 @@ def test_single_precision_is_close(driver: str, weighting: Any) -> None:
 def test_the_scale_of_the_loss_changes_nothing(driver: str, scale: float, dtype: torch.dtype) -> None:
     ordinary, scaled = parameters(dtype), parameters(dtype)
     a, b = (AutoGradaGrad(params, **DRIVERS[driver]) for params in (ordinary, scaled))
-    for k in range(50):
+    for k in range(30):
         for p, q, g in zip(ordinary, scaled, noisy_gradients(ordinary, k), strict=True):
             p.grad, q.grad = g, g * scale
         a.step()
@@ -171,7 +142,6 @@ def test_the_scale_of_the_loss_changes_nothing(driver: str, scale: float, dtype:
     tolerance = 1e-4 if dtype == torch.float32 else 1e-10
     assert shared(a).gamma > 1e-3
     assert shared(a).gamma == pytest.approx(shared(b).gamma, rel=tolerance)
-    assert shared(a).growth_steps == shared(b).growth_steps
     torch.testing.assert_close(ordinary, scaled, rtol=tolerance, atol=tolerance)
 
 
@@ -200,28 +170,26 @@ def test_cutting_a_tensor_or_moving_it_to_another_group_changes_nothing(driver: 
 
 
 @every_driver
-@pytest.mark.parametrize("decoupled", [True, False])
 @pytest.mark.parametrize("maximize", [False, True])
-def test_weight_decay_and_ascent(driver: str, decoupled: bool, maximize: bool) -> None:
-    """Coupled decay is a part of the gradient; decoupled shrinks x by lr · γ/√k · weight_decay before it moves."""
-    params = parameters()
-    plain = copy.deepcopy(params)
-    options: Any = {"weight_decay": 0.1, "decoupled_weight_decay": decoupled, "maximize": maximize}
+def test_coupled_decay_and_ascent(driver: str, maximize: bool) -> None:
+    """Coupled decay is a part of the gradient."""
+    params, plain = parameters(), parameters()
+    options: Any = {"weight_decay": 0.1, "decoupled_weight_decay": False, "maximize": maximize}
     optimizer = AutoGradaGrad(params, lr=0.5, **options, **DRIVERS[driver])
     reference = AutoGradaGrad(plain, lr=0.5, fused=False)
-    for k in range(60):
+    for k in range(40):
         for p, q, g in zip(params, plain, noisy_gradients(params, k), strict=True):
             p.grad = -g if maximize else g
-            q.grad = g if decoupled else g + 0.1 * q.detach()
-        before = [q.detach().clone() for q in plain]
+            q.grad = g + 0.1 * q.detach()
+        if maximize:
+            for p, g in zip(params, noisy_gradients(params, k), strict=True):
+                p.grad = -(g + 0.2 * p.detach())  # of which decay takes back a half
+        if maximize:
+            for q, g in zip(plain, noisy_gradients(plain, k), strict=True):
+                q.grad = g + 0.2 * q.detach() + 0.1 * q.detach()
         optimizer.step()
         reference.step()
-        if decoupled:
-            share = 0.1 * 0.5 * shared(reference).gamma / (k + 1) ** 0.5
-            with torch.no_grad():
-                for q, x in zip(plain, before, strict=True):
-                    q.sub_(x * share)
-        torch.testing.assert_close(params, plain, rtol=1e-11, atol=1e-13)
+        torch.testing.assert_close(params, plain, rtol=1e-9, atol=1e-11)
 
 
 @every_driver
@@ -235,47 +203,62 @@ def test_eps_is_added_to_the_root(driver: str) -> None:
 
 
 @every_driver
-def test_schedulers_do_not_disturb_gamma(driver: str) -> None:
-    """γ is a function of the gradients alone; lr scales the step."""
-    constant, scheduled = parameters(), parameters()
-    a, b = (AutoGradaGrad(params, **DRIVERS[driver]) for params in (constant, scheduled))
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(b, 50)
-    for k in range(50):
-        before = [(p.detach().clone(), q.detach().clone()) for p, q in zip(constant, scheduled, strict=True)]
-        for p, q, g in zip(constant, scheduled, noisy_gradients(constant, k), strict=True):
-            p.grad, q.grad = g, g.clone()
-        a.step()
-        b.step()
-        assert shared(a) == shared(b)
-        for p, q, (x, y) in zip(constant, scheduled, before, strict=True):
-            torch.testing.assert_close(q - y, (p - x) * schedule.get_last_lr()[0], rtol=1e-7, atol=1e-15)
-        schedule.step()
-
-
-def test_diagnostics_are_the_oracles_numbers() -> None:
+@pytest.mark.parametrize("schedule", ["cosine", "warm-up"])
+def test_what_a_scheduler_does_is_not_held_against_gamma(driver: str, schedule: str) -> None:
+    """The way collects steps without the schedule; the points follow it."""
     params = parameters()
-    optimizer = AutoGradaGrad(params, strictness=6.0, overshoot=2.0)
-    first = optimizer.diagnostics()
-    assert (first.step, first.gamma, first.starting, first.evidence, first.growth_share) == (0, 1e-5, True, 0.0, 0.0)
-    assert first.effective_coordinates != first.effective_coordinates
+    optimizer = AutoGradaGrad(params, lr=0.5, **DRIVERS[driver])
     oracle = Oracle(optimizer)
-    for k in range(80):
-        for p, g in zip(params, noisy_gradients(params, k, 0.1), strict=True):
+    scheduler: torch.optim.lr_scheduler.LRScheduler
+    if schedule == "cosine":
+        scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40)
+    else:
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: min((k + 1) / 10, 1.0))
+    for k in range(40):
+        for p, g in zip(params, noisy_gradients(params, k), strict=True):
             p.grad = g
-        own = oracle.own
-        gradient = [v for p in params if p.grad is not None for v in p.grad.flatten().tolist()]
-        weights = [1.0 / own.alpha(i, k) ** 0.5 if k and own.B[i] else 0.0 for i in range(len(gradient))]
-        S = sum(w * g**2 for w, g in zip(weights, gradient, strict=True))
-        Q = sum((w * g**2) ** 2 for w, g in zip(weights, gradient, strict=True))
-        oracle.step()
-        now = optimizer.diagnostics()
-        assert now.step == own.k
-        assert now.gamma == pytest.approx(own.gamma)
-        assert now.step_size == pytest.approx(own.gamma / own.k**0.5)
-        assert now.starting is own.start_up
-        assert now.growth_share == pytest.approx(own.growth_steps / own.k)
-        assert now.evidence == pytest.approx(own.E / own.F**0.5 if own.F else 0.0, abs=1e-12)
-        assert now.overshoot == pytest.approx(-own.E_minus / own.F_minus**0.5 if own.F_minus else 0.0, abs=1e-12)
-        if k:
-            assert now.effective_coordinates == pytest.approx(S**2 / Q)
-    assert not oracle.own.start_up
+        oracle.step(float(scheduler.get_last_lr()[0]) / 0.5)
+        scheduler.step()
+    oracle.compare()
+
+
+def test_gamma_comes_down_from_above() -> None:
+    """What the paper states as a limitation: there the numerator only grows."""
+    for gamma0, noise in ((1.0, 0.3), (10.0, 0.3), (100.0, 0.0), (100.0, 0.3)):
+        params = parameters()
+        optimizer = AutoGradaGrad(params, gamma0=gamma0)
+        train(optimizer, 300, noise=noise)
+        assert shared(optimizer).gamma < gamma0 / 3.0
+        assert all((p - 1.0).abs().max() < 1.0 for p in params if p.numel())
+
+
+def test_gamma_never_more_than_halves_or_grows_by_half() -> None:
+    params = parameters()
+    optimizer = AutoGradaGrad(params, guard=False)
+    before = 1e-4
+    for k in range(200):
+        for p, g in zip(params, noisy_gradients(params, k, 3.0), strict=True):
+            p.grad = g * (1e3 if k % 50 == 49 else 1.0)
+        optimizer.step()
+        now = shared(optimizer).gamma
+        assert 0.5 - 1e-12 <= now / before <= 1.5 + 1e-12
+        before = now
+
+
+def test_beyond_two_million_steps_squares_are_forgotten() -> None:
+    """The weights of squares grow geometrically from there on, and nothing jumps where that begins."""
+    p = Parameter(torch.ones(3))
+    optimizer = AutoGradaGrad([p], guard=False)
+    p.grad = torch.ones(3)
+    optimizer.step()
+    k = 2.0**21 - 4.0
+    state = optimizer.state[p]
+    state["clock"].fill_(k)
+    state["weight_total"].fill_(k * (k + 1.0) / 2.0)
+    state["accumulator"].fill_(k * (k + 1.0) / 2.0)
+    sizes = []
+    for _ in range(8):
+        optimizer.step()
+        sizes.append((state["accumulator"][0].double() / state["weight_total"]).item())
+    assert sizes == pytest.approx([1.0] * 8, rel=1e-5)  # the mean of squares of ones
+    assert state["weight_total"].item() > k * k / 2.0

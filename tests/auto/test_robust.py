@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import pytest
 import torch
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradagrad import AutoGradaGrad
 
-from .cases import DRIVERS, assert_same, coo, every_parameter, noisy_gradients, parameters, shared, train
+from .cases import DRIVERS, assert_same, coo, noisy_gradients, parameters, shared, train
 
 every_driver = pytest.mark.parametrize("driver", DRIVERS)
 
@@ -40,7 +38,7 @@ def test_grad_scaler_unscales_and_skips_whole_steps(driver: str) -> None:
         reference.zero_grad()
         sum((p - 1.0).square().sum() for p in plain).backward()  # pyright: ignore
         reference.step()
-    assert shared(optimizer).step == 8
+    assert shared(optimizer).clock == 8
     assert_same(optimizer, reference, rtol=1e-5, atol=1e-6)
 
 
@@ -57,95 +55,79 @@ def test_clipping_does_not_let_gamma_run_away(driver: str) -> None:
             clip_grad_norm_(params, limit)
             optimizer.step()
         gammas.append(shared(optimizer).gamma)
-        with optimizer.averaged():
-            assert all((p - 1.0).abs().max() < 0.8 for p in params if p.numel())
+        assert all((p - 1.0).abs().max() < 0.8 for p in params if p.numel())
     assert gammas[0] > 1e-2
-    assert max(gammas) < 2.0 * min(gammas)
+    assert max(gammas) < 4.0 * min(gammas)
 
 
 @every_driver
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("when", [0, 20])
-def test_a_bad_gradient_spoils_its_element_and_gamma_stays(driver: str, bad: float, when: int) -> None:
-    runs: list[AutoGradaGrad] = []
-    for spoil in (False, True):
-        params = parameters(torch.float32)
-        optimizer = AutoGradaGrad(params, gamma0=0.01, **DRIVERS[driver])
-        runs.append(optimizer)
-        train(optimizer, when)
-        gamma = shared(optimizer).gamma if when else 0.01
-        for k in range(when, when + 3):
-            for p, g in zip(params, noisy_gradients(params, k), strict=True):
-                p.grad = g
-            if spoil and k == when:
-                params[0].grad[1, 1] = bad  # pyright: ignore[reportOptionalSubscript]
-            optimizer.step()
-            if spoil:
-                assert shared(optimizer).gamma == gamma  # from the spoilt step on nothing can be measured
-        numbers = shared(optimizer)
-        assert all(v == v and abs(v) < 1e30 for v in numbers)
+def test_a_bad_gradient_spoils_its_element_and_gamma_goes_on(driver: str, bad: float, when: int) -> None:
+    """γ moves as it would without the element, from the spoilt step on."""
+    params, without = parameters(torch.float64), parameters(torch.float64)
+    # Without the guard, which counts finite gradients of spoilt elements too.
+    optimizer = AutoGradaGrad(params, guard=False, **DRIVERS[driver])
+    reference = AutoGradaGrad(without, guard=False, **DRIVERS[driver])
+    for k in range(when + 20):
+        for p, q, g in zip(params, without, noisy_gradients(without, k), strict=True):
+            p.grad, q.grad = g, g.clone()
+            if p is params[0] and k >= when:
+                p.grad[1, 1] = bad if k == when else 1.0
+                q.grad[1, 1] = 0.0
+        optimizer.step()
+        reference.step()
+        assert k < when or shared(optimizer).gamma == pytest.approx(shared(reference).gamma, rel=1e-9)
     healthy = torch.ones(4, 3, dtype=torch.bool)
     healthy[1, 1] = False
-    clean, spoilt = (every_parameter(optimizer) for optimizer in runs)
-    assert not torch.isfinite(spoilt[0][1, 1])
-    for a, b in zip(clean, spoilt, strict=True):
-        keep = healthy if a is clean[0] else slice(None)
-        assert torch.isfinite(b[keep] if b.dim() else b).all()
-        for key in ("accumulator", "momentum", "average"):
-            value = runs[1].state[b][key]
-            assert torch.isfinite(value[keep] if value.dim() else value).all(), key
-        # The others have moved on.
-        moved = runs[1].state[b]["average"] - b.detach()
-        assert b.numel() == 0 or (moved[keep] if b.dim() else moved).abs().max() > 0
+    assert not torch.isfinite(params[0][1, 1])
+    torch.testing.assert_close(params[0][healthy], without[0][healthy], rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(params[1:], without[1:], rtol=1e-9, atol=1e-12)
+    assert optimizer.diagnostics()[0].spoilt > 0
+    assert reference.diagnostics()[0].spoilt == 0
 
 
-def _on_flat_loss(rank: int, steps: int, **options: Any) -> float:
-    """γ after so many steps on nothing but noise, which moves the coordinates in ``rank`` independent ways."""
-    random = torch.Generator().manual_seed(rank)
-    directions = torch.randn(rank, 300, generator=random) if rank < 300 else torch.eye(300)
-    p = Parameter(torch.zeros(300))
-    optimizer = AutoGradaGrad([p], averaging=None, **options)
+def _growth_on_flat_loss(rank: int, seed: int, steps: int, guard: bool) -> float:
+    """The largest γ/γ₀ on nothing but symmetric noise that moves the coordinates in ``rank`` independent ways."""
+    random = torch.Generator().manual_seed(seed)
+    directions = torch.randn(rank, 30, generator=random) if rank < 30 else torch.eye(30)
+    p = Parameter(torch.zeros(30))
+    optimizer = AutoGradaGrad([p], guard=guard)
+    largest = torch.zeros((), dtype=torch.float64)
     for _ in range(steps):
-        p.grad = torch.randn(rank, generator=random) @ directions
+        # Heavy tails, and a scale that changes with time: the theorem asks for symmetry alone.
+        scale = torch.randn((), generator=random).exp()
+        p.grad = scale * torch.randn(rank, generator=random) @ directions
         optimizer.step()
-    return shared(optimizer).gamma
+        largest = torch.maximum(largest, optimizer.state[p]["gamma"])
+    return largest.item() / 1e-4
 
 
-@pytest.mark.parametrize("rank", [1, 10, 300])
-def test_flat_loss_with_noise_of_any_rank_does_not_run_away(rank: int) -> None:
-    """γ/√k, the step, stays below 0.05; without the certificate γ is astronomic."""
-    assert _on_flat_loss(rank, 10_000) / 10_000**0.5 < 0.05
+@pytest.mark.parametrize("guard", [False, True])
+def test_flat_loss_the_chance_that_gamma_grows_m_fold_is_at_most_one_in_m(guard: bool) -> None:
+    """The theorem, over ranks and seeds: γ is a positive martingale there, so that Ville's inequality holds."""
+    growths = torch.tensor([_growth_on_flat_loss(rank, seed, 300, guard) for rank in (1, 5, 30) for seed in range(16)])
+    n = len(growths)
+    for M in (3.0, 10.0, 30.0):
+        exceeded = int((growths >= M).sum())
+        # Three standard deviations of a binomial with the largest probability that the theorem allows.
+        assert exceeded <= n / M + 3.0 * (n / M * (1.0 - 1.0 / M)) ** 0.5, (M, exceeded, n)
+    assert growths.max() > 1.5  # it does move
 
 
-@pytest.mark.parametrize("rank", [1, 10])
-def test_nor_does_a_loss_that_becomes_flat(rank: int) -> None:
-    """A certificate expires: γ is certified by a noisy quadratic, then there is only correlated noise."""
-    random = torch.Generator().manual_seed(rank)
-    directions = torch.randn(rank, 300, generator=random)
-    curvatures = torch.logspace(-2, 0, 300)
-    p = Parameter(torch.ones(300))
-    optimizer = AutoGradaGrad([p], averaging=None)
-    before = 0.0
-    for k in range(6_000):
-        p.grad = torch.randn(rank, generator=random) @ directions
-        if k < 1_000:
-            p.grad = curvatures * p.detach() + torch.randn(300, generator=random)
-        elif k == 1_000:
-            before = shared(optimizer).gamma
-            assert shared(optimizer).certified > 0
-        optimizer.step()
-    assert shared(optimizer).certified == 0
-    assert shared(optimizer).gamma < 30.0 * before
-
-
-@pytest.mark.parametrize("rank", [1, 10])
-def test_without_momentum_neither(rank: int) -> None:
-    assert _on_flat_loss(rank, 10_000, momentum=0.0) / 10_000**0.5 < 0.05
-
-
-def test_without_the_certificate_correlated_noise_does_run_away() -> None:
-    assert _on_flat_loss(1, 1_000, momentum=0.0, certainty=0.0) > 1e3
-    assert _on_flat_loss(1, 10_000, certainty=0.0) > 10.0
+def test_one_outlier_cannot_freeze_the_learning_rate() -> None:
+    """A gradient of a million times the usual size; without the guard the squares stay frozen by it."""
+    ends: dict[bool, float] = {}
+    for guard in (False, True):
+        params = parameters()
+        optimizer = AutoGradaGrad(params, guard=guard)
+        for k in range(400):
+            for p, g in zip(params, noisy_gradients(params, k, 0.1), strict=True):
+                p.grad = g * (1e6 if k == 100 else 1.0)
+            optimizer.step()
+        ends[guard] = max(float((p.detach() - 1.0).abs().max()) for p in params if p.numel())
+    assert ends[True] < 0.2
+    assert ends[False] > 2.0 * ends[True]
 
 
 @every_driver
@@ -187,7 +169,7 @@ def test_bfloat16_state_trains_as_well(driver: str) -> None:
     for state_dtype in (torch.float32, torch.bfloat16):
         torch.manual_seed(0)
         p = Parameter(torch.randn(40, 10))
-        optimizer = AutoGradaGrad([p], state_dtype=state_dtype, **DRIVERS[driver])
+        optimizer = AutoGradaGrad([p], state_dtype=state_dtype, averaging="polynomial", **DRIVERS[driver])
         train(optimizer, 200)
         with optimizer.averaged():
             losses.append((p - 1.0).square().mean().item())
@@ -208,34 +190,6 @@ def test_mixed_precisions_share_one_gamma() -> None:
         alone.step()
     assert shared(optimizer).gamma == pytest.approx(shared(alone).gamma, rel=1e-5)
     assert shared(optimizer).gamma > 4e-5
-
-
-def test_capturable_and_tensor_paths_judge_as_floats_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing may be read back to the host, the shared numbers are 0-d tensors; torch's root may differ a bit."""
-    from gradagrad.auto.numbers import Numbers, rule
-
-    def on_device(stored: Any) -> Numbers:
-        return Numbers(rule.Shared(*stored.clone().unbind()), plain=False, device=stored.device)
-
-    class NoWaiting(TorchDispatchMode):
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            assert func._schema.name not in ("aten::_local_scalar_dense", "aten::nonzero", "aten::equal"), func
-            return func(*args, **(kwargs or {}))
-
-    for weighting in ("linear", "uniform"):
-        a = AutoGradaGrad(parameters(), lr=torch.tensor(0.5), weighting=weighting, fused=False)  # pyright: ignore
-        b = AutoGradaGrad(parameters(), lr=torch.tensor(0.5), weighting=weighting, capturable=True, fused=False)  # pyright: ignore
-        train(a, 60)
-        with monkeypatch.context() as patch:
-            patch.setattr(Numbers, "of", staticmethod(on_device))
-            train(b, 1)
-            for k in range(1, 60):
-                params = every_parameter(b)
-                for p, g in zip(params, noisy_gradients(params, k), strict=True):
-                    p.grad = g
-                with NoWaiting():
-                    b.step()
-        assert_same(a, b, rtol=1e-11, atol=1e-13)
 
 
 def test_a_refused_step_changes_nothing() -> None:

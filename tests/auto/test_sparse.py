@@ -36,9 +36,9 @@ def both(
     """Two optimizers, one given sparse gradients and one the same gradients dense; a dense parameter beside."""
     sparse = [Parameter(torch.randn(shape, dtype=dtype)), Parameter(torch.randn(4, dtype=dtype))]
     dense = copy.deepcopy(sparse)
+    chosen: dict[str, Any] = {"gamma0": 1e-3, "averaging": "polynomial"} | options
     a, b = (
-        AutoGradaGrad([{"params": some[:1], "lr": 0.5}, {"params": some[1:]}], gamma0=1e-3, **options)
-        for some in (sparse, dense)
+        AutoGradaGrad([{"params": some[:1], "lr": 0.5}, {"params": some[1:]}], **chosen) for some in (sparse, dense)
     )
     for k in range(steps):
         sparse[0].grad = gradient(k, shape, dtype)
@@ -64,7 +64,7 @@ def assert_equal_averages(a: AutoGradaGrad, b: AutoGradaGrad, tolerance: float =
 
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize(
-    "options", [{}, {"weighting": "uniform"}, {"maximize": True, "averaging": None}, {"strictness": 6.0}], ids=str
+    "options", [{}, {"guard": False}, {"maximize": True, "averaging": None}, {"weight_decay": 0.1}], ids=str
 )
 def test_sparse_is_dense(driver: str, options: dict[str, Any]) -> None:
     runs = list(both(25, **DRIVERS[driver], **options))
@@ -108,7 +108,7 @@ def test_the_oracle_of_a_table() -> None:
 def test_several_sparse_dimensions_and_then_one() -> None:
     p = Parameter(torch.randn(5, 4, dtype=torch.float64))
     q = copy.deepcopy(p)
-    a, b = AutoGradaGrad([p], gamma0=1e-2), AutoGradaGrad([q], gamma0=1e-2)
+    a, b = (AutoGradaGrad([some], gamma0=1e-2, averaging="polynomial") for some in (p, q))
     for k in range(18):
         generator = torch.Generator().manual_seed(k)
         rows, columns = (torch.randint(n, (6,), generator=generator) for n in (5, 4))
@@ -131,20 +131,19 @@ def test_bfloat16_state_of_untouched_rows_stays_as_it_is() -> None:
     kept = {key: value.clone() for key, value in optimizer.state[p].items()}
     p.grad = coo([[1]], torch.randn(1, 3), (4, 3))
     optimizer.step()
-    for key in ("accumulator", "momentum", "average"):
+    for key in ("accumulator", "momentum", "way"):
         assert optimizer.state[p][key].dtype == torch.bfloat16
         for row in (0, 2, 3):
             assert torch.equal(optimizer.state[p][key][row], kept[key][row])
         assert not torch.equal(optimizer.state[p][key][1], kept[key][1])
-    assert optimizer.state[p]["row_steps"].tolist() == [1, 2, 0, 0]
 
 
 def test_decoupled_decay_touches_the_touched_rows() -> None:
     p = Parameter(torch.ones(4, 3))
     optimizer = AutoGradaGrad([p], gamma0=0.1, weight_decay=0.5)
-    p.grad = coo([[2]], torch.zeros(1, 3), (4, 3))
-    optimizer.step()
-    torch.testing.assert_close(p.detach()[2], torch.full((3,), 1.0 - 0.1 * 0.5))
+    p.grad = coo([[2]], torch.ones(1, 3), (4, 3))
+    optimizer.step()  # γ·(h/√α + λ/√k) with h = 0.3, α = 1, k = 1
+    torch.testing.assert_close(p.detach()[2], torch.full((3,), 1.0 - 0.1 * (0.3 + 0.5)))
     assert torch.equal(p[[0, 1, 3]], torch.ones(3, 3))
 
 
@@ -172,7 +171,7 @@ def test_cost_follows_the_touched_rows() -> None:
         with Largest() as seen:
             optimizer.step()
         # The first step makes the state.
-        assert (seen.largest >= 40_000) if k == 0 else (0 < seen.largest <= 100), (k, seen.largest)
+        assert (seen.largest >= 40_000) if k == 0 else (seen.largest <= 100), (k, seen.largest)
 
 
 @pytest.mark.parametrize(

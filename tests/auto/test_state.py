@@ -15,7 +15,7 @@ from torch.nn import Parameter
 
 from gradagrad import AutoGradaGrad, GradaGrad
 
-from .cases import DRIVERS, assert_same, coo, every_parameter, parameters, shared, train
+from .cases import DRIVERS, Shared, assert_same, coo, every_parameter, parameters, shared, train
 
 COPIES: dict[str, Callable[[AutoGradaGrad], AutoGradaGrad]] = {
     "deepcopy": copy.deepcopy,
@@ -32,10 +32,10 @@ def through_a_file(state_dict: Any) -> Any:
 
 def test_the_state_holds_only_tensors_under_parameters() -> None:
     params = parameters()
-    optimizer = AutoGradaGrad([{"params": params[:2]}, {"params": params[2:], "averaging": None}])
+    optimizer = AutoGradaGrad([{"params": params[:2], "averaging": "polynomial"}, {"params": params[2:]}])
     train(optimizer, 2)
     assert set(optimizer.state) == set(params)
-    keys = {"step", "accumulator", "momentum", "average", "shared"}
+    keys = {"step", "accumulator", "momentum", "way", "average", "square_total", *Shared._fields}
     for i, p in enumerate(params):
         state = optimizer.state[p]
         assert set(state) == (keys if i < 2 else keys - {"average"})
@@ -58,24 +58,24 @@ def test_one_tensor_is_shared_by_all_parameters(way: str) -> None:
             p.grad = torch.ones_like(p)
         late.grad = torch.ones_like(late) if k == 3 else None
         optimizer.step()
-    assert shared(optimizer).step == 4
+    assert shared(optimizer).clock == 4
     assert optimizer.state[late]["step"] == 1
     twin = COPIES[way](optimizer)
     assert shared(twin) == shared(optimizer)
-    assert twin.state[every_parameter(twin)[0]]["shared"] is not optimizer.state[late]["shared"]
+    assert twin.state[every_parameter(twin)[0]]["gamma"] is not optimizer.state[late]["gamma"]
     loaded = AutoGradaGrad([{"params": copy.deepcopy(params)}, {"params": [Parameter(torch.ones(2))]}])
     loaded.load_state_dict(through_a_file(optimizer.state_dict()))
     assert shared(loaded) == shared(optimizer)  # the base class would have rounded it to bfloat16
     train(loaded, 1)
-    assert shared(loaded).step == 5
-    assert shared(optimizer).step == 4
+    assert shared(loaded).clock == 5
+    assert shared(optimizer).clock == 4
 
 
 RESUMED: dict[str, dict[str, Any]] = {
     "plain": {},
-    "uniform, no average": {"weighting": "uniform", "averaging": None},
+    "an average": {"averaging": "polynomial"},
     "bfloat16": {"state_dtype": torch.bfloat16},
-    "decay": {"weight_decay": 0.1, "strictness": 5.0},
+    "decay, no guard": {"weight_decay": 0.1, "guard": False},
 }
 
 
@@ -142,14 +142,12 @@ def test_the_memory_layout_of_the_state_follows_the_parameter() -> None:
     p.grad = torch.randn_like(p)
     optimizer.step()
     saved = copy.deepcopy(optimizer.state_dict())
-    for key in ("accumulator", "momentum", "average"):
+    for key in ("accumulator", "momentum", "way"):
         assert optimizer.state[p][key].stride() == p.stride()
         saved["state"][0][key] = saved["state"][0][key].contiguous()
     resumed = AutoGradaGrad([copy.deepcopy(p)])
     resumed.load_state_dict(saved)
-    assert all(
-        resumed.state[every_parameter(resumed)[0]][key].stride() == p.stride() for key in ("accumulator", "average")
-    )
+    assert all(resumed.state[every_parameter(resumed)[0]][key].stride() == p.stride() for key in ("accumulator", "way"))
 
 
 def two_groups(**options: Any) -> AutoGradaGrad:
@@ -160,16 +158,16 @@ def two_groups(**options: Any) -> AutoGradaGrad:
 DAMAGE: list[tuple[Callable[[Any], object], str]] = [
     (lambda d: d.pop("state"), 'no "state"'),
     (lambda d: d.update(param_groups=3), 'no "param_groups"'),
-    (lambda d: d["state"][0].pop("shared"), r'parameter 0 of group 0 has no "shared" \(found'),
-    (lambda d: d["state"][1].pop("average"), r'parameter 1 of group 0 has no "average"'),
+    (lambda d: d["state"][0].pop("gamma"), r'parameter 0 of group 0 has no "gamma" \(found'),
+    (lambda d: d["state"][1].pop("way"), r'parameter 1 of group 0 has no "way"'),
     (lambda d: d["state"][0].pop("momentum"), r'has no "momentum"'),
     (lambda d: d["state"][0].update(accumulator="?"), '"accumulator" of parameter 0 of group 0 is a str'),
-    (lambda d: d["state"][0].update(shared=3.0), '"shared" of parameter 0 of group 0 is a float, not a tensor'),
-    (lambda d: d["state"][0].update(shared=torch.ones(4)), r'"shared" .*must have shape \(14,\).*got \(4,\)'),
-    (lambda d: d["state"][0].update(average=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),
+    (lambda d: d["state"][0].update(gamma=3.0), '"gamma" of parameter 0 of group 0 is a float, not a tensor'),
+    (lambda d: d["state"][0].update(gamma=torch.ones(4)), r'"gamma" .*must have shape \(\).*got \(4,\)'),
+    (lambda d: d["state"][0].update(way=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),
     (lambda d: d["state"].update({0: [1, 2]}), "state of parameter 0 of group 0 is a list"),
-    (lambda d: d["param_groups"][0].update(strictness=-1.0), "in param group 0, strictness must be"),
-    (lambda d: d["param_groups"][1].update(gamma0=0.5), "in param group 1, gamma0 must be 1e-05 as in the other"),
+    (lambda d: d["param_groups"][0].update(gamma0=-1.0), "in param group 0, gamma0 must be"),
+    (lambda d: d["param_groups"][1].update(gamma0=0.5), "in param group 1, gamma0 must be 0.0001 as in the other"),
     (lambda d: d["param_groups"][0].update(averaging="?"), "averaging must be 'polynomial' or None"),
     (lambda d: d["param_groups"].append(copy.deepcopy(d["param_groups"][0])), "different number of parameter groups"),
     (lambda d: d["param_groups"][0]["params"].pop(), "doesn't match the size of optimizer's group"),
@@ -203,7 +201,7 @@ def test_other_optimizers_dictionaries_are_refused(other: Any, steps: int) -> No
     victim = AutoGradaGrad(parameters())
     train(victim, 1)
     before = copy.deepcopy(victim)
-    with pytest.raises(ValueError, match=r"not one of AutoGradaGrad.*start afresh"):
+    with pytest.raises(ValueError, match=r"not of AutoGradaGrad.*start afresh"):
         victim.load_state_dict(foreign.state_dict())
     assert_same(victim, before)
     assert "rho" not in victim.param_groups[0]
@@ -212,7 +210,7 @@ def test_other_optimizers_dictionaries_are_refused(other: Any, steps: int) -> No
 def test_its_dictionary_is_refused_by_gradagrad() -> None:
     optimizer = AutoGradaGrad(parameters())
     train(optimizer, 1)
-    with pytest.raises(ValueError, match='has no "growth"'):
+    with pytest.raises(ValueError, match="of AutoGradaGrad, not of GradaGrad"):
         GradaGrad(parameters()).load_state_dict(optimizer.state_dict())
 
 
@@ -238,8 +236,8 @@ def test_shared_memory() -> None:
     optimizer.share_memory()
     numbers = shared(optimizer)
     assert all(value.is_shared() for p in params if p.numel() for value in optimizer.state[p].values())
-    assert numbers.step == 0
+    assert numbers.clock == 0
     reference = AutoGradaGrad(parameters())
     assert train(optimizer, 5)[0].equal(train(reference, 5)[0])
-    assert optimizer.state[params[0]]["shared"].is_shared()
+    assert optimizer.state[params[0]]["gamma"].is_shared()
     assert shared(optimizer) == shared(reference)

@@ -24,17 +24,16 @@ INPUTS: dict[str, dict[str, Any]] = {
     "default": {},
     "Tensor lr": {"lr": 0.5},
     "nonzero weight_decay": {"weight_decay": 0.1, "decoupled_weight_decay": False, "gamma0": 1e-2},
-    "maximize": {"maximize": True, "weight_decay": 0.1, "strictness": 6.0, "overshoot": 2.0, "certainty": 2.0},
-    "uniform, no average": {
-        "weighting": "uniform",
-        "averaging": None,
+    "maximize": {"maximize": True, "weight_decay": 0.1, "guard": False},
+    "average, cap, no momentum": {
+        "averaging": "polynomial",
         "eps": 1e-3,
-        "growth_limit": 1.1,
+        "gamma_max": 1.0,
         "gamma0": 1e-2,
         "momentum": 0.0,
     },
     "Tensor lr, capturable": {"lr": 0.5, "capturable": True},
-    "bfloat16 state": {"state_dtype": torch.bfloat16},
+    "bfloat16 state": {"state_dtype": torch.bfloat16, "stochastic_rounding": True, "scope": "group"},
 }
 
 # Arguments, error class, and a pattern that holds the argument's name, its rule and the value given.
@@ -43,14 +42,12 @@ REFUSED: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
     ({"lr": "fast"}, TypeError, r"lr must be .*'fast'"),
     ({"gamma0": 0.0}, ValueError, r"gamma0 must be .*> 0.*0\.0"),
     ({"gamma0": math.nan}, ValueError, r"gamma0 must be .*nan"),
-    ({"strictness": -1.0}, ValueError, r"strictness must be .*-1\.0"),
-    ({"strictness": math.inf}, ValueError, r"strictness must be .*inf"),
-    ({"overshoot": 0.0}, ValueError, r"overshoot must be .*0\.0"),
-    ({"growth_limit": 0.9}, ValueError, r"growth_limit must be .*>= 1.*0\.9"),
     ({"momentum": 1.0}, ValueError, r"momentum must be .*1\.0"),
     ({"momentum": -0.5}, ValueError, r"momentum must be .*-0\.5"),
-    ({"certainty": -1.0}, ValueError, r"certainty must be .*-1\.0"),
-    ({"weighting": "cubic"}, ValueError, r"weighting must be 'linear' or 'uniform'.*'cubic'"),
+    ({"gamma_max": 0.0}, ValueError, r"gamma_max must be .*> 0.*0\.0"),
+    ({"gamma_max": 1e-6}, ValueError, r"gamma_max must be at least gamma0.*1e-06"),
+    ({"guard": 1}, TypeError, r"guard must be True or False.*1"),
+    ({"scope": "tensor"}, ValueError, r"scope must be 'all' or 'group'.*'tensor'"),
     ({"averaging": "ema"}, ValueError, r"averaging must be 'polynomial' or None.*'ema'"),
     ({"averaging": []}, ValueError, r"averaging must be 'polynomial' or None.*\[\]"),
     ({"weight_decay": -0.5}, ValueError, r"weight_decay must be .*-0\.5"),
@@ -58,9 +55,17 @@ REFUSED: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
     ({"maximize": 1}, TypeError, r"maximize must be True or False.*1"),
     ({"decoupled_weight_decay": None}, TypeError, r"decoupled_weight_decay must be True or False.*None"),
     ({"state_dtype": torch.float16}, ValueError, r"state_dtype must be .*float16"),
-    ({"foreach": True, "differentiable": True}, ValueError, r"foreach=True cannot be .*differentiable=True"),
-    ({"fused": True, "foreach": True}, ValueError, r"fused=True cannot be .*foreach=True"),
-    ({"differentiable": True, "state_dtype": torch.bfloat16}, ValueError, r"differentiable=True needs state_dtype"),
+    (
+        {"foreach": True, "differentiable": True},
+        ValueError,
+        r"foreach must be None or False with differentiable=True, got True",
+    ),
+    ({"fused": True, "foreach": True}, ValueError, r"fused must be None or False with foreach=True, got True"),
+    (
+        {"differentiable": True, "state_dtype": torch.bfloat16},
+        ValueError,
+        r"differentiable must be False .*state_dtype",
+    ),
 )
 
 

@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.testing import assert_close
 from torch.testing._internal.common_optimizers import OptimizerInfo, optim_db
 
-from gradagrad.auto.arguments import SHARED
+from gradagrad import arguments
 
 from .auto_info import AUTOGRADAGRAD
 from .info import GRADAGRAD, is_offered, rounds_its_state
@@ -46,7 +46,11 @@ class Case:
     @property
     def shared(self) -> dict[str, Any]:
         """The arguments that no param group may have for itself."""
-        return {name: value for name, value in self.kwargs().items() if name in SHARED and self.info is AUTOGRADAGRAD}
+        return {
+            name: value
+            for name, value in self.kwargs().items()
+            if name in arguments.AUTOGRADAGRAD.deciding and self.info is AUTOGRADAGRAD
+        }
 
     @property
     def maximize(self) -> bool:

@@ -77,7 +77,7 @@ INPUTS: dict[str, dict[str, Any]] = {
         "weight_decay": 0.1,
     },
     "Tensor lr, capturable": {"lr": 0.125, "capturable": True, "momentum": 0.5},
-    "bfloat16 state": {"lr": 0.1, "state_dtype": torch.bfloat16, "momentum": 0.5},
+    "bfloat16 state": {"lr": 0.1, "state_dtype": torch.bfloat16, "momentum": 0.5, "stochastic_rounding": True},
 }
 
 
@@ -112,11 +112,22 @@ REFUSED: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
     ({"growth_limit": 0.5}, ValueError, r"growth_limit must be .*0\.5"),
     ({"projection": 3}, TypeError, r"projection must be .*3"),
     ({"state_dtype": torch.float16}, ValueError, r"state_dtype must be .*float16"),
-    ({"foreach": True, "differentiable": True}, ValueError, r"foreach=True cannot be .*differentiable=True"),
-    ({"fused": True, "foreach": True}, ValueError, r"fused=True cannot be .*foreach=True"),
-    ({"fused": True, "differentiable": True}, ValueError, r"fused=True cannot be .*differentiable=True"),
-    ({"fused": True, "capturable": True}, ValueError, r"fused=True cannot be .*capturable=True"),
-    ({"differentiable": True, "state_dtype": torch.bfloat16}, ValueError, r"differentiable=True needs state_dtype"),
+    (
+        {"foreach": True, "differentiable": True},
+        ValueError,
+        r"foreach must be None or False with differentiable=True, got True",
+    ),
+    ({"fused": True, "foreach": True}, ValueError, r"fused must be None or False with foreach=True, got True"),
+    (
+        {"fused": True, "differentiable": True},
+        ValueError,
+        r"fused must be None or False with differentiable=True, got True",
+    ),
+    (
+        {"differentiable": True, "state_dtype": torch.bfloat16},
+        ValueError,
+        r"differentiable must be False .*state_dtype",
+    ),
 )
 
 

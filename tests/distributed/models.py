@@ -62,6 +62,7 @@ def whole(tensor: Tensor) -> Tensor:
 
 def gathered(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Every parameter and every state tensor by name, whole."""
+    optimizer.state_dict()  # what other ranks tell of the last step has arrived then
     result = {name: whole(p) for name, p in model.named_parameters()}
     for name, p in model.named_parameters():
         result |= {f"{name}.{key}": whole(value) for key, value in optimizer.state[p].items()}

@@ -12,11 +12,15 @@ from torch.optim import SGD, Adagrad, Adam, Optimizer, SparseAdam
 
 from gradagrad import GradaGrad
 from gradagrad_lab.data.clicks import ClickStream, Rows, table_sizes
-from gradagrad_lab.figures import figure4_runs as runs
-from gradagrad_lab.figures.figure4_runs import SCALAR, Lane
-from gradagrad_lab.figures.figure4_scalar import ScalarStack
+from gradagrad_lab.figures.figure4_results import of_rule
+from gradagrad_lab.problems import click_rows, click_runs
+from gradagrad_lab.problems.click_rows import Setup
+from gradagrad_lab.problems.click_runs import NORM, SCALAR, ClickProblem
 from gradagrad_lab.problems.dlrm import DLRM, Size
 from gradagrad_lab.problems.dlrm_batched import Batch, BatchedDLRM
+from gradagrad_lab.problems.dlrm_scalar import ScalarStack
+from gradagrad_lab.study import Method, Run
+from gradagrad_lab.training import train
 
 TINY = Size(cap=60, dimension=4, bottom=(8,), top=(8,))
 SIZES = table_sizes(TINY.cap)
@@ -121,22 +125,42 @@ def test_scalar_stack_is_the_real_optimizer(rows: Rows) -> None:
     assert scalar.growth.max() > 100  # the small γ₀ did grow: the comparison was not of runs that stand still
 
 
-def alone_optimizers(name: str, lane: Lane, model: DLRM) -> list[Optimizer]:
+def alone_optimizers(method: Method, model: DLRM) -> list[Optimizer]:
     """What a person would write for the plain model."""
     networks: list[nn.Parameter] = model.networks()
     table = [model.tables.weight]
+    name, lr, options = method.optimizer, method["lr"], dict(method.options)
     if name == "sgd":
-        return [SGD(model.parameters(), lane.lr)]
+        return [SGD(model.parameters(), lr)]
     if name == "adagrad":
-        return [Adagrad(model.parameters(), lane.lr)]
+        return [Adagrad(model.parameters(), lr)]
+    if name == NORM:
+        return [AdagradNorm(model.parameters(), lr)]
     if name == "row-wise adagrad":
-        return [Adagrad(networks, lane.lr), RowWiseAdagrad(table, lane.lr)]
+        return [Adagrad(networks, lr), RowWiseAdagrad(table, lr)]
     if name == "adam":
-        return [Adam(networks, lane.lr), SparseAdam(table, lane.lr)]
+        return [Adam(networks, lr), SparseAdam(table, lr)]
+    if name == SCALAR:
+        return [GradaGrad(model.parameters(), **options, granularity="group")]
     if name == "gradagrad element":
-        return [GradaGrad(model.parameters(), lane.lr, rho=lane.rho or 0.0, lazy=True)]
+        return [GradaGrad(model.parameters(), **options, lazy=True)]
     groups: list[dict[str, Any]] = [{"params": networks}, {"params": table, "granularity": "row"}]
-    return [GradaGrad(groups, lane.lr, rho=lane.rho or 0.0, lazy=True)]
+    return [GradaGrad(groups, **options, lazy=True)]
+
+
+class AdagradNorm(Optimizer):
+    """One step size for everything: the learning rate over the root of the sum of all squared gradient norms."""
+
+    def __init__(self, params: Any, lr: float) -> None:
+        super().__init__(params, {"lr": lr})
+        self.total = 0.0
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        gradients = [(p, p.grad.to_dense()) for group in self.param_groups for p in group["params"]]
+        self.total += sum(float(gradient.square().sum()) for _, gradient in gradients)
+        for p, gradient in gradients:
+            p -= self.param_groups[0]["lr"] * gradient / (math.sqrt(self.total) + 1e-10)
 
 
 class RowWiseAdagrad(Optimizer):
@@ -160,8 +184,10 @@ class RowWiseAdagrad(Optimizer):
     [
         ("sgd", [(0.5, None), (0.05, None)]),
         ("adagrad", [(0.05, None), (0.01, None)]),
+        (NORM, [(0.5, None), (0.05, None)]),
         ("row-wise adagrad", [(0.05, None), (0.01, None)]),
         ("adam", [(0.01, None), (0.001, None)]),
+        (SCALAR, [(0.01, 2.0), (1e-6, 100.0)]),
         ("gradagrad element", [(0.01, 2.0), (1e-3, 4.0)]),
         ("gradagrad row", [(0.01, 2.0), (1e-3, 4.0)]),
     ],
@@ -169,53 +195,71 @@ class RowWiseAdagrad(Optimizer):
 def test_stacked_optimizers_equal_single_ones(
     name: str, settings: list[tuple[float, float | None]], rows: Rows
 ) -> None:
-    lanes = [Lane(name, rate, rho) for rate, rho in settings]
-    stack = BatchedDLRM([model_of(seed) for seed in range(len(lanes))], by_run=True)
-    optimizers = runs.optimizers_of(stack, lanes)
+    methods = [of_rule(name, rate, rho) for rate, rho in settings]
+    stack = BatchedDLRM([model_of(seed) for seed in range(len(methods))], by_run=True)
+    optimizers = click_runs.optimizers_of(stack, methods)
     losses = []
     for cut in cuts(rows):
         losses.append(stack.backward(in_double(cut)))
         for optimizer in optimizers:
             optimizer.step()
-    for run, lane in enumerate(lanes):
+    for run, method in enumerate(methods):
         alone = model_of(seed=run)
-        expected = train_alone(alone, alone_optimizers(name, lane, alone), rows)
+        expected = train_alone(alone, alone_optimizers(method, alone), rows)
         assert [float(loss[run]) for loss in losses] == pytest.approx(expected, rel=1e-8)
         assert_same(stack, run, alone)
 
 
+def test_rho_0_in_one_computation_is_adagrad_norm(rows: Rows) -> None:
+    stack = BatchedDLRM([model_of()] * 2)
+    scalar = ScalarStack(stack, [0.5, 0.05], [0.0, 0.0])
+    for cut in cuts(rows):
+        batch = in_double(cut)
+        scalar.step(batch, *stack.gradients(batch)[1:])
+    for run, rate in enumerate((0.5, 0.05)):
+        alone = model_of()
+        train_alone(alone, [AdagradNorm(alone.parameters(), rate)], rows)
+        assert_same(stack, run, alone)
+
+
+TOY = Setup(rows=20 * 32, held_out=64, batch=32, cap=60, bottom=(8,), top=(8,))
+
+
+def toy_runs(methods: list[Method], seeds: list[int]) -> list[Run]:
+    problem = ClickProblem(TOY)
+    return [Run(problem, method, seed, TOY.steps) for method, seed in zip(methods, seeds, strict=True)]
+
+
 def test_a_run_that_diverges_leaves_the_others_alone() -> None:
-    setup = runs.Setup(rows=20 * 32, held_out=64, batch=32, cap=60, bottom=8, top=8)
-    clicks = runs.Clicks(setup)
-    fine, wild = Lane("sgd", 0.1), Lane("sgd", 1e30)
-    together = runs.train(runs.Stack((fine, wild), (0, 1), runs.DRAWN), clicks)
-    alone = runs.train(runs.Stack((fine,), (0,), runs.DRAWN), clicks)
+    fine, wild = of_rule("sgd", 0.1), of_rule("sgd", 1e30)
+    together = train(toy_runs([fine, wild], [0, 1]))
+    alone = train(toy_runs([fine], [0]))
     assert [record.status for record in together] == ["done", "diverged"]
     assert together[0].curves["excess"] == pytest.approx(alone[0].curves["excess"], rel=1e-5, abs=1e-6)
-    assert math.isfinite(together[0].curves["held-out loss"])
+    assert math.isfinite(together[0].curves["loss"][0])
 
 
 def test_stacks_keep_every_run_once() -> None:
-    lanes = [Lane(SCALAR, initial, rho) for rho in range(6) for initial in (1.0, 0.1, 0.01)] + [Lane("sgd", 1.0)]
-    wanted = [(lane, seed) for seed in (3, 4) for lane in lanes]
-    stacks = runs.stacks_of(wanted, runs.DRAWN)
-    assert [len(stack.lanes) for stack in stacks] == [7, 7, 7, 7, 8, 2]
-    found = [pair for stack in stacks for pair in zip(stack.lanes, stack.seeds, strict=True)]
-    assert sorted(found, key=str) == sorted(wanted, key=str)
-    assert all(len({lane.optimizer for lane in stack.lanes}) == 1 for stack in stacks)
+    methods = [of_rule(SCALAR, initial, rho) for rho in range(6) for initial in (1.0, 0.1, 0.01)]
+    methods.append(of_rule("sgd", 1.0))
+    wanted = [run for seed in (3, 4) for run in toy_runs(methods, [seed] * len(methods))]
+    stacks = ClickProblem(TOY).together(wanted)
+    assert [len(stack) for stack in stacks] == [7, 7, 7, 7, 8, 2]
+    assert {run for stack in stacks for run in stack} == set(wanted)
+    assert all(len({run.method.optimizer for run in stack}) == 1 for stack in stacks)
 
 
 def test_leaving_out_rows_never_met_changes_nothing() -> None:
-    setup = runs.Setup(rows=10 * 32, held_out=64, batch=32, cap=60, bottom=8, top=8)
-    clicks = runs.Clicks(setup)
-    model = DLRM(clicks.sizes, setup.size, seed=2)
+    clicks = click_rows.Clicks(TOY)
+    model = DLRM(clicks.sizes, TOY.size, seed=2)
+    assert clicks.used is not None
     assert len(clicks.used) < sum(clicks.sizes)
     short, whole = BatchedDLRM([model], used=clicks.used), BatchedDLRM([model])
-    for batch in clicks.training:
+    for batch, _, _ in clicks.training:
         full = batch._replace(touched=clicks.used[batch.touched])
         for ours, theirs in zip(short.gradients(batch), whole.gradients(full), strict=True):
             assert torch.equal(ours, theirs)
-    rows = ClickStream(runs.TRAINING, setup.cap).rows(32)
-    first = clicks.training[0]
+    rows = ClickStream(click_rows.TRAINING, TOY.cap).rows(32)
+    first = clicks.training[0].batch
     looked_up = clicks.used[first.touched[first.position]].view(32, -1)
     assert torch.equal(looked_up, torch.from_numpy(rows.ids).long())

@@ -10,6 +10,7 @@ import pytest
 from gradagrad_lab import cli
 from gradagrad_lab.data import criteo, criteo_cache
 from gradagrad_lab.data.clicks import joined
+from gradagrad_lab.data.clicks_tables import CARDINALITIES
 from gradagrad_lab.data.criteo_cache import Settings
 from gradagrad_lab.errors import DATA, UserError
 
@@ -49,6 +50,30 @@ def test_cache_holds_the_rows_of_the_text(source: Path) -> None:
     assert cache.summary.ids_missing == (ids < 0).sum(axis=0).tolist()
     assert cache.summary.distinct == [len(np.unique(column[column >= 0])) for column in ids.T]
     del integers
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_every_id_gets_a_row_of_its_own(source: Path, workers: int) -> None:
+    cache = criteo_cache.build(source, Settings(part_bytes=20_000, every_id=True), workers=workers)
+    cache.verify()
+    assert cache.table_sizes == tuple(cardinality + 1 for cardinality in CARDINALITIES)
+    rows = cache.rows(0, len(cache))
+    clicks, _, ids = parsed_slowly(source.read_bytes().splitlines())
+    own = rows.ids - criteo.offsets_of(cache.table_sizes)
+    for field in range(26):
+        unique, place = np.unique(ids[:, field][ids[:, field] >= 0], return_inverse=True)
+        np.testing.assert_array_equal(own[:, field][ids[:, field] >= 0], place + 1)
+        assert (own[:, field][ids[:, field] < 0] == 0).all()
+        assert len(unique) == cache.summary.distinct[field]
+    np.testing.assert_array_equal(rows.clicks, clicks)
+    hashed = criteo_cache.build(source, SMALL).rows(0, len(cache))
+    np.testing.assert_array_equal(rows.dense, hashed.dense)
+    again = criteo_cache.open_cache(source, Settings(part_bytes=20_000, every_id=True))
+    assert again is not None
+    np.testing.assert_array_equal(again.rows(100, 300).ids, rows.ids[100:300])
+    (cache.folder / "field-03.ids").unlink()
+    with pytest.raises(UserError, match=r"field-03\.ids is damaged or missing"):
+        criteo_cache.open_cache(source, Settings(part_bytes=20_000, every_id=True))
 
 
 def test_real_rows_go_through_all_of_it() -> None:

@@ -9,6 +9,7 @@ import torch
 from gradagrad import GradaGrad
 from gradagrad_lab.context import Context
 from gradagrad_lab.figures import figure1
+from gradagrad_lab.study import conduct
 
 
 def test_the_naive_rule_explodes_and_ours_does_not() -> None:
@@ -47,19 +48,18 @@ def test_the_curve_is_what_the_optimizer_does(second: float) -> None:
 
 def test_the_section_draws_from_its_record_and_finds_what_the_paper_says(tmp_path: Path) -> None:
     context = Context(out=tmp_path)
-    section = figure1.run(context)
+    section = conduct(figure1, context)
     assert [claim.verdict for claim in section.claims] == ["holds", "holds", "holds"]
-    assert (tmp_path / "figures" / "figure1.svg").exists()
-    assert (tmp_path / "figures" / "figure1-narrow.png").exists()
+    assert [len(picture.panels) for picture in section.pictures] == [1]
     (record,) = (tmp_path / "records").iterdir()
     written = record.stat().st_mtime_ns
-    figure1.run(context)
+    conduct(figure1, Context(out=tmp_path))
     assert record.stat().st_mtime_ns == written, "a finished record is not computed again"
 
 
 def test_the_verdict_depends_on_the_curves() -> None:
-    curves = {name: np.asarray(values) for name, values in figure1.compute().curves.items()}
+    curves = {name: np.asarray(values) for name, values in figure1.compute().items()}
     curves["reparametrised"] = curves["naive"]
     curves["disagreement near zero"] = np.array([1.0, 10.0, 100.0])
-    verdicts = [claim.verdict for claim in figure1.describe(curves, 0.0).claims]
+    verdicts = [claim.verdict for claim in figure1.judge(curves)]
     assert verdicts[:2] == ["does not hold", "does not hold"]

@@ -10,19 +10,24 @@ import pytest
 import torch
 
 from gradagrad import GradaGrad
-from gradagrad_lab import run as running
+from gradagrad_lab import pool
 from gradagrad_lab.context import Context
 from gradagrad_lab.figures import figure2
 from gradagrad_lab.problems.toy import AbsoluteValue
+from gradagrad_lab.study import conduct
+from gradagrad_lab.training import train
 
 
 @pytest.fixture(scope="module")
-def drawn() -> dict[str, list[figure2.Run]]:
-    return {name: figure2.paths(running.train(job)) for name, job in figure2.jobs().items()}
+def drawn() -> dict[str, list[figure2.Trajectory]]:
+    return {
+        name: [figure2.path_of(record) for group in figure2.PROBLEM.together(runs) for record in train(group)]
+        for name, runs in figure2.groups().items()
+    }
 
 
 @pytest.mark.parametrize("initial", [1.0, 1e-4, 1e-12])
-def test_the_record_holds_what_the_optimizer_did(drawn: dict[str, list[figure2.Run]], initial: float) -> None:
+def test_the_record_holds_what_the_optimizer_did(drawn: dict[str, list[figure2.Trajectory]], initial: float) -> None:
     """Stacked and recorded, or alone in a plain loop with autograd: the same numbers, bit for bit."""
     x = torch.tensor([3.0], requires_grad=True)
     optimizer = GradaGrad([x], lr=initial)
@@ -36,7 +41,7 @@ def test_the_record_holds_what_the_optimizer_did(drawn: dict[str, list[figure2.R
     assert recorded.x[:151].tolist() == seen
 
 
-def test_adagrad_is_torch_s(drawn: dict[str, list[figure2.Run]]) -> None:
+def test_adagrad_is_torch_s(drawn: dict[str, list[figure2.Trajectory]]) -> None:
     x = torch.tensor([3.0], requires_grad=True)
     optimizer = torch.optim.Adagrad([x], lr=0.1)
     for _ in range(50):
@@ -46,7 +51,7 @@ def test_adagrad_is_torch_s(drawn: dict[str, list[figure2.Run]]) -> None:
     assert drawn["adagrad"][1].x[50] == pytest.approx(x.item(), rel=1e-6)
 
 
-def test_every_tiny_start_arrives_in_single_precision(drawn: dict[str, list[figure2.Run]]) -> None:
+def test_every_tiny_start_arrives_in_single_precision(drawn: dict[str, list[figure2.Trajectory]]) -> None:
     assert [path.initial for path in drawn["gradagrad"]] == list(figure2.INITIAL)
     for path in drawn["gradagrad"]:
         assert path.arrival is not None, path.initial
@@ -58,35 +63,42 @@ def test_every_tiny_start_arrives_in_single_precision(drawn: dict[str, list[figu
     assert by_start[1e-12].x[35] < 3.0
 
 
-def test_the_claims_follow_from_the_runs(drawn: dict[str, list[figure2.Run]]) -> None:
-    chosen = {name: drawn[name] for name in figure2.TITLES}
-    section = figure2.describe(chosen, drawn[figure2.FLAT], 0.0)
-    assert [claim.verdict for claim in section.claims] == ["holds", "holds", "does not hold", "holds"]
+def test_the_claims_follow_from_the_runs(drawn: dict[str, list[figure2.Trajectory]]) -> None:
+    claims = figure2.judge(drawn)
+    assert [(claim.verdict, claim.whose) for claim in claims] == [("holds", "paper")] * 4 + [("holds", "ours")]
     # Were GradaGrad no better than AdaGrad, the verdicts would say so.
-    swapped = figure2.describe({"adagrad": drawn["gradagrad"], "gradagrad": drawn["adagrad"]}, drawn[figure2.FLAT], 0.0)
-    assert [claim.verdict for claim in swapped.claims][:3] == ["does not hold", "holds in part", "holds"]
+    swapped = figure2.judge({**drawn, "adagrad": drawn["gradagrad"], "gradagrad": drawn["adagrad"]})
+    expected = ["does not hold", "holds in part", "does not hold", "holds", "does not hold"]
+    assert [claim.verdict for claim in swapped] == expected
+
+
+def test_as_printed_the_algorithm_is_ours_until_precision_ends(drawn: dict[str, list[figure2.Trajectory]]) -> None:
+    ours = {path.initial: path for path in drawn["gradagrad"]}
+    printed = figure2.as_printed(0.1)
+    np.testing.assert_allclose(printed.x[:30], ours[0.1].x[:30], atol=1e-4)
+    for initial in (1e-8, 1e-12):
+        still = figure2.as_printed(initial)
+        assert (still.x == 3.0).all()
+        assert still.rate.max() <= np.float32(initial)
 
 
 def test_a_run_s_landmarks() -> None:
-    path = figure2.Run(0.1, np.array([3.0, 3.0, 1.0, -0.5, 0.05]), np.ones(4))
+    path = figure2.Trajectory(0.1, np.array([3.0, 3.0, 1.0, -0.5, 0.05]), np.ones(4))
     assert (path.arrival, path.crossing, path.standing) == (4, 3, 1)
-    still = figure2.Run(0.1, np.array([3.0, 3.0, 3.0]), np.ones(2))
+    still = figure2.Trajectory(0.1, np.array([3.0, 3.0, 3.0]), np.ones(2))
     assert (still.arrival, still.crossing, still.standing) == (None, 2, 2)
 
 
 def test_the_section_is_drawn_from_records_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = Context(out=tmp_path)
-    first = figure2.run(context)
-    assert {"figure2.png", "figure2.svg", "figure2-narrow.svg"} <= {
-        path.name for path in (tmp_path / "figures").iterdir()
-    }
+    first = conduct(figure2, Context(out=tmp_path))
+    assert [len(picture.panels) for picture in first.pictures] == [4]
     assert len(list((tmp_path / "records").iterdir())) == 2 * len(figure2.INITIAL) + 2
 
-    def forbidden(job: object) -> None:
+    def forbidden(runs: object, hooks: object) -> None:
         raise RuntimeError("trained again")
 
-    monkeypatch.setattr(figure2, "train", forbidden)
-    assert figure2.run(context).claims == first.claims
+    monkeypatch.setattr(pool, "train", forbidden)
+    assert conduct(figure2, Context(out=tmp_path)).claims == first.claims
 
 
 def test_the_readme_s_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The command: exit codes, one sentence per mistake, interrupted and killed runs."""
 
+import importlib
 import json
 import os
 import signal
@@ -39,7 +40,7 @@ def _elsewhere(tmp_path, monkeypatch):
         (["train", "missing.svm"], DATA, "The data file missing.svm does not exist."),
         (["train", "iris", "--optimizer", "sgd", "-o", "lr=-1"], USAGE, "Invalid learning rate"),
         (["compare", "iris", "adam:lr"], USAGE, "an option must have the form name=value, got 'lr'."),
-        (["reproduce", "figure9"], USAGE, "experiment must be one of figure1, figure2, figure3, "),
+        (["reproduce", "figure9"], USAGE, "experiment must be one of suite, figure1, figure2, figure3, "),
         (
             ["reproduce", "--data-dir", "nowhere"],
             DATA,
@@ -84,13 +85,14 @@ def test_train_leaves_a_record_and_a_plot(tmp_path, capsys):
         "new",
     ]
     assert cli.run(arguments) == 0
-    (path,) = (tmp_path / "new" / "records").glob("*.json")
+    path, other = sorted((tmp_path / "new" / "records").glob("*.json"))
     record = json.loads(path.read_text())
+    assert {tuple(record["seeds"]), tuple(json.loads(other.read_text())["seeds"])} == {(0,), (1,)}
     assert record["config"]["options"] == {"lr": 0.5, "gamma_max": "inf"}
     assert record["config"]["problem"]["data"] == "iris (scikit-learn stand-in)"
     assert record["status"] == "done"
     assert {"python", "torch", "gradagrad"} <= set(record["versions"])
-    assert len(record["curves"]["loss"]) == 2
+    assert len(record["curves"]["loss"]) == 3
     assert len(list((tmp_path / "new" / "figures").glob("train-*.png"))) == 1
     assert "stand-in" in capsys.readouterr().out
     assert not list((tmp_path / "new" / "partial").glob("*"))
@@ -108,7 +110,7 @@ def test_compare_tuned_and_not(tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "tuned, lr 2^" in shown
     assert "rho = 10" in shown
-    assert len(list((tmp_path / "new" / "records").glob("*.json"))) >= 19 + 2
+    assert len(list((tmp_path / "new" / "records").glob("*.json"))) >= 2 * (19 + 2)
 
 
 def test_reproduce_writes_the_report(tmp_path, capsys):
@@ -119,9 +121,29 @@ def test_reproduce_writes_the_report(tmp_path, capsys):
 
 
 def test_every_experiment_can_be_imported():
-    for name in experiments.EXPERIMENTS:
-        assert callable(experiments.runner(name))
-    assert experiments.chosen("all") == list(experiments.EXPERIMENTS)
+    found = experiments.experiments()
+    assert {"suite", "figure1", "figure2", "figure3", "figure4", "bound"} <= set(found)
+    for name, one in found.items():
+        module = importlib.import_module(one.module)
+        assert (module.STUDY.name, module.STUDY.order, module.STUDY.shows) == (name, one.order, one.shows)
+        assert all(callable(getattr(module, part)) for part in ("draw", "tables", "claims", "about"))
+    assert experiments.chosen("all") == list(found)
+    assert [one.order for one in found.values()] == sorted(one.order for one in found.values())
+
+
+def test_a_new_figure_is_one_file(tmp_path, monkeypatch):
+    (tmp_path / "figures").mkdir()
+    study = 'STUDY = Study(name="mine", order=9, shows="what it shows", title="Mine", plan=plan)'
+    (tmp_path / "figures" / "mine.py").write_text(f'"""Mine."""\n\n{study}\n')
+    (tmp_path / "figures" / "mine_tables.py").write_text('"""No figure of its own."""\n')
+    monkeypatch.setattr(experiments, "files", lambda package: tmp_path)
+    experiments.experiments.cache_clear()
+    try:
+        (found,) = experiments.experiments().values()
+    finally:
+        experiments.experiments.cache_clear()
+    assert (found.module, found.name, found.order) == ("gradagrad_lab.figures.mine", "mine", 9)
+    assert found.shows == "what it shows"
 
 
 def test_folder_from_another_version_and_damaged_record(tmp_path, capsys):
@@ -129,8 +151,10 @@ def test_folder_from_another_version_and_damaged_record(tmp_path, capsys):
     assert cli.run(arguments) == 0
     (path,) = (tmp_path / "new" / "records").glob("*.json")
     path.write_text(path.read_text()[:100])
-    assert cli.run(arguments) == OUTPUT
-    assert "is damaged" in capsys.readouterr().err
+    assert cli.run(arguments) == 0
+    told = capsys.readouterr().out
+    assert "is damaged" in told
+    assert "trained anew" in told
     (tmp_path / "new" / MARKER).write_text('{"schema": 0}')
     assert cli.run(arguments) == OUTPUT
     assert "was written in format 0" in capsys.readouterr().err

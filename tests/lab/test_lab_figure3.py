@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gradagrad_lab import data
+from gradagrad_lab import data, pool
 from gradagrad_lab.context import Context
 from gradagrad_lab.figures import figure3, figure3_plan
-from gradagrad_lab.figures.figure3_plan import DEFAULT, INITIAL_RATES, Panel, setting, train_tuned, tune, variants
-from gradagrad_lab.figures.figure3_tables import verdict_of
-from gradagrad_lab.optimizers import GRID
+from gradagrad_lab.figures.figure3_claims import matches
+from gradagrad_lab.figures.figure3_plan import DEFAULT, INITIAL_RATES, Trial, setting, variants
+from gradagrad_lab.figures.figure3_tables import Contest
 from gradagrad_lab.problems.logistic import Logistic
 from gradagrad_lab.records import Record
-from gradagrad_lab.run import Job
+from gradagrad_lab.study import Frame, Method, Plan, conduct, train
+from gradagrad_lab.tuning import choose
+
+GRID = [2.0**power for power in range(-12, 7)]
 
 
 @pytest.fixture
@@ -22,102 +25,129 @@ def context(tmp_path, monkeypatch):
     return Context(tmp_path / "out", seeds=2, console=Console(quiet=True), workers=1)
 
 
-def invent(context: Context, panel: Panel, optimizer: str, scores: dict[float, float]) -> None:
-    """Records with a given accuracy per learning rate, the other metrics being beside the point."""
-    for lr, score in scores.items():
-        curve = [[score] * panel.epochs for _ in panel.seeds]
-        config = panel.job(optimizer, [{"lr": lr}]).config({"lr": lr})
-        curves = {"accuracy": curve, "loss": [[1 - score] * panel.epochs for _ in panel.seeds]}
-        context.records.save(Record(config, list(panel.seeds), "done", curves))
+def invent(context: Context, runs, score) -> None:
+    """Records with an accuracy that is known for each learning rate, the other metrics being beside the point."""
+    for run in runs:
+        value = score(run.method["lr"])
+        curves = {name: [value] * points for name, points in run.measures.items()}
+        context.records.save(Record(run.config, [run.seed], "done", curves | {"loss": [1 - value] * run.size}))
 
 
 @pytest.fixture
-def panel(context):
-    return Panel(Logistic(data.load("iris")), 3, (0, 1))
+def trial(context):
+    return Trial(Logistic(data.load("iris")), 3, (0, 1))
 
 
-@pytest.mark.parametrize(
-    ("difference", "error", "verdict"),
-    [
-        (0.03, 0.01, "ahead"),
-        (-0.03, 0.01, "behind"),
-        (0.02, 0.01, "level"),
-        (-0.02, 0.01, "level"),
-        (0.0, 0.0, "level"),
-        (np.nan, np.nan, "diverged"),
-        (0.1, np.nan, "one seed, no verdict"),
-    ],
-)
-def test_verdicts(difference, error, verdict):
-    assert verdict_of(difference, error) == verdict
+def tuned(context: Context, trial: Trial, scores: dict[float, float]):
+    invent(context, trial.tuning("adam").first(), lambda lr: scores.get(lr, 0.5))
+    return choose(trial.tuning("adam"), context.records)
 
 
-def test_tuning_takes_the_best_and_prefers_the_middle_among_equals(context, panel):
-    invent(context, panel, "adam", dict.fromkeys(GRID, 0.5) | {0.25: 0.9, 1.0: 0.9, 2.0**-12: 0.9})
-    tuned = tune(panel, context.records, "adam")
-    assert tuned.lr == 0.25
-    assert not tuned.at_end
-    assert tune(panel, context.records, "adam", "loss").lr == 0.25
+def test_tuning_takes_the_best_and_prefers_the_middle_among_equals(context, trial):
+    choice = tuned(context, trial, {0.25: 0.9, 1.0: 0.9, 2.0**-12: 0.9})
+    assert choice.lr == 0.25
+    assert not choice.at_end
+    assert choose(trial.tuning("adam"), context.records, "loss").lr == 0.25
 
 
-def test_a_diverged_learning_rate_is_never_the_best(context, panel):
-    invent(context, panel, "adam", dict.fromkeys(GRID, 0.5) | {0.25: 0.6, 64.0: np.nan})
-    assert tune(panel, context.records, "adam").lr == 0.25
+def test_a_diverged_learning_rate_is_never_the_best(context, trial):
+    assert tuned(context, trial, {0.25: 0.6, 64.0: np.nan}).lr == 0.25
 
 
-def test_the_grid_grows_until_the_best_lies_inside(context, panel, monkeypatch):
+def test_the_grid_grows_until_the_best_lies_inside(context, trial, monkeypatch):
     """Training is replaced by a known optimum at 2^9, outside the grid; everything else is real."""
     asked = []
 
-    def train_missing(jobs: list[Job], context, description=""):
-        for job in jobs:
-            rates = [lane["lr"] for lane in job.lanes]
-            asked.append(rates)
-            invent(context, panel, job.optimizer, {lr: 1 - abs(np.log2(lr) - 9) / 100 for lr in rates})
+    def pretend(runs, description):
+        rates = sorted({run.method["lr"] for run in runs})
+        asked.append(rates)
+        invent(context, runs, lambda lr: 1 - abs(np.log2(lr) - 9) / 100)
 
-    monkeypatch.setattr(figure3_plan, "train_missing", train_missing)
-    train_tuned(context, [panel], ["sgd"])
-    assert asked == [list(GRID), [2.0**7, 2.0**8, 2.0**9], [2.0**10, 2.0**11, 2.0**12]]
-    tuned = tune(panel, context.records, "sgd")
-    assert (tuned.lr, tuned.at_end, tuned.extended) == (2.0**9, False, True)
+    monkeypatch.setattr(context.pool, "train", pretend)
+    train(Plan(tunings=[trial.tuning("sgd")]), context, "test")
+    assert asked == [GRID, [2.0**7, 2.0**8, 2.0**9], [2.0**10, 2.0**11, 2.0**12]]
+    choice = choose(trial.tuning("sgd"), context.records)
+    assert (choice.lr, choice.at_end, choice.extended) == (2.0**9, False, True)
+    assert choice.method == Method.of("sgd", lr=2.0**9)
 
 
-def test_every_variant_the_issue_names_is_there():
+def test_every_variant_is_there_once():
     all_of_them = variants()
-    assert len({str(options) for options in all_of_them}) == len(all_of_them)
+    assert len(set(all_of_them)) == len(all_of_them)
     for lr in INITIAL_RATES:
         assert setting(lr=lr) in all_of_them
     for rho in (1.0, 2.0, 4.0, 10.0):
         assert setting(rho=rho) in all_of_them
-    assert any(options["momentum"] > 0 for options in all_of_them)
-    assert any(options["granularity"] == "group" for options in all_of_them)
-    assert DEFAULT == {"lr": 1.0, "rho": 2.0, "momentum": 0.0, "granularity": "element"}
+    assert set(figure3_plan.HEADLINES.values()) <= set(all_of_them)
+    assert any(method["granularity"] == "group" for method in all_of_them)
+    assert dict(DEFAULT.options) == {"lr": 1.0, "rho": 2.0, "momentum": 0.0, "granularity": "element"}
 
 
 def test_sizes(context):
-    assert {panel.epochs for panel in figure3_plan.panels(Context(context.out, quick=False))} == {100}
-    assert len(figure3_plan.panels(Context(context.out, quick=False))[0].seeds) == 10
-    assert Panel(Logistic(data.load("iris")), 100, (0,)).window == 10
+    details = figure3_plan.plan(Context(context.out, quick=False)).details
+    assert {trial.epochs for trial in details.trials} == {100}
+    assert len(details.trials[0].seeds) == 10
+    assert Trial(Logistic(data.load("iris")), 100, (0,)).window == 10
+    soft = figure3_plan.plan(Context(context.out, softmax=True)).details
+    assert {trial.problem.loss for trial in soft.trials} == {"softmax"}
+
+
+def contest(trial: Trial, own: float, low: float, high: float, spread: float = 0.001) -> Contest:
+    jitter = spread * np.array([-1.0, 0.0, 1.0])
+    others = {"adam": np.full(3, high), "sgd": np.full(3, low), "adagrad": np.full(3, (low + high) / 2)}
+    return Contest(trial, own + jitter, others)
+
+
+@pytest.mark.parametrize(
+    ("own", "low", "high", "expected"),
+    [
+        (0.700, 0.69, 0.705, True),
+        (0.700, 0.69, 0.711, False),  # more than a point below the best
+        (0.690, 0.692, 0.695, False),  # below the lowest by more than two standard errors
+        (0.6915, 0.692, 0.695, True),  # below the lowest, but within two standard errors
+        (0.720, 0.69, 0.711, True),
+    ],
+)
+def test_a_match_is_close_to_the_best_and_not_below_the_lowest(trial, own, low, high, expected):
+    assert contest(trial, own, low, high).matches is expected
+
+
+def test_the_headline_weighs_both_momenta(trial):
+    good, bad = contest(trial, 0.70, 0.69, 0.70), contest(trial, 0.60, 0.69, 0.70)
+    verdicts = {
+        words: matches({"β = 0": without, "β = 0.9": with_momentum}, "").verdict
+        for words, without, with_momentum in (
+            ("both", [good, good], [good, good]),
+            ("one", [bad, bad], [good, good]),
+            ("half", [good, bad], [good, bad]),
+            ("few", [bad, bad, good], [bad, good, good]),
+        )
+    }
+    assert verdicts == {"both": "holds", "one": "holds in part", "half": "holds in part", "few": "does not hold"}
 
 
 def test_whole_experiment_in_small_on_stand_ins(context, monkeypatch):
     monkeypatch.setattr(data, "BUNDLED", ("iris", "wine"))
+    monkeypatch.setattr(data, "sets_at_hand", lambda data_dir: ["iris", "wine"])
     monkeypatch.setattr(figure3_plan, "_epochs", lambda problem, quick: 5)
-    section = figure3.run(context)
+    monkeypatch.setattr(figure3_plan, "FULL_EPOCHS", 5)
+    monkeypatch.setattr(figure3_plan, "PRINTED", {"iris": 70.0})
+    for module in ("figure3_tables", "figure3_claims"):
+        monkeypatch.setattr(f"gradagrad_lab.figures.{module}.PRINTED", {"iris": 70.0})
+    section = conduct(figure3, context)
     assert "stand-ins" in section.intro
     assert "2 seeds instead of 10" in section.intro
     main = section.tables[0]
     assert [row[0] for row in main.rows] == ["iris (scikit-learn stand-in)", "wine (scikit-learn stand-in)"]
-    assert {row[-1] for row in main.rows} <= {"ahead", "level", "behind"}
-    assert len(section.claims) == 3
+    assert {row[-1] for row in main.rows} <= {"yes", "no"}
+    assert {claim.whose for claim in section.claims} == {"paper", "ours"}
+    assert all(claim.criterion for claim in section.claims)
+    assert "β = 0.9" in section.summary
     for picture in section.pictures:
-        for kind in ("png", "svg"):
-            for layout in ("", "-narrow"):
-                assert (context.out / "figures" / f"{picture.stem}{layout}.{kind}").stat().st_size > 5000
         assert "stand-in" in picture.caption, "a caption says what was reduced"
-    ratio = float(section.tables[-1].rows[-1][-1])
-    assert ratio > 1
     # A second time nothing is trained: the same numbers, read from the records.
-    monkeypatch.setattr("gradagrad_lab.workers.train", None)
-    again = figure3.run(context)
+    monkeypatch.setattr(pool, "train", None)
+    again = conduct(figure3, Context(context.out, seeds=2, console=Console(quiet=True), workers=1))
     assert [table.rows for table in again.tables] == [table.rows for table in section.tables]
+    assert isinstance(again.claims[0].evidence, str)
+    assert Frame(context, Plan()).seconds == 0

@@ -1,5 +1,8 @@
 """The problem's mathematics and the training loop: stacked runs are single runs, real optimizers, resumable."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -8,9 +11,11 @@ from torch import nn
 from gradagrad_lab import data
 from gradagrad_lab.data.dataset import Dataset
 from gradagrad_lab.errors import InterruptedRunError
-from gradagrad_lab.optimizers import OPTIMIZERS, PEERS, extended
-from gradagrad_lab.problems.logistic import Logistic, row_order
-from gradagrad_lab.run import LEARNING_RATE, Hooks, Job, train
+from gradagrad_lab.optimizers import LEARNING_RATE, OPTIMIZERS, PEERS
+from gradagrad_lab.problems.logistic import TENTHING, Logistic, row_order
+from gradagrad_lab.records import Record
+from gradagrad_lab.study import Method, Run, runs_of
+from gradagrad_lab.training import Hooks, train
 
 SEEDS = (0, 1, 2)
 EPOCHS = 4
@@ -28,6 +33,12 @@ LANES = {
 }
 
 
+def group(
+    problem: Logistic, name: str, lanes: Sequence[dict[str, Any]], seeds: Sequence[int], epochs: int
+) -> list[Run]:
+    return runs_of(problem, [Method.of(name, **options) for options in lanes], seeds, epochs)
+
+
 @pytest.fixture(scope="module")
 def iris() -> Dataset:
     return data.load("iris")
@@ -37,51 +48,58 @@ def iris() -> Dataset:
 @pytest.mark.parametrize("name", list(LANES))
 def test_stacked_and_single_runs_give_the_same_curves(iris, name, dtype):
     problem = Logistic(iris, dtype=dtype)
-    stacked = train(Job(problem, name, LANES[name], SEEDS, EPOCHS))
-    for lane, record in zip(LANES[name], stacked, strict=True):
-        for number, seed in enumerate(SEEDS):
-            (single,) = train(Job(problem, name, (lane,), (seed,), EPOCHS))
-            for metric, curves in single.curves.items():
-                expected = torch.tensor(curves[0], dtype=torch.float64)
-                got = torch.tensor(record.curves[metric][number], dtype=torch.float64)
-                tolerance = 1e-10 if dtype == torch.float64 else 1e-4
-                torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
+    runs = group(problem, name, LANES[name], SEEDS, EPOCHS)
+    for run, record in zip(runs, train(runs), strict=True):
+        (single,) = train([run])
+        for metric, curve in single.curves.items():
+            expected = torch.tensor(curve, dtype=torch.float64)
+            got = torch.tensor(record.curves[metric], dtype=torch.float64)
+            tolerance = 1e-10 if dtype == torch.float64 else 1e-4
+            torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize(("loss", "tenthing"), [("one-vs-rest", ()), ("softmax", TENTHING)])
 @pytest.mark.parametrize("name", list(LANES))
-def test_a_run_is_what_an_ordinary_training_loop_gives(iris, name):
+def test_a_run_is_what_an_ordinary_training_loop_gives(iris, name, loss, tenthing):
     """nn.Linear, autograd and the optimizer by itself, in float64: nothing of the lab but the order of the rows."""
-    options, seed = LANES[name][-2], 1
-    (record,) = train(Job(Logistic(iris, dtype=torch.float64), name, (options,), (seed,), EPOCHS))
+    options, seed = {"lr": 1.0, **LANES[name][-2]}, 1
+    problem = Logistic(iris, dtype=torch.float64, loss=loss, tenthing=tenthing)
+    (record,) = train([Run(problem, Method.of(name, **options), seed, EPOCHS)])
     features, targets = torch.as_tensor(iris.features), torch.as_tensor(iris.targets)
     one_hot = nn.functional.one_hot(targets, iris.classes).double()
     model = nn.Linear(iris.columns, iris.classes, dtype=torch.float64)
     nn.init.zeros_(model.weight)
     nn.init.zeros_(model.bias)
     optimizer = OPTIMIZERS[name].factory()(model.parameters(), **options)
-    loss_of = nn.BCEWithLogitsLoss(reduction="none")
+
+    def loss_of(rows: Any) -> torch.Tensor:
+        if loss == "softmax":
+            return nn.functional.cross_entropy(model(features[rows]), targets[rows])
+        summed = nn.functional.binary_cross_entropy_with_logits(model(features[rows]), one_hot[rows], reduction="sum")
+        return summed / len(features[rows])
+
     for epoch in range(EPOCHS):
+        optimizer.param_groups[0]["lr"] = options["lr"] * 0.1 ** sum(epoch >= share * EPOCHS for share in tenthing)
         for rows in row_order(seed, epoch, iris.rows).split(16):
             optimizer.zero_grad()
-            loss_of(model(features[rows]), one_hot[rows]).sum(dim=1).mean().backward()
+            loss_of(rows).backward()
             optimizer.step()
         with torch.no_grad():
-            scores = model(features)
-            loss = loss_of(scores, one_hot).sum(dim=1).mean().item()
-            accuracy = (scores.argmax(dim=1) == targets).double().mean().item()
-        assert record.curves["loss"][0][epoch] == pytest.approx(loss, rel=1e-9)
-        assert record.curves["accuracy"][0][epoch] == pytest.approx(accuracy)
+            accuracy = (model(features).argmax(dim=1) == targets).double().mean().item()
+            assert record.curves["loss"][epoch] == pytest.approx(loss_of(slice(None)).item(), rel=1e-9)
+        assert record.curves["accuracy"][epoch] == pytest.approx(accuracy)
 
 
 @pytest.mark.parametrize("name", PEERS)
 def test_peers_train_one_run_at_a_time(iris, name):
     pytest.importorskip(OPTIMIZERS[name].module)
-    (record,) = train(Job(Logistic(iris), name, ({},), (0, 1), 6))
-    assert record.status == "done"
-    losses, accuracies = np.asarray(record.curves["loss"]), np.asarray(record.curves["accuracy"])
-    assert losses.shape == (2, 6)
-    assert losses[0, -1] != losses[1, -1]
-    assert (accuracies.max(axis=1) > 0.6).all(), "chance is a third"
+    problem = Logistic(iris)
+    groups = problem.together(group(problem, name, [{}], (0, 1), 6))
+    assert [len(runs) for runs in groups] == [1, 1]
+    first, second = (train(runs)[0] for runs in groups)
+    assert first.status == second.status == "done"
+    assert first.curves["loss"][-1] != second.curves["loss"][-1]
+    assert max(first.curves["accuracy"]) > 0.6, "chance is a third"
 
 
 def test_gradient_is_autograds(iris):
@@ -138,7 +156,7 @@ def test_evaluation_counts_ties_as_errors_and_is_exact_for_extreme_scores(classe
 
 @pytest.mark.parametrize("name", ["adam", "gradagrad"])
 def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(iris, name, tmp_path):
-    job = Job(Logistic(iris), name, LANES[name], SEEDS, 6)
+    job = group(Logistic(iris), name, LANES[name], SEEDS, 6)
     whole = train(job)
     checkpoint = tmp_path / "partial.pt"
     seen = []
@@ -154,37 +172,59 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(iris, name, tmp_p
 
 
 def test_damaged_or_foreign_checkpoints_are_left_aside(iris, tmp_path):
-    job = Job(Logistic(iris), "sgd", ({"lr": 0.5},), (0,), 3)
+    job = group(Logistic(iris), "sgd", [{"lr": 0.5}], (0,), 3)
     expected = train(job)[0].curves
     checkpoint = tmp_path / "partial.pt"
     checkpoint.write_bytes(b"not a checkpoint")
     assert train(job, Hooks(checkpoint=checkpoint))[0].curves == expected
-    other = Job(Logistic(iris), "sgd", ({"lr": 0.25},), (0,), 3)
+    other = group(Logistic(iris), "sgd", [{"lr": 0.25}], (0,), 3)
     with pytest.raises(InterruptedRunError):
         train(other, Hooks(should_stop=lambda: True, checkpoint=checkpoint))
     assert train(job, Hooks(checkpoint=checkpoint))[0].curves == expected
 
 
 def test_diverged_is_a_status_and_stays_with_its_run(iris):
-    alone = train(Job(Logistic(iris), "sgd", ({"lr": 0.5},), SEEDS, 2))[0]
-    good, bad = train(Job(Logistic(iris), "sgd", ({"lr": 0.5}, {"lr": 3e38, "momentum": 0.9}), SEEDS, 2))
-    assert bad.status == "diverged"
-    assert bad.diverged == list(SEEDS)
-    assert np.isnan(np.asarray(bad.curves["accuracy"])[:, -1]).all()
-    assert good.status == "done"
-    np.testing.assert_allclose(good.curves["loss"], alone.curves["loss"], rtol=1e-5)
+    problem = Logistic(iris)
+    alone = train(group(problem, "sgd", [{"lr": 0.5}], SEEDS, 2))
+    records = train(group(problem, "sgd", [{"lr": 0.5}, {"lr": 3e38, "momentum": 0.9}], SEEDS, 2))
+    good, bad = records[: len(SEEDS)], records[len(SEEDS) :]
+    assert {record.status for record in bad} == {"diverged"}
+    assert all(np.isnan(record.curves["accuracy"][-1]) for record in bad)
+    for one, other in zip(good, alone, strict=True):
+        assert one.status == "done"
+        np.testing.assert_allclose(one.curves["loss"], other.curves["loss"], rtol=1e-5)
 
 
 def test_learning_rates_are_recorded(iris):
-    (record,) = train(Job(Logistic(iris), "sgd", ({"lr": 0.5},), (0,), 2))
-    assert record.curves[LEARNING_RATE] == [[0.5, 0.5]]
-    (record,) = train(Job(Logistic(iris), "gradagrad", ({"lr": 1e-6},), (0,), 5))
-    assert record.curves[LEARNING_RATE][0][-1] > 1e-4, "a tiny learning rate must have grown"
+    (record,) = train(group(Logistic(iris), "sgd", [{"lr": 0.5}], (0,), 2))
+    assert record.curves[LEARNING_RATE] == [0.5, 0.5]
+    (record,) = train(group(Logistic(iris), "gradagrad", [{"lr": 1e-6}], (0,), 5))
+    assert record.curves[LEARNING_RATE][-1] > 1e-4, "a tiny learning rate must have grown"
 
 
-def test_grid_is_extended_only_at_its_ends():
-    grid = [0.25, 0.5, 1.0]
-    assert extended(grid, 0.5) == []
-    assert extended(grid, 1.0) == [2.0, 4.0, 8.0]
-    assert extended(grid, 0.25) == [0.03125, 0.0625, 0.125]
-    assert extended([2.0**-30, 1.0], 2.0**-30) == [], "far beyond any sensible learning rate"
+def test_settings_that_miss_the_same_seeds_are_trained_together(iris):
+    problem = Logistic(iris)
+    runs = group(problem, "sgd", [{"lr": lr} for lr in (0.1, 0.2, 0.3)], SEEDS, 2)
+    assert [len(one) for one in problem.together(runs)] == [9]
+    assert sorted(len(one) for one in problem.together(runs[1:])) == [2, 6]
+
+
+def test_a_problem_that_breaks_its_promise_is_a_fault(iris, monkeypatch):
+    monkeypatch.setattr(Logistic, "metrics", ("accuracy", "loss", "beauty"))
+    with pytest.raises(ValueError, match="promised"):
+        train(group(Logistic(iris), "sgd", [{"lr": 0.5}], (0,), 2))
+
+
+def test_adagrad_norm_has_one_step_size(iris):
+    """Beside the textbook: one sum of squares for all coordinates, in float64."""
+    problem = Logistic(iris, dtype=torch.float64)
+    records: list[Record] = train(group(problem, "adagrad_norm", [{"lr": 0.5}, {"lr": 0.1}], (0, 1), 2))
+    stack = problem.stack(1, [0])
+    x, total = stack.start(), torch.zeros((), dtype=torch.float64)
+    gradient = torch.empty_like(x)
+    for epoch in range(2):
+        for batch in stack.batches(epoch):
+            stack.gradient(x, batch, out=gradient)
+            total += gradient.square().sum()
+            x -= 0.5 * gradient / total.sqrt()
+    assert records[0].curves["loss"][-1] == pytest.approx(stack.evaluate(x)["loss"].item(), rel=1e-8)

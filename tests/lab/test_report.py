@@ -1,6 +1,5 @@
 """The report as text: what it says, that it escapes what it is given, and that it is written whole or not at all."""
 
-import base64
 import errno
 import os
 import re
@@ -8,12 +7,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gradagrad_lab import report, style
 from gradagrad_lab.context import Context
-from gradagrad_lab.errors import OUTPUT, UserError
-from gradagrad_lab.results import VERDICTS, Claim, Picture, Section, Source, Table
+from gradagrad_lab.errors import UserError
+from gradagrad_lab.results import VERDICTS, Claim, Panel, Picture, Section, Source, Table
 
 
 class Page(HTMLParser):
@@ -40,41 +40,43 @@ def context(tmp_path: Path) -> Context:
     return Context(out=tmp_path / "out")
 
 
-def drawn(context: Context, stem: str, *, narrow: bool = False) -> Picture:
-    figure, axes = style.subplots(height=1.5)
-    axes[0, 0].plot([0, 1], [0, 1], **style.line("gradagrad"))
-    style.save(figure, context, stem, narrow=figure if narrow else None)
-    return Picture("A picture", stem, "Its caption.", "a rising line")
+def rising(axes: Any) -> None:
+    axes.plot([0, 1], [0.25, 1], label="rising", **style.line("gradagrad"))
+    axes.plot([0, 1], [1, 1], **style.line("adam"))
+
+
+def drawn(stem: str = "stem", panels: int = 1) -> Picture:
+    return Picture("A picture", stem, "Its caption.", "a rising line", [Panel(rising, f"p{n}") for n in range(panels)])
 
 
 NASTY = '<script>alert("x")</script> & "quotes" \'single\' <b>'
 
 
 def test_everything_a_user_writes_is_escaped(context: Context) -> None:
-    drawn(context, "stem")
     section = Section(
         key=NASTY,
         title=NASTY,
         intro=NASTY,
-        claims=[Claim(NASTY, NASTY, "holds")],
+        claims=[Claim(NASTY, NASTY, "holds", criterion=NASTY)],
         tables=[Table(NASTY, [NASTY, "b"], [[NASTY, NASTY]], NASTY)],
-        pictures=[Picture(NASTY, "stem", NASTY, NASTY)],
+        pictures=[Picture(NASTY, "stem", NASTY, NASTY, [Panel(rising, NASTY)])],
         settings={NASTY: NASTY},
         summary=NASTY,
         sources=[Source(NASTY, NASTY, NASTY)],
+        answers=[NASTY],
     )
     nasty_folder = Context(out=context.out, data_dir=Path(f"/tmp/{NASTY}"))
     html = report.render([section], nasty_folder)
     page = Page(html)
     assert "<script" not in html
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "iframe", "object"})
-    assert page.all("img")[0]["alt"] == NASTY
+    assert [div["aria-label"] for div in page.all("div") if div.get("role") == "img"] == [NASTY]
     assert page.text.count(NASTY) >= 15
     assert all("<" not in (attributes.get("id") or "") for _, attributes in page.tags)
 
 
 def test_nothing_is_fetched_from_elsewhere(context: Context) -> None:
-    page = Page(report.render([Section("a", "A", "B", pictures=[drawn(context, "stem", narrow=True)])], context))
+    page = Page(report.render([Section("a", "A", "B", pictures=[drawn()])], context))
     addresses = [
         value or ""
         for _, attributes in page.tags
@@ -82,7 +84,8 @@ def test_nothing_is_fetched_from_elsewhere(context: Context) -> None:
         if name in ("src", "srcset", "href")
     ]
     assert len(addresses) > 4
-    assert all(address.startswith(("data:", "#")) for address in addresses)
+    beside = {"data/stem.csv", "figures/stem.png"}
+    assert all(address.startswith(("data:", "#")) for address in addresses if address not in beside)
     policy = next(meta["content"] or "" for meta in page.all("meta") if "http-equiv" in meta)
     assert policy.startswith("default-src 'none'")
 
@@ -98,9 +101,45 @@ def test_summary_counts_verdicts_and_has_a_line_per_experiment(context: Context)
     assert "4 claims checked in 2 experiments." in text
     for count, verdict in ((2, "✓ holds"), (0, "◐ holds in part"), (1, "✕ does not hold"), (1, "– not tested")):
         assert f"{count}{verdict}" in text
+    assert "Our own" not in text
     assert "✓ 2 hold" in text
-    assert text.index("first evidence") < text.index("Two in a line.") < text.index("Run it again")
+    assert text.index("first evidence") < text.index("Two in a line.") < text.rindex("Run it again")
     assert {"#one", "#two"} <= {link["href"] for link in page.all("a")}
+
+
+def test_the_paper_s_sentences_and_ours_are_counted_apart(context: Context) -> None:
+    claims = [
+        Claim("a", "e", "holds"),
+        Claim("b", "e", "holds", criterion="It is so.", fixed="after"),
+        Claim("c", "e", "does not hold", whose="ours"),
+    ]
+    text = re.sub(r"\s+", " ", Page(report.render([Section("one", "One", "", claims=claims)], context)).text)
+    paper, ours = text[text.index("The paper’s sentences") :].split("Our own", 1)
+    assert "2✓ holds" in paper
+    assert "0✕ does not hold" in paper
+    assert "0✓ holds" in ours
+    assert "1✕ does not hold" in ours
+    assert "Criterion, fixed after results were seen: It is so." in text
+
+
+def test_the_answer_comes_first_and_the_contents_name_every_section(context: Context) -> None:
+    sections = [Section("suite", "The suite: all of it", "", answers=["Use it."]), Section("two", "Two", "")]
+    page = Page(report.render(sections, context))
+    assert page.text.index("Use it.") < page.text.index("Summary", page.text.index("Use it."))
+    (start, *_) = (place for place, (tag, _) in enumerate(page.tags) if tag == "nav")
+    links = [attributes["href"] for tag, attributes in page.tags[start : start + 20] if tag == "a"]
+    assert links[:5] == ["#use", "#summary", "#suite", "#two", "#again"]
+
+
+def test_numbers_lie_beside_the_page(context: Context) -> None:
+    table = Table("t", ["name", "value, in %"], [["a", "1.5"], ["b", "−2"]])
+    report.write_report([Section("one", "One", "", tables=[table], pictures=[drawn(panels=2)])], context)
+    rows = (context.out / "data" / "one-table-1.csv").read_text(encoding="utf-8").splitlines()
+    assert rows == ['name,"value, in %"', "a,1.5", "b,−2"]
+    rows = (context.out / "data" / "stem.csv").read_text(encoding="utf-8").splitlines()
+    expected = ["panel,line,x,y", "p0,rising,0.0,0.25", "p0,rising,1.0,1.0"]
+    assert rows == [*expected, "p1,rising,0.0,0.25", "p1,rising,1.0,1.0"], "lines without a name are not data"
+    assert (context.out / "figures" / "stem.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_an_unknown_verdict_is_refused() -> None:
@@ -178,38 +217,42 @@ def test_machine_versions_and_sources_are_told(context: Context) -> None:
     assert "No data set was read" in Page(report.render([Section("a", "A", "")], context)).text
 
 
-def sources_of(html: str) -> list[str]:
-    return re.findall(r'(?:src|srcset)="([^"]+)"', html)
+def test_a_picture_is_drawn_once_in_the_colours_of_the_page(context: Context) -> None:
+    html = report.render([Section("a", "A", "", pictures=[drawn(panels=3)])], context)
+    page = Page(html)
+    assert len([svg for svg in page.all("svg") if "viewbox" in svg and svg["viewbox"] != "0 0 30 8"]) == 3
+    assert page.all("img") == []
+    body = html[html.index("</style>") :]
+    assert "var(--gradagrad)" in body
+    assert style.colour("gradagrad") not in body
+    for dark in (False, True):
+        assert style.css_variables(dark) in html
+    ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
+    assert len(ids) == len(set(ids)), "panels must not borrow one another's clips"
 
 
-def test_wide_narrow_light_and_dark_are_embedded_whole(context: Context) -> None:
-    picture = drawn(context, "stem", narrow=True)
-    embedded = [
-        base64.b64decode(uri.partition(",")[2]).decode()
-        for uri in sources_of(report.render([Section("a", "A", "", pictures=[picture])], context))
-    ]
-    light = (context.out / "figures" / "stem.svg").read_text(encoding="utf-8")
-    assert len(embedded) == 4
-    assert embedded[-1] == light
-    assert embedded[2] == style.darken(light) != light
-    assert style.colour("gradagrad") in light
-    assert style.colour("gradagrad") not in style.darken(light)
+def test_labels_keep_their_digits() -> None:
+    def ticks(axes: Any) -> None:
+        axes.plot([0, 1], [0.123456, 0.5], label="line")
+        axes.set_yticks([0.0125, 0.2575])
+        axes.set_yticklabels(["0.0125", "0.2575"])
+
+    ((_, svg),) = style.inline(Picture("p", "stem", "c", "a", [Panel(ticks)])).panels
+    assert ">0.0125<" in svg
+    assert ">0.2575<" in svg
+    assert not re.search(r'd="[^"]*\.\d\d', svg), "a tenth of a point is enough for a curve"
 
 
-def test_a_picture_too_large_as_vectors_is_embedded_as_pixels(
-    context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    picture = drawn(context, "stem")
-    monkeypatch.setattr(report, "LARGEST_SVG", 100)
-    (uri,) = sources_of(report.render([Section("a", "A", "", pictures=[picture])], context))
-    assert uri.startswith("data:image/png;base64,")
-    assert base64.b64decode(uri.partition(",")[2]) == (context.out / "figures" / "stem.png").read_bytes()
+def test_a_page_with_many_pictures_stays_small(context: Context) -> None:
+    def busy(axes: Any) -> None:
+        for name in ("gradagrad", "adam", "sgd", "adagrad"):
+            curve = np.cumsum(np.random.default_rng(0).standard_normal(100))
+            axes.plot(np.arange(100), curve, label=name, **style.line(name))
+            style.band(axes, np.arange(100), curve - 1, curve + 1, style.colour(name))
 
-
-def test_a_missing_picture_is_one_clear_sentence(context: Context) -> None:
-    with pytest.raises(UserError, match=r"gone\.png is missing; run the same command again") as caught:
-        report.render([Section("a", "A", "", pictures=[Picture("a", "gone", "", "nothing")])], context)
-    assert caught.value.exit_code == OUTPUT
+    panels = [Panel(busy, f"set {number}") for number in range(10)]
+    html = report.render([Section("a", "A", "", pictures=[Picture("p", "stem", "c", "a", panels)])], context)
+    assert len(html.encode()) < 10 * 25_000, "three megabytes must hold a hundred such panels"
 
 
 def test_a_failed_write_leaves_the_old_report(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,13 +270,11 @@ def test_a_failed_write_leaves_the_old_report(context: Context, monkeypatch: pyt
 
 
 def test_pictures_are_written_whole_and_always_the_same(context: Context) -> None:
-    drawn(context, "stem", narrow=True)
     folder = context.out / "figures"
-    names = {"stem.png", "stem.svg", "stem-narrow.png", "stem-narrow.svg"}
-    assert {entry.name for entry in folder.iterdir()} == names
-    first = {name: (folder / name).read_bytes() for name in names}
-    drawn(context, "stem", narrow=True)
-    assert {name: (folder / name).read_bytes() for name in names} == first
+    first = {path.name: path.read_bytes() for path in style.save(style.sheet(drawn(panels=4)), folder, "stem")}
+    assert set(first) == {"stem.png", "stem.svg"} == {entry.name for entry in folder.iterdir()}
+    again = {path.name: path.read_bytes() for path in style.save(style.sheet(drawn(panels=4)), folder, "stem")}
+    assert again == first
 
 
 def luminance(colour: str) -> float:
@@ -252,6 +293,8 @@ NAMES = (
     "AdaGrad",
     "Adam",
     "SGD",
+    "GradaGrad momentum",
+    "Mechanic (Adam)",
     "Prodigy",
     "DoG",
     "COCOB",
@@ -264,7 +307,7 @@ NAMES = (
 @pytest.mark.parametrize("shade", [*(style.colour(name) for name in NAMES), *style.ramp(7), style.INK, style.MUTED])
 def test_colours_are_readable_on_light_and_on_dark(shade: str) -> None:
     assert contrast(shade, style.PAPER) >= 4
-    assert contrast(style.darken(shade), style.darken(style.PAPER)) >= 4.5
+    assert contrast(style.DARK_OF[shade], style.DARK_OF[style.PAPER]) >= 4.5
 
 
 def test_optimizers_are_told_apart_by_colour_and_by_dashes() -> None:

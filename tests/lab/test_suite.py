@@ -5,18 +5,30 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from gradagrad_lab import cli
+from gradagrad_lab import cli, pool
 from gradagrad_lab.context import Context
 from gradagrad_lab.errors import INTERRUPTED, UserError
 from gradagrad_lab.figures import suite as figure
 from gradagrad_lab.figures import suite_claims
-from gradagrad_lab.suite import runs, standings
+from gradagrad_lab.study import Frame, Method, Plan, conduct
+from gradagrad_lab.suite import plan as planning
 from gradagrad_lab.suite.catalogue import PROBLEMS
-from gradagrad_lab.suite.methods import BY_KEY, METHODS, build
-from gradagrad_lab.suite.runs import Plan, Trainer
-from gradagrad_lab.suite.standings import size_of
+from gradagrad_lab.suite.evaluate import outcome_of
+from gradagrad_lab.suite.methods import BY_KEY, CONTESTANTS, build
+from gradagrad_lab.suite.plan import size_of
+from gradagrad_lab.suite.standings import Standings
 
-SMALL = ("sgd", "adagrad", "adam", "sgd-averaged", "adagrad-averaged", "adam-averaged", "ours", "ours-last", "cocob")
+SMALL = (
+    "sgd",
+    "adagrad",
+    "adam",
+    "sgd-averaged",
+    "adagrad-averaged",
+    "adam-averaged",
+    "ours",
+    "ours-averaged",
+    "cocob",
+)
 
 
 @pytest.fixture
@@ -29,8 +41,8 @@ def context(tmp_path, monkeypatch):
 @pytest.fixture
 def size(context):
     entries = [PROBLEMS["iris-16"], PROBLEMS["breast_cancer-16"]]
-    methods = tuple(BY_KEY[key] for key in SMALL)
-    return replace(size_of(context), entries=entries, methods=methods, steps=12)
+    contestants = tuple(BY_KEY[key] for key in SMALL)
+    return replace(size_of(context), entries=entries, contestants=contestants, steps=12)
 
 
 def test_sizes(context):
@@ -53,23 +65,18 @@ def test_whole_suite_in_small(context, size, monkeypatch, capsys):
     assert "Performance profile" in page
 
     # A second time nothing is trained: the same numbers, read from the records.
-    monkeypatch.setattr(runs, "evaluate", None)
-    monkeypatch.setattr(figure.suite_draw, "all_pictures", lambda *drawn: None)
-    section = figure.run(context)
+    monkeypatch.setattr(pool, "train", None)
+    section = conduct(figure, context)
     assert [claim.verdict for claim in section.claims].count("not tested") == 1, "COCOB averaged takes no part"
-    assert len(section.claims) == 6
+    assert {claim.whose for claim in section.claims} == {"ours"}
     titles = [row[0] for row in section.tables[0].rows]
     assert titles == [BY_KEY[key].title for key in SMALL]
-    by_problem = section.tables[1]
-    assert [row[1] for row in by_problem.rows] == ["seen by the prototype", "held out"]
+    assert [row[1] for row in section.tables[1].rows] == ["looked at", "looked at"]
     assert "stand in" in section.intro
-    for picture in section.pictures:
-        for kind in ("png", "svg"):
-            for layout in ("", "-narrow"):
-                assert (context.out / "figures" / f"{picture.stem}{layout}.{kind}").stat().st_size > 5000
+    assert len(section.answers) == 3
 
     # The best tuned baseline has a ratio of 1 by definition, and ours is compared on the same seeds.
-    results = standings.Standings(context, size)
+    results = Standings(Frame(context, Plan(details=size)))
     for entry in size.entries:
         assert results.pairing(entry, results.best_tuned(entry)).ratio() == 1.0
         assert len(results.losses(entry, BY_KEY["ours"])) == 2
@@ -88,64 +95,65 @@ def test_the_command_passes_its_options_on(context, monkeypatch):
 
 def test_interrupted_runs_are_kept(context, size, monkeypatch):
     trained = []
-    real = runs.train
+    real = pool.train
 
-    def interrupted(run, data_dir):
+    def interrupted(runs, hooks):
         if len(trained) == 3:
             raise KeyboardInterrupt
-        trained.append(run)
-        return real(run, data_dir)
+        trained.extend(runs)
+        return real(runs, hooks)
 
     monkeypatch.setattr(figure, "size_of", lambda context: size)
-    monkeypatch.setattr(runs, "train", interrupted)
+    monkeypatch.setattr(pool, "train", interrupted)
     assert cli.run(["suite", "--out", str(context.out), "--workers", "1"]) == INTERRUPTED
     assert len(list((context.out / "records").glob("*.json"))) == 3
 
     counted = []
-    monkeypatch.setattr(runs, "train", lambda run, data_dir: counted.append(run) or real(run, data_dir))
-    wanted = standings.Standings(context, size).untuned_runs()[:5]
-    with Trainer(context) as trainer:
-        trainer.train([*trained, *wanted], "again")
+    monkeypatch.setattr(pool, "train", lambda runs, hooks: counted.extend(runs) or real(runs, hooks))
+    wanted = size.untuned()[:5]
+    context.pool.train([*trained, *wanted], "again")
     assert set(trained) | set(counted) == {*trained, *wanted}
     assert not set(trained) & set(counted)
 
 
-def test_processes_give_the_same_numbers(context):
-    plan = Plan(None, steps=10)
-    wanted = [plan.run(PROBLEMS["quadratic"], "adam", {"lr": 0.01}, seed) for seed in (0, 1)]
+def test_processes_give_the_same_numbers(context, size):
+    wanted = [size.run(PROBLEMS["quadratic"], Method.of("adam", lr=0.01), seed) for seed in (0, 1)]
     elsewhere = Context(context.out.parent / "pool", console=context.console, workers=2)
-    with Trainer(context) as here, Trainer(elsewhere) as pool:
-        here.train(wanted, "here")
-        pool.train(wanted, "pool")
-        for run in wanted:
-            found, same = here.finished.find(run), pool.finished.find(run)
-            assert found is not None
-            assert same is not None
-            assert (found.train, found.averaged_train, found.curve) == (same.train, same.averaged_train, same.curve)
+    context.pool.train(wanted, "here")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "_WORTH_PROCESSES", 0.0)
+        elsewhere.pool.train(wanted, "pool")
+    elsewhere.pool.close()
+    for run in wanted:
+        found, same = context.records.find(run), elsewhere.records.find(run)
+        assert found is not None
+        assert same is not None
+        one, other = outcome_of(found), outcome_of(same)
+        assert (one.train, one.averaged_train, one.curve) == (other.train, other.averaged_train, other.curve)
 
 
 def test_every_method_can_be_built_and_stepped():
     problem = PROBLEMS["factorisation"].problem
-    for method in METHODS:
+    for one in CONTESTANTS:
         task = problem.make(0, steps=1)
-        options = {"lr": 0.1} if method.role == "tuned" else {}
-        optimizer = build(method.optimizer, {**method.options_for("embeddings"), **options}, task.parameters)
+        method = one.method("embeddings")
+        optimizer = build(method.but(lr=0.1) if one.side == "tuned" else method, task.parameters)
         assert optimizer.param_groups[0]["params"][0] is task.parameters[0]
 
 
 def test_a_peer_that_is_not_installed_is_left_out_and_named(context, monkeypatch):
-    standings._installed.cache_clear()
-    real = standings.entry_of
+    planning._installed.cache_clear()
+    real = planning.entry_of
 
     def without(name):
         entry = real(name)
         return replace(entry, module="no_such_package_here") if name == "prodigy" else entry
 
-    monkeypatch.setattr(standings, "entry_of", without)
+    monkeypatch.setattr(planning, "entry_of", without)
     size = size_of(context)
-    standings._installed.cache_clear()
+    planning._installed.cache_clear()
     assert size.missing == ["Prodigy"]
-    assert not [method for method in size.methods if method.optimizer == "prodigy"]
+    assert not [one for one in size.contestants if one.optimizer == "prodigy"]
     with pytest.raises(UserError):
         without("prodigy").factory()
 

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from gradagrad_lab.suite.catalogue import PROBLEMS
-from gradagrad_lab.suite.evaluate import Outcome
-from gradagrad_lab.suite.runs import Plan
+from gradagrad_lab.records import Record
+from gradagrad_lab.study import Method
+from gradagrad_lab.suite.evaluate import Outcome, loss_of
+from gradagrad_lab.suite.plan import START, SuiteProblem
 from gradagrad_lab.suite.statistics import Pairing, profile, standing
-from gradagrad_lab.suite.tuning import START, Tuner, extension, loss_of, rate
+from gradagrad_lab.tuning import Tuning, choose, needed
 
 
 def test_pairs_stay_together():
@@ -66,55 +67,71 @@ def test_profile_of_a_known_table():
     ids=["inside", "low end", "high end", "all diverged: down", "upper limit", "lower limit"],
 )
 def test_extension(scores, further):
-    assert extension(scores, scores, hopeless=10.0) == further
+    tuning = a_tuning(tuple(sorted(scores)), seeds=1, scouts=1)
+    landscape = Landscape(lambda place, seed: (scores[place], scores[place]))
+    landscape.trained |= {run.key for run in tuning.first()}
+    assert [round(2 * np.log10(run.method["lr"])) for run in needed(tuning, landscape)] == further
+
+
+def a_tuning(places, seeds=5, scouts=2):
+    goals = {"last": lambda record: record.curves["loss"][0], "averaged": lambda record: record.curves["averaged"][0]}
+    problem, method = SuiteProblem("mlp"), Method.of("adam")
+    return Tuning(problem, method, tuple(range(seeds)), 10, goals, places, 10**0.5, scouts, (-24, 8), 2)
 
 
 class Landscape:
-    """Runs that ended: a bowl over the logarithm of the learning rate, elsewhere for the averaged iterate."""
+    """Records of runs that ended: what they end with is a function of place and seed, at both points."""
 
-    def __init__(self, best, best_averaged, seed_shift=0.0):
-        self.best, self.best_averaged, self.seed_shift = best, best_averaged, seed_shift
+    def __init__(self, ends):
+        self.ends = ends
         self.trained = set()
 
     def find(self, run):
-        if run not in self.trained:
+        if run.key not in self.trained:
             return None
-        place = 2 * np.log10(dict(run.options)["lr"])
-        shift = self.seed_shift * run.seed
-        return Outcome(
-            100.0, 1 + float((place - self.best - shift) ** 2), 1 + float((place - self.best_averaged - shift) ** 2)
-        )
+        last, averaged = self.ends(round(2 * np.log10(run.method["lr"])), run.seed)
+        return Record(run.config, [run.seed], "done", {"loss": [last], "averaged": [averaged]})
 
 
-def tuned(landscape, seeds=5, tuning=2):
-    tuner = Tuner(Plan(None), landscape, PROBLEMS["mlp"], "adam", range(seeds), tuning)
+def bowl(best, best_averaged, seed_shift=0.0):
+    """A bowl over the logarithm of the learning rate, elsewhere for the averaged iterate."""
+    return lambda place, seed: tuple(
+        1 + float((place - centre - seed_shift * seed) ** 2) for centre in (best, best_averaged)
+    )
+
+
+def tuned(landscape):
+    tuning = a_tuning(START["adam"])
     rounds = 0
-    landscape.trained |= set(tuner.first())
-    while needed := tuner.needed():
+    landscape.trained |= {run.key for run in tuning.first()}
+    while more := {run.key for run in needed(tuning, landscape)}:
         rounds += 1
         assert rounds < 20
-        assert not set(needed) <= landscape.trained
-        landscape.trained |= set(needed)
-    return tuner
+        assert not more <= landscape.trained
+        landscape.trained |= more
+    return tuning
 
 
 def test_tuning_follows_the_best_beyond_the_grid_for_each_iterate():
-    landscape = Landscape(best=-9, best_averaged=1)
-    tuner = tuned(landscape)
-    plain, averaged = tuner.choice(False), tuner.choice(True)
-    assert (plain.lr, averaged.lr) == (rate(-9), rate(1)) == (pytest.approx(10**-4.5, rel=1e-5), 3.16228)
+    landscape = Landscape(bowl(best=-9, best_averaged=1))
+    tuning = tuned(landscape)
+    plain, averaged = (choose(tuning, landscape, goal) for goal in ("last", "averaged"))
+    assert (plain.place, averaged.place) == (-9, 1)
+    assert (plain.lr, averaged.lr) == (pytest.approx(10**-4.5, rel=1e-5), 3.16228)
     assert plain.grid[0] < plain.lr
     assert averaged.grid[-1] > averaged.lr
     # The best and its neighbours come from every seed, the rest of the grid from the tuning seeds only.
-    seeds = {place: sum(tuner.run(place, seed) in landscape.trained for seed in range(5)) for place in range(-10, 3)}
+    seeds = {
+        place: sum(tuning.run(place, seed).key in landscape.trained for seed in range(5)) for place in range(-10, 3)
+    }
     assert [seeds[place] for place in (-10, -9, -8, 0, 1, 2)] == [5] * 6
     assert seeds[-5] == 2
 
 
 def test_tuning_ends_at_the_rate_that_is_best_over_all_seeds():
     # Seeds 0 and 1 prefer −4, all five together −2: the second pass must walk there.
-    tuner = tuned(Landscape(best=-4, best_averaged=-4, seed_shift=1.0))
-    assert tuner.choice(False).place == -2
+    landscape = Landscape(bowl(best=-4, best_averaged=-4, seed_shift=1.0))
+    assert choose(tuned(landscape), landscape, "last").place == -2
 
 
 def test_a_diverged_run_counts_as_ten_times_the_start():

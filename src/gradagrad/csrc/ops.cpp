@@ -1,17 +1,16 @@
-// The ops as torch sees them. Each returns 0, or why it refused (see `Refusal`), and has then written nothing.
+// The ops as torch sees them. A step is prepared first, which checks everything and writes nothing, and then taken whole or
+// phase by phase under the ticket that preparing returned.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
-#include <memory>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 
+#include "sparse.h"
 #include "step.h"
 
 namespace gradagrad {
-
-void sparse_step(StableIValue* stack, uint64_t inputs, uint64_t outputs);
-void probe(StableIValue* stack, uint64_t inputs, uint64_t outputs);
-void probe_rows(StableIValue* stack, uint64_t inputs, uint64_t outputs);
 
 namespace {
 
@@ -19,94 +18,146 @@ using torch::stable::Tensor;
 using torch::stable::detail::from;
 using torch::stable::detail::to;
 
-double* numbers_of(const Tensor& tensor, int64_t count) {
+// Things that Python names by a number until it is done with them.
+template <class A>
+class Numbered {
+ public:
+  int64_t add(std::shared_ptr<A> a) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    all_.emplace(++last_, std::move(a));
+    return last_;
+  }
+  std::shared_ptr<A> get(int64_t number) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = all_.find(number);
+    if (found == all_.end()) throw std::runtime_error("gradagrad: this step or list has been released.");
+    return found->second;
+  }
+  void release(int64_t number) {
+    std::shared_ptr<A> last;  // destroyed after the lock
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = all_.find(number);
+    if (found == all_.end()) return;
+    last = std::move(found->second);
+    all_.erase(found);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int64_t, std::shared_ptr<A>> all_;
+  int64_t last_ = 0;
+};
+
+Numbered<const Handles> lists;
+Numbered<Prepared> steps;
+
+Settings settings_from(StableIValue rule, StableIValue scope, StableIValue numbers, StableIValue flags, StableIValue seed) {
+  const auto number = to<int64_t>(rule), flag = to<int64_t>(flags);
+  if (number < 0 || number >= rule_count) throw std::runtime_error("gradagrad: the kernel lacks this rule; rebuild the package.");
+  Settings settings{&rules[number], static_cast<Scope>(to<int64_t>(scope)), to<std::vector<double>>(numbers), 0.0, 0.0,
+                    (flag & 1) != 0, (flag & 2) != 0, to<int64_t>(seed)};
+  if (static_cast<int64_t>(settings.numbers.size()) != settings.rule->settings + 2) {
+    throw std::runtime_error("gradagrad: the kernel was built for other settings of this rule; rebuild the package.");
+  }
+  settings.lr_decay = settings.numbers.back();
+  settings.numbers.pop_back();
+  settings.coupled_decay = settings.numbers.back();
+  settings.numbers.pop_back();
+  return settings;
+}
+
+// A ticket, or minus why not.
+template <class S>
+int64_t ticket_of(std::shared_ptr<S> step) {
+  const Verdict verdict = step->prepare();
+  return verdict ? -verdict.code() : steps.add(std::move(step));
+}
+
+void prepare(StableIValue* stack, uint64_t, uint64_t) {
+  auto state = std::make_shared<const Handles>(stack[2]);  // empty if kept
+  const auto kept = to<int64_t>(stack[3]);
+  if (kept) state = lists.get(kept);
+  Settings settings = settings_from(stack[4], stack[5], stack[6], stack[7], stack[8]);
+  auto step = std::make_shared<Step>(
+      std::move(settings), stack[0], stack[1], std::move(state), to<std::vector<int64_t>>(stack[9]));
+  stack[0] = from(ticket_of(std::move(step)));
+}
+
+void prepare_sparse(StableIValue* stack, uint64_t, uint64_t) {
+  Settings settings = settings_from(stack[5], stack[6], stack[7], stack[8], stack[9]);
+  auto step = std::make_shared<SparseStep>(
+      std::move(settings), to<Tensor>(stack[0]), to<Tensor>(stack[1]), to<Tensor>(stack[2]), stack[3],
+      to<std::optional<Tensor>>(stack[4]), to<int64_t>(stack[10]), to<int64_t>(stack[11]));
+  stack[0] = from(ticket_of(std::move(step)));
+}
+
+double* numbers_at(const Tensor& tensor, int64_t count) {
   const View a = view(tensor.get());
-  if (!a.on_cpu || !a.strided || a.dtype != aoti_torch_dtype_float64() || a.size != count || !dense(a)) {
-    throw std::runtime_error("gradagrad: sums must be a contiguous float64 tensor on the CPU with a pair for each slot.");
+  if (!a.on_cpu || !a.strided || a.kind != Kind::f64 || a.size != count || !contiguous(a)) {
+    throw std::runtime_error("gradagrad: sums and traces must be contiguous float64 tensors on the CPU, a row for each slot.");
   }
   return static_cast<double*>(a.data);
 }
 
-void keep_lists(StableIValue* stack, uint64_t, uint64_t) {
-  const int64_t number = keep(std::make_shared<const Lists>(stack));
-  stack[0] = from(number);
-}
-
-void release_lists(StableIValue* stack, uint64_t, uint64_t) { release(to<int64_t>(stack[0])); }
-
-void step(StableIValue* stack, uint64_t, uint64_t) {
-  int64_t code = 0;
-  {
-    const Call call(stack);
-    const bool only_check = to<bool>(stack[Call::count]);
-    Step step(call, false);
-    const Verdict verdict = step.prepare();
-    code = verdict.code();
-    if (!verdict && !only_check && !step.skip()) step.run();
-  }
-  stack[0] = from(code);
+void run(StableIValue* stack, uint64_t, uint64_t) {
+  const auto ticket = to<int64_t>(stack[0]);
+  const std::shared_ptr<Prepared> step = steps.get(ticket);
+  step->run();
+  steps.release(ticket);
 }
 
 void measure(StableIValue* stack, uint64_t, uint64_t) {
-  int64_t code = 0;
-  {
-    const Call call(stack);
-    const Tensor sums = to<Tensor>(stack[Call::count]);
-    Step step(call, true);
-    const Verdict verdict = step.prepare();
-    code = verdict.code();
-    if (!verdict && !step.skip()) {
-      double* to = numbers_of(sums, 2 * step.sums());
-      step.measure(false);
-      step.write_sums(to);
-    }
-  }
-  stack[0] = from(code);
+  const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
+  const Tensor sums = to<Tensor>(stack[1]);
+  step->measure(numbers_at(sums, step->slots() * step->rule().sums));
 }
 
-void apply(StableIValue* stack, uint64_t, uint64_t) {
-  int64_t code = 0;
-  {
-    const Call call(stack);
-    const Tensor sums = to<Tensor>(stack[Call::count]);
-    Step step(call, true);
-    const Verdict verdict = step.prepare();
-    code = verdict.code();
-    if (!verdict && !step.skip()) step.apply(numbers_of(sums, 2 * step.sums()));
-  }
-  stack[0] = from(code);
+void move(StableIValue* stack, uint64_t, uint64_t) {
+  const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
+  const Tensor sums = to<Tensor>(stack[1]), traces = to<Tensor>(stack[2]);
+  const int64_t slots = step->slots();
+  step->move(numbers_at(sums, slots * step->rule().sums), numbers_at(traces, slots * step->rule().traces));
 }
+
+void settle(StableIValue* stack, uint64_t, uint64_t) {
+  const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
+  const Tensor sums = to<Tensor>(stack[1]), traces = to<Tensor>(stack[2]);
+  const int64_t slots = step->slots();
+  step->settle(numbers_at(sums, slots * step->rule().sums), numbers_at(traces, slots * step->rule().traces));
+}
+
+void keep(StableIValue* stack, uint64_t, uint64_t) { stack[0] = from(lists.add(std::make_shared<const Handles>(stack[0]))); }
+void release_list(StableIValue* stack, uint64_t, uint64_t) { lists.release(to<int64_t>(stack[0])); }
+void release_step(StableIValue* stack, uint64_t, uint64_t) { steps.release(to<int64_t>(stack[0])); }
 
 }  // namespace
 
-#define GRADAGRAD_STEP_ARGUMENTS                                                                                      \
-  "Tensor(a!)[] params, Tensor(b!)[] momenta, Tensor(c!)[] growths, Tensor(d!)[] accumulators, Tensor(e!)[] steps, "    \
-  "Tensor(f!)[] grads, int kept, int granularity, float[] numbers, int flags, int seed, int[] streams, "                \
-  "Tensor? grad_scale, Tensor? found_inf"
-
 STABLE_TORCH_LIBRARY(gradagrad, m) {
-  m.def("keep(Tensor[] params, Tensor[] momenta, Tensor[] growths, Tensor[] accumulators, Tensor[] steps) -> int");
-  m.def("release(int kept) -> ()");
-  m.def("step_(" GRADAGRAD_STEP_ARGUMENTS ", bool only_check) -> int");
-  m.def("measure_(" GRADAGRAD_STEP_ARGUMENTS ", Tensor(g!) sums) -> int");
-  m.def("apply_(" GRADAGRAD_STEP_ARGUMENTS ", Tensor sums) -> int");
+  m.def("keep(Tensor[] state) -> int");
+  m.def("release_list(int number) -> ()");
+  m.def("release_step(int ticket) -> ()");
   m.def(
-      "sparse_step_(Tensor(a!) param, Tensor rows, Tensor values, Tensor(b!) momentum, Tensor(c!) growth, "
-      "Tensor(d!) accumulator, Tensor(e!) step, Tensor? last_rows, Tensor(f!)? rows_out, int granularity, float[] numbers, "
-      "int flags, int seed, int stream, Tensor? grad_scale, Tensor? found_inf, bool only_check) -> int");
-  m.def("probe_(Tensor[] read, Tensor(a!)[] written) -> ()");
-  m.def("probe_rows_(Tensor rows, Tensor(a!)[] tables) -> ()");
+      "prepare(Tensor[] params, Tensor[] grads, Tensor[] state, int kept, int rule, int scope, float[] numbers, int flags, "
+      "int seed, int[] streams) -> int");
+  m.def(
+      "prepare_sparse(Tensor param, Tensor rows, Tensor values, Tensor[] state, Tensor? row_steps, int rule, int scope, "
+      "float[] numbers, int flags, int seed, int stream, int clock_slot) -> int");
+  m.def("step_(int ticket) -> ()");
+  m.def("measure_(int ticket, Tensor(a!) sums) -> ()");
+  m.def("move_(int ticket, Tensor sums, Tensor(a!) traces) -> ()");
+  m.def("settle_(int ticket, Tensor sums, Tensor traces) -> ()");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(gradagrad, CompositeExplicitAutograd, m) {
-  m.impl("keep", &keep_lists);
-  m.impl("release", &release_lists);
-  m.impl("step_", &step);
+  m.impl("keep", &keep);
+  m.impl("release_list", &release_list);
+  m.impl("release_step", &release_step);
+  m.impl("prepare", &prepare);
+  m.impl("prepare_sparse", &prepare_sparse);
+  m.impl("step_", &run);
   m.impl("measure_", &measure);
-  m.impl("apply_", &apply);
-  m.impl("sparse_step_", &sparse_step);
-  m.impl("probe_", &probe);
-  m.impl("probe_rows_", &probe_rows);
+  m.impl("move_", &move);
+  m.impl("settle_", &settle);
 }
 
 }  // namespace gradagrad

@@ -1,188 +1,191 @@
-// Sparse gradients: one pass over the touched rows, which gathers, steps and scatters them. Cost follows the rows.
-#include <torch/csrc/stable/library.h>
+#include "sparse.h"
+
 #include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
-#include <optional>
-
-#include "sorted.h"
 
 namespace gradagrad {
 
-namespace {
-
-using torch::stable::Tensor;
-using torch::stable::detail::from;
-using torch::stable::detail::to;
-
-struct SparseCall {
-  Tensor param, rows, values, momentum, growth, accumulator, step;
-  std::optional<Tensor> last_rows, rows_out;
-  Granularity granularity;
-  std::vector<double> numbers;
-  int64_t flags, seed, stream;
-  std::optional<Tensor> grad_scale, found_inf;
-  bool only_check;
-
-  explicit SparseCall(StableIValue* stack)
-      : param(to<Tensor>(stack[0])),
-        rows(to<Tensor>(stack[1])),
-        values(to<Tensor>(stack[2])),
-        momentum(to<Tensor>(stack[3])),
-        growth(to<Tensor>(stack[4])),
-        accumulator(to<Tensor>(stack[5])),
-        step(to<Tensor>(stack[6])),
-        last_rows(to<std::optional<Tensor>>(stack[7])),
-        rows_out(to<std::optional<Tensor>>(stack[8])),
-        granularity(static_cast<Granularity>(to<int64_t>(stack[9]))),
-        numbers(to<std::vector<double>>(stack[10])),
-        flags(to<int64_t>(stack[11])),
-        seed(to<int64_t>(stack[12])),
-        stream(to<int64_t>(stack[13])),
-        grad_scale(to<std::optional<Tensor>>(stack[14])),
-        found_inf(to<std::optional<Tensor>>(stack[15])),
-        only_check(to<bool>(stack[16])) {}
-};
-
-class SparseStep {
- public:
-  explicit SparseStep(const SparseCall& call) : call_(call) {}
-
-  Verdict prepare() {
-    const View x = view(call_.param.get()), g = view(call_.values.get()), m = view(call_.momentum.get());
-    const View growth = view(call_.growth.get()), alpha = view(call_.accumulator.get());
-    step_ = view(call_.step.get());
-    for (const View* a : {&x, &g, &m, &growth, &alpha}) {
-      if (!a->on_cpu) return {Refusal::device, 0};
-      if (!a->strided) return {Refusal::layout, 0};
-    }
-    if (!supported(x.dtype)) return {Refusal::parameter_dtype, 0};
-    if (g.dtype != x.dtype) return {Refusal::gradient_dtype, 0};
-    work_.kernels = kernels_for(x.dtype, m.dtype);
-    const bool element = call_.granularity == Granularity::element;
-    const int32_t dtype = element ? m.dtype : computing_dtype(x.dtype);
-    if (!work_.kernels || growth.dtype != dtype || alpha.dtype != dtype) return {Refusal::state_dtype, 0};
-    if (x.dim < 1 || g.dim != x.dim || !std::equal(x.sizes + 1, x.sizes + x.dim, g.sizes + 1)) {
-      return {Refusal::gradient_shape, 0};
-    }
-    const int64_t table = x.sizes[0];
-    if (!same_shape(x, m)) return {Refusal::state_shape, 0};
-    if (element ? !same_shape(x, growth) || !same_shape(x, alpha) : growth.size != table || alpha.size != table) {
-      return {Refusal::state_shape, 0};
-    }
-    for (const View* a : {&x, &g, &m, &growth, &alpha}) {
-      if (!contiguous(*a)) return {Refusal::strides, 0};
-    }
-    if (!is_counter(step_)) return {Refusal::step_counter, 0};
-    if (call_.grad_scale && !scalar(call_.grad_scale->get(), scale_)) return {Refusal::scaler, 0};
-    if (call_.found_inf && !scalar(call_.found_inf->get(), found_inf_)) return {Refusal::scaler, 0};
-    rows_ = view(call_.rows.get());
-    if (!is_index(rows_, g.sizes[0]) || !within(rows_, table)) return {Refusal::indices, 0};
-    if (call_.last_rows) {
-      last_ = view(call_.last_rows->get());
-      if (!is_index(last_, last_.size) || !within(last_, table)) return {Refusal::indices, 0};
-    }
-    if (call_.rows_out) {
-      out_ = view(call_.rows_out->get());
-      if (!is_index(out_, rows_.size)) return {Refusal::indices, 0};
-    }
-    Overlaps overlaps;
-    for (const View* a : {&x, &m, &growth, &alpha}) overlaps.written(*a);
-    overlaps.written(step_);
-    if (call_.rows_out) overlaps.written(out_);
-    overlaps.read(g);
-    overlaps.read(rows_);
-    if (call_.last_rows) overlaps.read(last_);
-    if (overlaps.found()) return {Refusal::overlap, 0};
-
-    work_.x = x.data;
-    work_.m = m.data;
-    work_.growth = growth.data;
-    work_.alpha = alpha.data;
-    work_.g = g.data;
-    work_.size = x.size;
-    work_.row = row_length(x);
-    work_.slot = element ? 1 : work_.row;
-    work_.elementwise = element || (work_.row == 1 && dtype == m.dtype);
-    work_.settings = settings_from(call_.numbers, call_.flags);
-    clock(work_, *static_cast<const float*>(step_.data), call_.seed, call_.stream);
-    bound_ = table;
-    return {};
+SortedRows::SortedRows(const int64_t* rows, int64_t count, int64_t bound) : positions_(count) {
+  bool ascending = true;
+  for (int64_t i = 1; i < count && ascending; ++i) ascending = rows[i - 1] < rows[i];
+  for (int64_t i = 0; i < count; ++i) positions_[i] = i;
+  if (!ascending) sort(rows, count, bound);
+  for (int64_t i = 0; i < count; ++i) {
+    if (i == 0 || rows[positions_[i]] != rows[positions_[i - 1]]) starts_.push_back(i);
   }
+  starts_.push_back(count);
+}
 
-  bool skip() const { return found_inf_ != 0.0; }
+// A radix sort, eleven bits at a time.
+void SortedRows::sort(const int64_t* rows, int64_t count, int64_t bound) {
+  std::vector<int64_t> other(count);
+  for (int shift = 0; (bound - 1) >> shift > 0; shift += 11) {
+    std::array<int64_t, 2049> begin{};
+    for (int64_t i = 0; i < count; ++i) ++begin[((rows[i] >> shift) & 2047) + 1];
+    for (size_t d = 1; d < begin.size(); ++d) begin[d] += begin[d - 1];
+    for (const int64_t position : positions_) other[begin[(rows[position] >> shift) & 2047]++] = position;
+    positions_.swap(other);
+  }
+}
 
-  // Returns how many different rows there are.
-  int64_t run() {
-    *static_cast<float*>(step_.data) += 1.0f;
-    const auto* rows = static_cast<const int64_t*>(rows_.data);
-    const Sorted sorted(rows, rows_.size, bound_);
-    const int64_t unique = sorted.unique(), bytes = work_.row * work_.kernels->parameter_size;
-    std::vector<Touched> touched(unique);
-    int64_t summed = 0;
-    for (int64_t i = 0; i < unique; ++i) {
-      const int64_t position = sorted.positions(i)[0];
-      touched[i] = {rows[position], static_cast<const char*>(work_.g) + position * bytes};
-      summed += call_.grad_scale.has_value() || sorted.occurrences(i) > 1;
-    }
-    // Rows that need a sum (or a division by the scale) get memory of their own; the others are read where they are.
-    std::vector<char> scratch(static_cast<size_t>(summed * bytes));
-    char* next = scratch.data();
-    for (int64_t i = 0; summed && i < unique; ++i) {
-      if (!call_.grad_scale && sorted.occurrences(i) == 1) continue;
-      touched[i].values = next;
+SparseStep::SparseStep(
+    Settings settings, torch::stable::Tensor param, torch::stable::Tensor rows, torch::stable::Tensor values,
+    StableIValue state, std::optional<torch::stable::Tensor> clocks, int64_t stream, int64_t clock_slot)
+    : settings_(std::move(settings)), param_(std::move(param)), rows_tensor_(std::move(rows)),
+      values_tensor_(std::move(values)), state_(state), clocks_tensor_(std::move(clocks)), stream_(stream),
+      clock_slot_(clock_slot) {}
+
+Verdict SparseStep::prepare() {
+  const Rule& rule = *settings_.rule;
+  if (state_.size() != 1 + rule.elements + rule.slots) return {Refusal::lengths, 0};
+  const View x = view(param_.get()), values = view(values_tensor_.get()), rows = view(rows_tensor_.get());
+  const View counter = view(state_[0]);
+  const uint32_t own = one_of(x.kind == Kind::f64 ? Kind::f64 : Kind::f32), bf16 = one_of(Kind::bf16);
+  Checklist checklist(4 + rule.elements + rule.slots);
+  const auto put = [&](int s, const View& a, const Role& role) {
+    job_.data[s] = static_cast<char*>(a.data);
+    job_.formats[s] = static_cast<Format>(a.kind);
+    return checklist.add(a, role, 0);
+  };
+  Verdict verdict = put(stream::x, x, {parameter_kinds, Refusal::parameter_dtype, Refusal::none, &x, 0, true});
+  if (verdict) return verdict;
+  if (x.dim < 1 || values.dim != x.dim || !std::equal(x.sizes + 1, x.sizes + x.dim, values.sizes + 1)) {
+    return {Refusal::gradient_shape, 0};
+  }
+  if (!contiguous(x)) return {Refusal::rows, 0};
+  table_ = x.sizes[0];
+  count_ = rows.size;
+  job_.size = x.size;
+  job_.width = row_length(x);
+  job_.in_double = x.kind == Kind::f64;
+  row_slots_ = settings_.scope == Scope::row && job_.width > 1;
+  const int64_t width = x.size == 0 ? 0 : job_.width;
+  verdict = put(stream::g, values,
+                {one_of(x.kind), Refusal::gradient_dtype, Refusal::gradient_shape, nullptr, count_ * width, false});
+  if (!verdict) {
+    verdict = checklist.add(rows, {one_of(Kind::int64), Refusal::indices, Refusal::indices, nullptr, count_, false}, 0);
+  }
+  if (!verdict) {
+    verdict = checklist.add(counter, {one_of(Kind::int64), Refusal::step_counter, Refusal::step_counter, nullptr, 1, true}, 0);
+  }
+  for (int k = 0; k < rule.elements + rule.slots && !verdict; ++k) {
+    const bool slot = k >= rule.elements;
+    Role role{own | bf16, Refusal::state_dtype, Refusal::state_shape, &x, 0, true};
+    if (slot && settings_.scope == Scope::row) role = {own, role.wrong_kind, role.wrong_shape, nullptr, table_, true};
+    if (slot && settings_.single()) role = {one_of(Kind::f64), role.wrong_kind, role.wrong_shape, nullptr, 1, true};
+    verdict = put(slot ? stream::slots + k - rule.elements : stream::elements + k, view(state_[1 + k]), role);
+  }
+  if (clocks_tensor_ && !verdict) {
+    const View clocks = view(clocks_tensor_->get());
+    verdict = checklist.add(clocks, {one_of(Kind::int32), Refusal::row_clocks, Refusal::row_clocks, nullptr, table_, true}, 0);
+    clocks_ = static_cast<int32_t*>(clocks.data);
+  }
+  if (!verdict) verdict = checklist.overlaps();
+  if (verdict) return verdict;
+  rows_ = static_cast<const int64_t*>(rows.data);
+  const bool inside = std::all_of(rows_, rows_ + count_, [&](int64_t row) { return row >= 0 && row < table_; });
+  if (!inside) return {Refusal::indices, 0};
+  counter_ = static_cast<int64_t*>(counter.data);
+  settings_.set(job_, *counter_, stream_);
+  return {};
+}
+
+// Rows in ascending order; those that occur several times are added up, in the order of occurrence.
+void SparseStep::gather() {
+  if (!touched_.empty() || count_ == 0 || job_.size == 0) return;
+  const SortedRows sorted(rows_, count_, table_);
+  const int64_t unique = sorted.unique(), width = job_.width, bytes = width * size_of(job_.formats[stream::g]);
+  int64_t repeated = 0;
+  for (int64_t i = 0; i < unique; ++i) repeated += sorted.occurrences(i) > 1;
+  touched_.reserve(unique);
+  sums_of_rows_.resize(static_cast<size_t>(repeated * bytes));
+  char* next = sums_of_rows_.data();
+  for (int64_t i = 0; i < unique; ++i) {
+    const int64_t* positions = sorted.positions(i);
+    const int64_t row = rows_[positions[0]];
+    const char* values = job_.data[stream::g] + positions[0] * bytes;
+    if (sorted.occurrences(i) > 1) {
+      add_up_rows(job_.formats[stream::g], job_.data[stream::g], positions, sorted.occurrences(i), width, next);
+      values = next;
       next += bytes;
     }
-    const int64_t grain = std::max<int64_t>(1, 8192 / std::max<int64_t>(1, work_.row));
-    torch::stable::parallel_for(0, unique, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; summed && i < end; ++i) {
-        if (!call_.grad_scale && sorted.occurrences(i) == 1) continue;
-        work_.kernels->gather(
-            work_, sorted.positions(i), sorted.occurrences(i), work_.g, const_cast<void*>(touched[i].values), scale_);
-      }
-      work_.kernels->rows(work_, touched.data(), begin, end);
-    });
-    if (call_.last_rows) forget(touched);
-    if (call_.rows_out) {
-      auto* out = static_cast<int64_t*>(out_.data);
-      for (int64_t i = 0; i < unique; ++i) out[i] = touched[i].row;
+    touched_.push_back({row, values, clocks_ ? clocks_ + row : nullptr});
+  }
+}
+
+// Calls f(pass, rows, count, group) for groups of rows of a fixed size, so that sums do not depend on threads.
+template <class F>
+void SparseStep::parallel(const F& f) const {
+  const int64_t group = std::max<int64_t>(1, 4096 / job_.width), count = static_cast<int64_t>(touched_.size());
+  torch::stable::parallel_for(0, (count + group - 1) / group, 2, [&](int64_t begin, int64_t end) {
+    const auto each = [&](auto&& pass) {
+      for (int64_t i = begin; i < end; ++i) f(pass, touched_.data() + i * group, std::min(group, count - i * group), i);
+    };
+    if (job_.in_double) {
+      each(TouchedPass<double>(job_));
+    } else {
+      each(TouchedPass<float>(job_));
     }
-    return unique;
+  });
+}
+
+// The step that all rows are to have caught up with.
+int32_t SparseStep::now() const {
+  if (clock_slot_ < 0) return static_cast<int32_t>(*counter_);
+  return static_cast<int32_t>(*reinterpret_cast<const double*>(job_.data[stream::slots + clock_slot_]));
+}
+
+void SparseStep::run() {
+  if (settings_.single()) {
+    std::vector<double> sums(rule().sums), traces(rule().traces);
+    measure(sums.data());
+    move(sums.data(), traces.data());
+    settle(sums.data(), traces.data());
+    return;
   }
+  gather();
+  const int32_t now = this->now();
+  parallel([&](auto& pass, const TouchedRow* rows, int64_t count, int64_t) {
+    pass.step(rows, count, now, row_slots_);
+    for (int64_t i = 0; clocks_ && i < count; ++i) *rows[i].clock = now + 1;
+  });
+  ++*counter_;
+}
 
- private:
-  // A row touched at the last step but not now forgets its gradient, as it would with a dense gradient of zero.
-  void forget(const std::vector<Touched>& touched) {
-    const auto* last = static_cast<const int64_t*>(last_.data);
-    const int64_t bytes = work_.row * work_.kernels->momentum_size;
-    for (int64_t i = 0; i < last_.size; ++i) {
-      const auto at = std::lower_bound(
-          touched.begin(), touched.end(), last[i], [](const Touched& a, int64_t row) { return a.row < row; });
-      if (at != touched.end() && at->row == last[i]) continue;
-      std::memset(static_cast<char*>(work_.m) + last[i] * bytes, 0, static_cast<size_t>(bytes));
-    }
-  }
+void SparseStep::measure(double* sums) {
+  const int count = rule().sums;
+  if (count == 0) return;
+  gather();
+  std::vector<double> groups(touched_.size() * count);  // more than enough
+  parallel([&](auto& pass, const TouchedRow* rows, int64_t size, int64_t group) {
+    pass.measure(rows, size, groups.data() + group * count);
+  });
+  std::fill(sums, sums + count, 0.0);
+  for (size_t i = 0; i < groups.size(); ++i) sums[i % count] += groups[i];
+}
 
-  const SparseCall& call_;
-  Work work_{};
-  View rows_{}, last_{}, out_{}, step_{};
-  double scale_ = 1.0, found_inf_ = 0.0;
-  int64_t bound_ = 0;
-};
+void SparseStep::move(const double* sums, double* traces) {
+  const int count = rule().traces;
+  gather();
+  Slot slot(job_);
+  slot.decide(sums);
+  const int32_t now = this->now();
+  std::vector<double> groups(touched_.size() * count);
+  parallel([&](auto& pass, const TouchedRow* rows, int64_t size, int64_t group) {
+    pass.move(rows, size, now, slot.pace(), groups.data() + group * count);
+    for (int64_t i = 0; clocks_ && i < size; ++i) *rows[i].clock = now + 1;
+  });
+  std::fill(traces, traces + count, 0.0);
+  for (size_t i = 0; i < groups.size(); ++i) traces[i % count] += groups[i];
+  ++*counter_;
+}
 
-}  // namespace
-
-// Returns −(number of different rows), or why it refused.
-void sparse_step(StableIValue* stack, uint64_t, uint64_t) {
-  int64_t result = 0;
-  {
-    const SparseCall call(stack);
-    SparseStep step(call);
-    const Verdict verdict = step.prepare();
-    result = verdict.code();
-    if (!verdict && !call.only_check && !step.skip()) result = -step.run();
-  }
-  stack[0] = from(result);
+void SparseStep::settle(const double* sums, const double* traces) {
+  Slot slot(job_);
+  slot.decide(sums);
+  slot.learn(traces);
+  slot.write();
 }
 
 }  // namespace gradagrad

@@ -1,92 +1,95 @@
-// One step of one param group: checked as a whole, then one or two parallel passes over all its memory.
+// A step of one batch: checked as a whole, then a parallel pass or two over all its memory.
 #pragma once
 
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "pass.h"
+#include "slot.h"
 #include "tensors.h"
 
 namespace gradagrad {
 
-// What stays the same from step to step. Handing over hundreds of small tensors takes longer than stepping them, so a caller
-// may leave them here once and name the number it got: only handles are kept, and everything is read and checked anew.
-struct Lists {
-  explicit Lists(StableIValue* stack);
+// Who shares a decision, in the order of gradagrad.scope.
+enum class Scope : int64_t { element, row, tensor, group, all };
 
-  Handles params, momenta, growths, accumulators, steps;
+// What a step needs besides tensors, as it comes from Python.
+struct Settings {
+  const Rule* rule;
+  Scope scope;
+  std::vector<double> numbers;  // the rule's, in the order it was generated with
+  double coupled_decay, lr_decay;
+  bool maximize, stochastic_x;
+  int64_t seed;
+
+  bool shared() const { return scope == Scope::group || scope == Scope::all; }
+  bool single() const { return scope != Scope::element && scope != Scope::row; }  // one slot for a tensor or more
+  // The part of a job that tensors have no say in; `steps` counts the steps before this one.
+  void set(Job& job, int64_t steps, int64_t stream) const;
 };
 
-int64_t keep(std::shared_ptr<const Lists> lists);
-void release(int64_t number);
-// The lists at the beginning of a stack, or those kept under a number other than 0.
-std::shared_ptr<const Lists> lists_of(StableIValue* stack, int64_t number);
-
-// The arguments that the dense ops share, in the order of their schema: the lists (empty if kept) come first.
-struct Call {
-  static constexpr uint64_t count = 14;
-
-  explicit Call(StableIValue* stack);
-
-  std::shared_ptr<const Lists> lists;
-  Handles grads;
-  Granularity granularity;
-  std::vector<double> numbers;
-  int64_t flags, seed;
-  std::vector<int64_t> streams;
-  std::optional<torch::stable::Tensor> grad_scale, found_inf;
-};
-
-class Step {
+// A step that has been checked and not yet taken.
+class Prepared {
  public:
-  // `split`: slots are shared with other processes, so that even short ones are measured before they are moved.
-  Step(const Call& call, bool split);
+  virtual ~Prepared() = default;
+  virtual void run() = 0;
+  virtual int64_t slots() const = 0;
+  virtual const Rule& rule() const = 0;
+  // Sums and traces have the rule's count of numbers for each slot.
+  virtual void measure(double* sums) = 0;
+  virtual void move(const double* sums, double* traces) = 0;
+  virtual void settle(const double* sums, const double* traces) = 0;
+};
+
+class Step : public Prepared {
+ public:
+  // `state`: counters, then each element field, then each slot field, one for each parameter or one for all.
+  Step(Settings settings, StableIValue params, StableIValue grads, std::shared_ptr<const Handles> state,
+       std::vector<int64_t> streams);
 
   // Checks everything and writes nothing.
   Verdict prepare();
-  // GradScaler met an infinity: nothing may change, the step counters included.
-  bool skip() const { return found_inf_ != 0.0; }
-  void run();
-
-  // The two halves of `run`. Sums are pairs (Σ g², Σ g·m): one for a group, else one for each tensor.
-  void measure(bool early);
-  int64_t sums() const;
-  void write_sums(double* to) const;
-  void apply(const double* sums);
+  void run() override;
+  int64_t slots() const override { return settings_.shared() ? 1 : static_cast<int64_t>(jobs_.size()); }
+  const Rule& rule() const override { return *settings_.rule; }
+  void measure(double* sums) override;
+  void move(const double* sums, double* traces) override;
+  void settle(const double* sums, const double* traces) override;
 
  private:
-  struct Copy {
-    void* growth;
-    void* alpha;
-    bool precise;
+  // Where a job's elements lie among all, and how they are divided.
+  struct Place {
+    int64_t offset;       // elements before it
+    int64_t unit;         // elements that one thread handles together
+    int64_t first_block;  // of its units among all that add to sums
+    bool short_slot;      // a slot of its own that fits into the cache
   };
 
-  Verdict add(int64_t i);
-  Verdict add_slots(int64_t i, const View& x, const View& m, Work& work);
-  Verdict add_copy(int64_t i);
-  void place(const Work& work);
-  void place_one(Work work);
+  Verdict add(int64_t i, Checklist& checklist);
+  void place(const Job& job);
   template <class F>
   void parallel(const F& f) const;
+  template <class F>
+  void with_pass(const Job& job, const F& f) const;
   void count_steps();
-  void unscale(const Work& work, int64_t begin, int64_t end) const;
-  Sums sum_of(const Work& work) const;
-  void adapt(const double* given);
-  void adapt_group(Sums total);
-  void move(bool early) const;
+  // Whether a job's slot is measured, decided and moved in one go, while it is in the cache.
+  bool at_once(size_t job) const { return whole_ && places_[job].short_slot; }
+  template <class P>
+  void step_slot(const Job& job, P& pass) const;
+  void add_up_units(int count, double* totals) const;
+  int64_t slot_of(size_t job) const { return settings_.shared() ? 0 : static_cast<int64_t>(job); }
 
-  const Call& call_;
-  const bool split_;
-  Settings settings_;
-  double scale_ = 1.0, found_inf_ = 0.0;
-  bool shared_ = false;
-  std::vector<Work> works_;
-  std::vector<int64_t> offsets_;
-  std::vector<float*> counters_;
-  std::vector<Copy> copies_;
-  size_t speaker_ = 0;
-  std::vector<Sums> partial_;
-  int64_t total_size_ = 0, blocks_ = 0;
-  Overlaps overlaps_;
+  const Settings settings_;
+  const Handles params_, grads_;
+  const std::shared_ptr<const Handles> state_;
+  const std::vector<int64_t> streams_;
+  std::vector<Job> jobs_;
+  std::vector<Place> places_;
+  std::vector<int64_t*> counters_;
+  std::vector<double> units_;  // what each unit adds to its slot
+  int64_t total_ = 0, blocks_ = 0;
+  bool whole_ = false;  // all phases at once, not one by one
 };
 
 }  // namespace gradagrad

@@ -5,15 +5,6 @@
 
 namespace gradagrad {
 
-const Kernels* kernels_f32_f32();
-const Kernels* kernels_f64_f64();
-const Kernels* kernels_bf16_f32();
-const Kernels* kernels_f32_bf16();
-const Kernels* kernels_bf16_bf16();
-const Kernels* kernels_f16_f32();
-const Kernels* kernels_f16_bf16();
-const Kernels* kernels_f64_bf16();
-
 void check(AOTITorchError code) {
   if (code != AOTI_TORCH_SUCCESS) throw std::runtime_error("gradagrad: a call of torch's stable interface failed.");
 }
@@ -42,13 +33,24 @@ void Handles::release() {
   handles_.clear();
 }
 
+namespace {
+
+Kind kind_of(int32_t dtype) {
+  static const int32_t dtypes[] = {aoti_torch_dtype_float32(), aoti_torch_dtype_float64(), aoti_torch_dtype_bfloat16(),
+                                   aoti_torch_dtype_float16(), aoti_torch_dtype_int64(),   aoti_torch_dtype_int32()};
+  return static_cast<Kind>(std::find(std::begin(dtypes), std::end(dtypes), dtype) - std::begin(dtypes));
+}
+
+}  // namespace
+
 View view(AtenTensorHandle handle) {
   static const int32_t cpu = aoti_torch_device_type_cpu(), strided = aoti_torch_layout_strided();
   View a{};
-  int32_t device = 0, layout = 0;
+  int32_t device = 0, layout = 0, dtype = 0;
   check(aoti_torch_get_device_type(handle, &device));
   check(aoti_torch_get_layout(handle, &layout));
-  check(aoti_torch_get_dtype(handle, &a.dtype));
+  check(aoti_torch_get_dtype(handle, &dtype));
+  a.kind = kind_of(dtype);
   a.on_cpu = device == cpu;
   a.strided = layout == strided;
   if (!a.on_cpu || !a.strided) return a;
@@ -58,12 +60,6 @@ View view(AtenTensorHandle handle) {
   check(aoti_torch_get_strides(handle, &a.strides));
   check(aoti_torch_get_data_ptr(handle, &a.data));
   return a;
-}
-
-int64_t item_size(int32_t dtype) {
-  static const int32_t f32 = aoti_torch_dtype_float32(), b16 = aoti_torch_dtype_bfloat16();
-  static const int32_t f16 = aoti_torch_dtype_float16();
-  return dtype == f32 ? 4 : dtype == b16 || dtype == f16 ? 2 : 8;
 }
 
 bool same_shape(const View& a, const View& b) { return a.dim == b.dim && std::equal(a.sizes, a.sizes + a.dim, b.sizes); }
@@ -76,21 +72,24 @@ bool same_strides(const View& a, const View& b) {
   return true;
 }
 
-bool dense(const View& a) {
+bool contiguous(const View& a) {
   if (a.size == 0) return true;
   int64_t expected = 1;
-  bool contiguous = true;
-  for (int64_t d = a.dim - 1; d >= 0 && contiguous; --d) {
-    contiguous = a.sizes[d] == 1 || a.strides[d] == expected;
+  for (int64_t d = a.dim - 1; d >= 0; --d) {
+    if (a.sizes[d] != 1 && a.strides[d] != expected) return false;
     expected *= a.sizes[d];
   }
-  if (contiguous) return true;
+  return true;
+}
+
+bool dense(const View& a) {
+  if (contiguous(a)) return true;
   std::vector<int64_t> order;
   for (int64_t d = 0; d < a.dim; ++d) {
     if (a.sizes[d] != 1) order.push_back(d);
   }
   std::sort(order.begin(), order.end(), [&](int64_t s, int64_t t) { return a.strides[s] < a.strides[t]; });
-  expected = 1;
+  int64_t expected = 1;
   for (int64_t d : order) {
     if (a.strides[d] != expected) return false;
     expected *= a.sizes[d];
@@ -99,106 +98,57 @@ bool dense(const View& a) {
 }
 
 bool rows_outermost(const View& a) {
-  return a.size == 0 || a.dim < 2 || a.sizes[0] <= 1 || a.strides[0] == row_length(a);  // given that it is dense
+  return a.size == 0 || a.dim < 2 || a.sizes[0] <= 1 || a.strides[0] == row_length(a);
 }
 
 int64_t row_length(const View& a) { return a.dim == 0 || a.size == 0 ? 1 : a.size / a.sizes[0]; }
 
-bool scalar(AtenTensorHandle handle, double& value) {
-  const View a = view(handle);
-  if (!a.on_cpu || !a.strided || a.size != 1 || a.dtype != aoti_torch_dtype_float32()) return false;
-  value = *static_cast<const float*>(a.data);
-  return true;
-}
-
-int32_t computing_dtype(int32_t parameter) {
-  static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64();
-  return parameter == f64 ? f64 : f32;
-}
-
-bool supported(int32_t parameter) {
-  static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64();
-  static const int32_t b16 = aoti_torch_dtype_bfloat16(), f16 = aoti_torch_dtype_float16();
-  return parameter == f32 || parameter == f64 || parameter == b16 || parameter == f16;
-}
-
-bool is_counter(const View& step) {
-  return step.on_cpu && step.strided && step.size == 1 && step.dtype == aoti_torch_dtype_float32();
-}
-
-const Kernels* kernels_for(int32_t parameter, int32_t momentum) {
-  static const int32_t f32 = aoti_torch_dtype_float32(), f64 = aoti_torch_dtype_float64();
-  static const int32_t b16 = aoti_torch_dtype_bfloat16(), f16 = aoti_torch_dtype_float16();
-  if (parameter == f32 && momentum == f32) return kernels_f32_f32();
-  if (parameter == f64 && momentum == f64) return kernels_f64_f64();
-  if (parameter == b16 && momentum == f32) return kernels_bf16_f32();
-  if (parameter == f32 && momentum == b16) return kernels_f32_bf16();
-  if (parameter == b16 && momentum == b16) return kernels_bf16_bf16();
-  if (parameter == f16 && momentum == f32) return kernels_f16_f32();
-  if (parameter == f16 && momentum == b16) return kernels_f16_bf16();
-  if (parameter == f64 && momentum == b16) return kernels_f64_bf16();
-  return nullptr;
-}
-
-void clock(Work& work, float steps_taken, int64_t seed, int64_t stream) {
-  const auto now = static_cast<uint32_t>(static_cast<int64_t>(steps_taken) + 1);
-  work.settings.lr = work.settings.lr / (1.0 + static_cast<double>(steps_taken) * work.settings.lr_decay);
-  work.key = random_key(static_cast<uint32_t>(seed), now, static_cast<uint32_t>(stream));
-}
-
-void Overlaps::written(const View& a) {
-  const auto begin = reinterpret_cast<uintptr_t>(a.data);
-  if (a.size) written_.push_back({begin, begin + static_cast<uintptr_t>(a.size * item_size(a.dtype))});
-}
-
-void Overlaps::read(const View& a) {
-  const auto begin = reinterpret_cast<uintptr_t>(a.data);
-  if (a.size) read_.push_back({begin, begin + static_cast<uintptr_t>(a.size * item_size(a.dtype))});
-}
-
-bool Overlaps::found() {
-  // A training loop brings the same memory step after step; only a change is worth a search.
-  static thread_local std::vector<Range> known_written, known_read;
-  const auto same = [](const std::vector<Range>& a, const std::vector<Range>& b) {
-    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(Range)) == 0);
-  };
-  if (same(written_, known_written) && same(read_, known_read)) return false;
-  std::vector<Range> sorted = written_;
-  std::sort(sorted.begin(), sorted.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
-  for (size_t i = 1; i < sorted.size(); ++i) {
-    if (sorted[i].begin < sorted[i - 1].end) return true;
+Verdict Checklist::add(const View& a, const Role& role, int64_t index) {
+  if (!a.on_cpu) return {Refusal::device, index};
+  if (!a.strided) return {Refusal::layout, index};
+  if (!a.is(role.kinds)) return {role.wrong_kind, index};
+  if (role.like == &a) {
+    if (!dense(a)) return {Refusal::density, index};
+  } else if (role.like) {
+    if (!same_shape(a, *role.like)) return {role.wrong_shape, index};
+    if (!same_strides(a, *role.like)) return {Refusal::strides, index};
+  } else {
+    if (a.size != role.count) return {role.wrong_shape, index};
+    if (!contiguous(a)) return {Refusal::strides, index};
   }
-  for (const Range& range : read_) {
+  const auto begin = reinterpret_cast<uintptr_t>(a.data);
+  if (a.size) (role.written ? written_ : read_).push_back({begin, begin + static_cast<uintptr_t>(a.bytes())});
+  return {};
+}
+
+bool Checklist::overlap(std::vector<Range> written, const std::vector<Range>& read) {
+  std::sort(written.begin(), written.end(), [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  for (size_t i = 1; i < written.size(); ++i) {
+    if (written[i].begin < written[i - 1].end) return true;
+  }
+  return std::any_of(read.begin(), read.end(), [&](const Range& range) {
     const auto next = std::upper_bound(
-        sorted.begin(), sorted.end(), range.begin, [](uintptr_t at, const Range& a) { return at < a.end; });
-    if (next != sorted.end() && next->begin < range.end) return true;
-  }
-  known_written = written_;
-  known_read = read_;
-  return false;
+        written.begin(), written.end(), range.begin, [](uintptr_t at, const Range& a) { return at < a.end; });
+    return next != written.end() && next->begin < range.end;
+  });
 }
 
-// In the order of `gradagrad.steps.fused._numbers`.
-Settings settings_from(const std::vector<double>& numbers, int64_t flags) {
-  if (numbers.size() != 13) throw std::runtime_error("gradagrad: the kernel expects 13 numbers; rebuild the package.");
-  Settings s;
-  s.lr = numbers[0];
-  s.rho = numbers[1];
-  s.beta = numbers[2];
-  s.eps = numbers[3];
-  s.coupled_decay = numbers[4];
-  s.decoupled_decay = numbers[5];
-  s.lr_decay = numbers[6];
-  s.gamma_max = numbers[7];
-  s.growth_limit = numbers[8];
-  s.grad_bound = numbers[9];
-  s.alpha_0 = numbers[10];
-  s.lower = numbers[11];
-  s.upper = numbers[12];
-  s.maximize = flags & 1;
-  s.lazy = flags & 2;
-  s.project = flags & 4;
-  return s;
+// A training loop brings the same memory step after step, one list for each param group; only a change is worth a search.
+Verdict Checklist::overlaps() const {
+  constexpr size_t remembered = 8;
+  static thread_local std::vector<Ranges> known;
+  static thread_local size_t oldest = 0;
+  for (const Ranges& lists : known) {
+    if (lists.written == written_ && lists.read == read_) return {};
+  }
+  if (overlap(written_, read_)) return {Refusal::overlap, 0};
+  if (known.size() < remembered) {
+    known.push_back({written_, read_});
+  } else {
+    known[oldest] = {written_, read_};
+    oldest = (oldest + 1) % remembered;
+  }
+  return {};
 }
 
 }  // namespace gradagrad

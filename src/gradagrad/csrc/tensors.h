@@ -1,4 +1,4 @@
-// What the kernel asks of tensors, through torch's stable C interface, and the checks that come before any write.
+// What the kernel asks of tensors, through torch's stable C interface, and the one list of checks before any write.
 #pragma once
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
@@ -8,11 +8,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "loops.h"
+#include "formats.h"
 
 namespace gradagrad {
 
-// Why a step was refused; nothing has been written then. `gradagrad.steps.fused` turns them into sentences.
+// Why a step was refused; nothing has been written then. `gradagrad.engine.kernel` turns them into sentences.
 enum class Refusal : int64_t {
   none = 0,
   lengths,
@@ -28,8 +28,8 @@ enum class Refusal : int64_t {
   rows,
   step_counter,
   overlap,
-  scaler,
   indices,
+  row_clocks,
 };
 
 struct Verdict {
@@ -39,9 +39,9 @@ struct Verdict {
   int64_t code() const { return static_cast<int64_t>(reason) + 64 * index; }
 };
 
-enum class Granularity : int64_t { element, row, tensor, group };
+void check(AOTITorchError code);
 
-// The handles of one Tensor[] argument, released at the end of the call.
+// The handles of one Tensor[] argument, released with it.
 class Handles {
  public:
   explicit Handles(StableIValue list);
@@ -56,53 +56,64 @@ class Handles {
   std::vector<AtenTensorHandle> handles_;
 };
 
+// The first four are formats, in the same order.
+enum class Kind : uint8_t { f32, f64, bf16, f16, int64, int32, other };
+constexpr uint32_t one_of(Kind kind) { return 1u << static_cast<int>(kind); }
+constexpr uint32_t parameter_kinds = one_of(Kind::f32) | one_of(Kind::f64) | one_of(Kind::bf16) | one_of(Kind::f16);
+
 struct View {
   void* data;
   int64_t size;  // elements
   int64_t dim;
   int64_t* sizes;
   int64_t* strides;
-  int32_t dtype;
+  Kind kind;
   bool on_cpu;
   bool strided;
+
+  bool is(uint32_t kinds) const { return (one_of(kind) & kinds) != 0; }
+  int64_t bytes() const { return size * (kind == Kind::f64 || kind == Kind::int64 ? 8 : kind == Kind::f32 || kind == Kind::int32 ? 4 : 2); }
 };
 
 View view(AtenTensorHandle handle);
-int64_t item_size(int32_t dtype);
 bool same_shape(const View& a, const View& b);
 bool same_strides(const View& a, const View& b);
 bool dense(const View& a);
-// Whether first-dimension slices lie one after the other in memory.
+bool contiguous(const View& a);
+// Whether first-dimension slices lie one after the other in memory, given that it is dense.
 bool rows_outermost(const View& a);
 int64_t row_length(const View& a);
-// The one value of a float32 tensor on the CPU; false if it is not that.
-bool scalar(AtenTensorHandle handle, double& value);
-// The loops for a parameter of one dtype and a momentum of another; null if there are none.
-const Kernels* kernels_for(int32_t parameter, int32_t momentum);
-int32_t computing_dtype(int32_t parameter);
-bool supported(int32_t parameter);
-bool is_counter(const View& step);
-// Sets what depends on the parameter's own step count: its decayed learning rate and its random bits.
-void clock(Work& work, float steps_taken, int64_t seed, int64_t stream);
 
-// Refuses when a tensor that will be written shares memory with any other. Remembers the last list that passed.
-class Overlaps {
+// What a tensor is for, and with it what it must be.
+struct Role {
+  uint32_t kinds;
+  Refusal wrong_kind, wrong_shape;
+  const View* like;  // same shape and strides as this, or
+  int64_t count;     // so many numbers without gaps
+  bool written;
+};
+
+// Refuses what does not fit its role, and what is written but shares memory with anything else.
+class Checklist {
  public:
-  void reserve(int64_t count) { written_.reserve(count); }
-  void written(const View& a);
-  void read(const View& a);
-  bool found();
+  explicit Checklist(int64_t tensors) {
+    written_.reserve(tensors);
+    read_.reserve(tensors);
+  }
+  Verdict add(const View& a, const Role& role, int64_t index);
+  Verdict overlaps() const;
 
  private:
   struct Range {
     uintptr_t begin, end;
+    bool operator==(const Range& other) const { return begin == other.begin && end == other.end; }
   };
+  struct Ranges {
+    std::vector<Range> written, read;
+  };
+  static bool overlap(std::vector<Range> written, const std::vector<Range>& read);
+
   std::vector<Range> written_, read_;
 };
-
-void check(AOTITorchError code);
-
-// The arguments of an op arrive as a stack of stable values.
-Settings settings_from(const std::vector<double>& numbers, int64_t flags);
 
 }  // namespace gradagrad

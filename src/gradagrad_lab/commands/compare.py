@@ -18,7 +18,7 @@ from gradagrad_lab.commands.options import (
     Workers,
     parse_options,
 )
-from gradagrad_lab.commands.train import panel_of, show, title_of
+from gradagrad_lab.commands.train import show, title_of, trial_of
 from gradagrad_lab.context import Context
 
 HELP = """Compare optimizers on one data set.
@@ -52,33 +52,30 @@ def compare(
     workers: Workers = None,
 ) -> None:
     """Train all of them, print a table and draw their curves."""
-    from gradagrad_lab.figures.figure3_plan import train_tuned, tune
     from gradagrad_lab.optimizers import BASELINES, OPTIMIZERS, check_options, power_of_two
-    from gradagrad_lab.records import key_of
-    from gradagrad_lab.workers import train_missing
+    from gradagrad_lab.study import Frame, Method, Plan
+    from gradagrad_lab.study import train as train_plan
 
     wanted = [_parsed(text) for text in dict.fromkeys(optimizers or (*BASELINES, "gradagrad"))]
     for name, options in wanted:
         check_options(name, options)
     context = Context(out, data_dir, seeds=seeds, resume=resume, console=Console(soft_wrap=True), workers=workers)
-    panel = panel_of(data, context, batch, epochs)
+    trial = trial_of(data, context, batch, epochs)
 
     def is_tuned(name: str, options: dict[str, Any]) -> bool:
         return tuned and OPTIMIZERS[name].tuned and not options
 
-    as_they_are = [panel.job(name, [options]) for name, options in wanted if not is_tuned(name, options)]
-    train_missing(as_they_are, context, description=f"Training on {panel.label}")
-    train_tuned(context, [panel], [name for name, options in wanted if is_tuned(name, options)])
-    records: dict[str, Any] = {}
+    as_they_are = [Method.of(name, **options) for name, options in wanted if not is_tuned(name, options)]
+    tunings = [trial.tuning(name) for name, options in wanted if is_tuned(name, options)]
+    frame = Frame(context, train_plan(Plan(trial.runs(as_they_are), tunings), context, trial.label))
+    methods: dict[str, Method] = {}
     for name, options in wanted:
         if is_tuned(name, options):
-            best = tune(panel, context.records, name)
-            title, record = f"{OPTIMIZERS[name].title} (tuned, lr {power_of_two(best.lr)})", best.record
+            best = trial.choice(frame, name)
+            methods[f"{OPTIMIZERS[name].title} (tuned, lr {power_of_two(best.lr)})"] = best.method
         else:
-            title, record = title_of(name, options), panel.record(context.records, name, options)
-        records[title] = record
-    stem = "compare-" + key_of({title: record.key for title, record in records.items()}, [])[:8]
-    show(context, panel, records, stem)
+            methods[title_of(name, options)] = Method.of(name, **options)
+    show(context, trial, methods, stem="compare")
 
 
 def _parsed(text: str) -> tuple[str, dict[str, Any]]:

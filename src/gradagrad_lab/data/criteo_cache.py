@@ -57,10 +57,10 @@ class CriteoCache:
         self.folder = folder
         self.settings = Settings(**manifest["settings"])
         self.summary = Summary(**manifest["summary"])
-        self.table_sizes = self.settings.sizes
+        self.table_sizes = self.settings.sizes(self.summary.distinct)
         self._checksums: list[str] = manifest["checksums"]
         self._ends = np.cumsum(manifest["rows"])
-        self._offsets = criteo.offsets_of(self.table_sizes)
+        self._known = parts.known_ids(folder, self.summary.distinct) if self.settings.every_id else []
         self._held: tuple[int, Rows] | None = None
 
     def __len__(self) -> int:
@@ -122,9 +122,9 @@ class CriteoCache:
                 content = path.read_bytes()
             except OSError as error:
                 raise parts.damaged(path) from error
-            if len(content) != rows * parts.row_bytes(self.table_sizes):
+            if len(content) != rows * parts.row_bytes(self.table_sizes, self.settings.every_id):
                 raise parts.damaged(path)
-            self._held = number, parts.unpack(content, rows, self.table_sizes, self._offsets)
+            self._held = number, parts.unpack(content, rows, self.table_sizes, self._known)
         return self._held[1]
 
 
@@ -202,7 +202,7 @@ def build(
         clicks=sum(piece.clicks for piece in pieces),
         integers_missing=_summed([piece.integers_missing for piece in pieces]),
         ids_missing=_summed([piece.ids_missing for piece in pieces]),
-        distinct=parts.count_distinct(folder, pieces),
+        distinct=parts.count_distinct(folder, pieces, keep=settings.every_id),
         bad=bad,
         named_bad=named,
     )

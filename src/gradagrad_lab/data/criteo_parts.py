@@ -1,13 +1,15 @@
 """One part of Criteo's cache: from a piece of text to packed numbers on disk, and back.
 
 A row takes four bytes for every integer, four or two for every id, according to the size of its table, and one for the
-click: about half of what it takes as text. Columns of one kind lie together.
+click: about half of what it takes as text. Columns of one kind lie together. Where every id is to have its own row, the
+ids themselves are kept, with a bit each for those that are missing: which rows they get is known only at the end.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +19,12 @@ from numpy.typing import NDArray
 
 from gradagrad_lab.data import criteo
 from gradagrad_lab.data.clicks import CAP, DENSE_FIELDS, ID_FIELDS, Rows
+from gradagrad_lab.data.clicks_tables import CARDINALITIES
 from gradagrad_lab.errors import DATA, UserError
 from gradagrad_lab.records import write_atomically
 
 _NARROW = 2**16
+_MISSING_BYTES = -(-ID_FIELDS // 8)
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,14 @@ class Settings:
 
     cap: int = CAP
     part_bytes: int = criteo.PART_BYTES
+    every_id: bool = False
+    """A row for every id, as DLRM's own preprocessing has it; else ids are hashed to at most ``cap`` rows a field."""
 
-    @property
-    def sizes(self) -> tuple[int, ...]:
+    def sizes(self, distinct: Sequence[int]) -> tuple[int, ...]:
+        """Table rows per field. With every id, at least as many as the whole Kaggle file needs: the length of a part of
+        it does not change the model."""
+        if self.every_id:
+            return tuple(max(two) + 1 for two in zip(distinct, CARDINALITIES, strict=True))
         return criteo.hashed_sizes(self.cap)
 
 
@@ -57,7 +66,7 @@ def finish(source: Path, folder: Path, number: int, work: bytes | tuple[int, int
         return finished
     text = work if isinstance(work, bytes) else criteo.read_range(source, *work)
     parsed = criteo.parse(text)
-    content = _pack(parsed, settings.sizes)
+    content = _pack(parsed, settings)
     unique = [np.unique(ids[~gone]) for ids, gone in zip(parsed.ids.T, parsed.ids_missing.T, strict=True)]
     piece = Piece(
         lines=parsed.lines,
@@ -87,16 +96,35 @@ def _finished(folder: Path, number: int) -> Piece | None:
     return piece if intact else None
 
 
-def count_distinct(folder: Path, pieces: list[Piece]) -> list[int]:
-    """Distinct ids per field over all parts, exactly; one field in memory at a time."""
+def count_distinct(folder: Path, pieces: list[Piece], *, keep: bool = False) -> list[int]:
+    """Distinct ids per field over all parts, exactly; one field in memory at a time. ``keep``: also write them."""
     counts: list[int] = []
     for field in range(ID_FIELDS):
         found: list[NDArray[np.uint32]] = []
         for number, piece in enumerate(pieces):
             before, own = sum(piece.distinct[:field]), piece.distinct[field]
             found.append(np.fromfile(path_of(folder, number, "ids"), dtype=np.uint32, count=own, offset=4 * before))
-        counts.append(len(np.unique(np.concatenate(found))))
+        unique = np.unique(np.concatenate(found))
+        counts.append(len(unique))
+        if keep:
+            write_atomically(known_path(folder, field), unique.tobytes())
     return counts
+
+
+def known_path(folder: Path, field: int) -> Path:
+    """Where a field's ids lie, ascending: an id's place among them is its row."""
+    return folder / f"field-{field + 1:02d}.ids"
+
+
+def known_ids(folder: Path, distinct: Sequence[int]) -> list[NDArray[np.uint32]]:
+    """Every field's ids, ascending, read as they are needed."""
+    known: list[NDArray[np.uint32]] = []
+    for field, count in enumerate(distinct):
+        path = known_path(folder, field)
+        if not path.is_file() or path.stat().st_size != 4 * count:
+            raise damaged(path)
+        known.append(np.memmap(path, np.uint32, "r") if count else np.empty(0, np.uint32))
+    return known
 
 
 def damaged(path: Path) -> UserError:
@@ -112,31 +140,48 @@ def _widths(sizes: tuple[int, ...]) -> tuple[list[int], list[int]]:
     return wide, [field for field in range(len(sizes)) if field not in wide]
 
 
-def row_bytes(sizes: tuple[int, ...]) -> int:
+def row_bytes(sizes: tuple[int, ...], every_id: bool) -> int:
     """Bytes of one row."""
+    if every_id:
+        return 4 * ID_FIELDS + 4 * DENSE_FIELDS + _MISSING_BYTES + 1
     wide, narrow = _widths(sizes)
     return 4 * len(wide) + 4 * DENSE_FIELDS + 2 * len(narrow) + 1
 
 
-def _pack(parsed: criteo.Parsed, sizes: tuple[int, ...]) -> bytes:
-    wide, narrow = _widths(sizes)
-    rows = criteo.slots(parsed, sizes)
-    columns = (rows[:, wide].astype("<u4"), parsed.dense().astype("<f4"), rows[:, narrow].astype("<u2"), parsed.clicks)
+def _pack(parsed: criteo.Parsed, settings: Settings) -> bytes:
+    dense = parsed.dense().astype("<f4")
+    if settings.every_id:
+        missing = np.packbits(parsed.ids_missing, axis=1)
+        columns = (parsed.ids.astype("<u4"), dense, missing, parsed.clicks)
+    else:
+        sizes = criteo.hashed_sizes(settings.cap)
+        wide, narrow = _widths(sizes)
+        rows = criteo.slots(parsed, sizes)
+        columns = (rows[:, wide].astype("<u4"), dense, rows[:, narrow].astype("<u2"), parsed.clicks)
     return b"".join(column.tobytes() for column in columns)
 
 
-def unpack(content: bytes, rows: int, sizes: tuple[int, ...], offsets: NDArray[np.int64]) -> Rows:
-    """The rows of a part, ids as rows of the one flat table."""
-    wide, narrow = _widths(sizes)
+def unpack(content: bytes, rows: int, sizes: tuple[int, ...], known: list[NDArray[np.uint32]]) -> Rows:
+    """The rows of a part, ids as rows of the one flat table. ``known``: every field's ids, where each has its row."""
+    wide, narrow = (list(range(ID_FIELDS)), []) if known else _widths(sizes)
     ids = np.empty((rows, ID_FIELDS), dtype=np.int32)
-    at = 4 * rows * len(wide)
-    ids[:, wide] = np.frombuffer(content, "<u4", rows * len(wide)).reshape(rows, -1)
+    four = np.frombuffer(content, "<u4", rows * len(wide)).reshape(rows, -1)
+    at = four.nbytes
     dense = np.frombuffer(content, "<f4", rows * DENSE_FIELDS, at).reshape(rows, DENSE_FIELDS)
-    at += 4 * rows * DENSE_FIELDS
-    ids[:, narrow] = np.frombuffer(content, "<u2", rows * len(narrow), at).reshape(rows, -1)
-    at += 2 * rows * len(narrow)
+    at += dense.nbytes
+    if known:
+        bits = np.frombuffer(content, np.uint8, rows * _MISSING_BYTES, at).reshape(rows, -1)
+        at += bits.nbytes
+        for field, own in enumerate(known):
+            ids[:, field] = np.searchsorted(own, four[:, field]) + 1
+        ids[np.unpackbits(bits, axis=1, count=ID_FIELDS).astype(bool)] = 0
+    else:
+        ids[:, wide] = four
+        two = np.frombuffer(content, "<u2", rows * len(narrow), at).reshape(rows, -1)
+        at += two.nbytes
+        ids[:, narrow] = two
     clicks = np.frombuffer(content, np.uint8, rows, at).astype(np.float32)
-    ids += offsets.astype(np.int32)
+    ids += criteo.offsets_of(sizes).astype(np.int32)
     return Rows(dense, ids, clicks, None)
 
 

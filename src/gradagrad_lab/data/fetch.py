@@ -18,9 +18,14 @@ from gradagrad_lab.records import write_atomically, writing_failed
 
 _PIECE = 1 << 16
 _TIMEOUT = 30.0
+_PATIENCE = 8.0  # where nobody asked for the download, and a stand-in can take its place
 _TRIES = 3
-HASHES = "hashes.json"
+NOTE = "provenance.json"
 Report = Callable[[int, int | None], None]
+
+
+class UnreachableError(UserError):
+    """A source gave no answer at all, so that asking it for another set is a waste of time."""
 
 
 def base_url() -> str:
@@ -28,49 +33,60 @@ def base_url() -> str:
     return os.environ.get("GRADAGRAD_MIRROR", LIBSVM).rstrip("/")
 
 
-def fetch(name: str, cache: Path, report: Report = lambda done, total: None, force: bool = False) -> list[Path]:
-    """All files of one set, in ``cache/name``; files already there are left alone unless ``force``."""
+def fetch(
+    name: str,
+    cache: Path,
+    report: Report = lambda done, total: None,
+    force: bool = False,
+    *,
+    training_only: bool = False,
+    patient: bool = True,
+) -> list[Path]:
+    """All files of one set, or only its training part, in ``cache/name``; files already there are left alone unless
+    ``force``. Not ``patient``: one try, and a short wait for an answer."""
     if name not in CATALOGUE:
         raise UserError(f"data must be one of {', '.join(CATALOGUE)} to be fetched, got {name!r}.", USAGE)
     paths: list[Path] = []
-    for download in CATALOGUE[name].downloads:
+    downloads = CATALOGUE[name].downloads
+    for download in downloads[:1] if training_only else downloads:
         target = cache / name / download.file.removesuffix(".bz2")
         if force or not target.exists():
-            _fetch_file(download, target, report)
+            _fetch_file(download, target, report, patient)
         paths.append(target)
     return paths
 
 
-def _fetch_file(download: Download, target: Path, report: Report) -> None:
+def _fetch_file(download: Download, target: Path, report: Report, patient: bool) -> None:
     partial = target.with_name(download.file + ".part")
     url = f"{base_url()}/{download.file}"
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for attempt in range(1, _TRIES + 1):
+        tries = _TRIES if patient else 1
+        for attempt in range(1, tries + 1):
             try:
-                _download(url, partial, report)
+                _download(url, partial, report, _TIMEOUT if patient else _PATIENCE)
                 break
             # A broken connection leaves the part; the next try, or the next command, goes on from there.
             except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
-                if attempt == _TRIES:
-                    raise UserError(
+                if attempt == tries:
+                    kind = UnreachableError if isinstance(error, TimeoutError) else UserError
+                    raise kind(
                         f"{url} broke off ({error}); run the command again to go on from where it stopped.", DATA
                     ) from error
         content = _verified(download, partial, url)
         unpacked = _unpack(download, content, url, partial)
-        write_atomically(target, unpacked)
-        _remember(target, unpacked)
+        keep(target, unpacked, f"LIBSVM's page ({download.file})")
         partial.unlink(missing_ok=True)
     except OSError as error:
         raise writing_failed(target, error) from error
 
 
-def _download(url: str, partial: Path, report: Report) -> None:
+def _download(url: str, partial: Path, report: Report, timeout: float) -> None:
     """Append what is missing of ``url`` to ``partial``."""
     have = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "gradagrad", **_range(have)})
     try:
-        answer = urllib.request.urlopen(request, timeout=_TIMEOUT)
+        answer = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         if error.code == 416:  # the part is as long as the file, or longer: only its hash can tell
             return
@@ -78,7 +94,7 @@ def _download(url: str, partial: Path, report: Report) -> None:
             f"{url} answered {error.code} {error.reason}; try again later or set GRADAGRAD_MIRROR.", DATA
         ) from error
     except urllib.error.URLError as error:
-        raise UserError(
+        raise UnreachableError(
             f"{url} cannot be reached ({error.reason}); without internet, point --data-dir or GRADAGRAD_DATA at "
             "local copies.",
             DATA,
@@ -128,18 +144,24 @@ def _unpack(download: Download, content: bytes, url: str, partial: Path) -> byte
         raise UserError(f"{url} does not decompress ({error}); the download was removed, try again.", DATA) from error
 
 
-def _remember(target: Path, content: bytes) -> None:
-    """Note the hash of what was unpacked, so that `data verify` notices later damage where no hash is published."""
-    path = target.parent / HASHES
-    known = remembered(target.parent)
-    known[target.name] = hashlib.sha256(content).hexdigest()
-    write_atomically(path, json.dumps(known, indent=1).encode())
+def keep(target: Path, content: bytes, source: str, **details: str) -> None:
+    """Write a file of the cache and note beside it where it came from, and its hash, so that reports can name the
+    source and `data verify` notices later damage where no hash is published."""
+    write_atomically(target, content)
+    notes = provenance(target.parent)
+    notes[target.name] = {"source": source, "sha256": hashlib.sha256(content).hexdigest(), **details}
+    write_atomically(target.parent / NOTE, json.dumps(notes, indent=1, ensure_ascii=False).encode())
+
+
+def provenance(folder: Path) -> dict[str, dict[str, str]]:
+    """What was noted of the files that were fetched into a folder."""
+    try:
+        content = json.loads((folder / NOTE).read_bytes())
+        return {str(file): dict(note) for file, note in content.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}
 
 
 def remembered(folder: Path) -> dict[str, str]:
     """Hashes of the files that were fetched into a folder."""
-    try:
-        content = json.loads((folder / HASHES).read_bytes())
-        return dict(content) if isinstance(content, dict) else {}
-    except (OSError, ValueError):
-        return {}
+    return {file: note["sha256"] for file, note in provenance(folder).items() if "sha256" in note}

@@ -6,7 +6,7 @@ import bz2
 import hashlib
 import io
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from sklearn.datasets import load_svmlight_file
 
 from gradagrad_lab.data.catalogue import CATALOGUE, Copy, LibsvmSet
 from gradagrad_lab.data.dataset import Dataset
+from gradagrad_lab.data.fetch import provenance
 from gradagrad_lab.errors import DATA, UserError
 
 _DENSE_LIMIT = 2**28  # values; 2 GiB of float64, above which a file is certainly not one of these small sets
@@ -56,7 +57,17 @@ def load(found: Found) -> Dataset:
     wrong = mismatch(found, dataset)
     if wrong:
         raise UserError(f"{found.path} is not the set {found.entry.name!r}: {wrong}.", DATA)
-    return dataset
+    return replace(dataset, source=source_of(found, dataset.sha256))
+
+
+def source_of(found: Found, sha256: str) -> str:
+    """Where a copy came from, for the reader of a report; ``sha256`` is that of its text."""
+    note = provenance(found.path.parent).get(found.path.name)
+    if note is not None and "source" in note:
+        return note["source"]
+    if sha256 == found.copy.sha256:
+        return f"the data folder; the same bytes as LIBSVM's {found.copy.file}"
+    return f"the data folder ({found.path.name})"
 
 
 def mismatch(found: Found, dataset: Dataset) -> str:

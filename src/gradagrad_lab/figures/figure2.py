@@ -5,8 +5,9 @@ Everything in float32, down to γ₀ = 1e-12: the paper expects no adaptivity be
     python -m gradagrad_lab.figures.figure2 --readme docs/pictures/abs.png
 """
 
+from __future__ import annotations
+
 import argparse
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +15,12 @@ import numpy as np
 
 from gradagrad_lab import style
 from gradagrad_lab.context import Context
+from gradagrad_lab.optimizers import LEARNING_RATE
 from gradagrad_lab.problems.toy import AbsoluteValue
 from gradagrad_lab.records import Record, write_atomically
-from gradagrad_lab.results import Claim, Picture, Section, Table
-from gradagrad_lab.run import LEARNING_RATE, Job, train
-from gradagrad_lab.workers import load, missing
+from gradagrad_lab.results import About, Claim, Panel, Picture, Table
+from gradagrad_lab.study import Frame, Method, Plan, Run, Study
+from gradagrad_lab.training import train
 
 INITIAL = (1.0, 1e-1, 1e-2, 1e-4, 1e-6, 1e-8, 1e-12)
 STEPS = 400
@@ -26,9 +28,10 @@ SHOWN = 120
 NEAR = 0.1
 TITLES = {"adagrad": "AdaGrad", "gradagrad": "GradaGrad"}
 FLAT = "gradagrad with rho 1"
+PROBLEM = AbsoluteValue()
 
 
-class Run(NamedTuple):
+class Trajectory(NamedTuple):
     """One run: the iterates x₀, x₁, … and the learning rate of each step."""
 
     initial: float
@@ -54,80 +57,81 @@ class Run(NamedTuple):
         return int(moved[0]) - 1 if moved.size else self.x.size - 1
 
 
-def jobs() -> dict[str, Job]:
+def groups() -> dict[str, list[Run]]:
     """AdaGrad and GradaGrad from every γ₀, and GradaGrad with ρ = 1 from two."""
-    lanes = tuple({"lr": initial} for initial in INITIAL)
-    plain = {name: Job(AbsoluteValue(), name, lanes, (0,), STEPS) for name in TITLES}
-    flat = tuple({"lr": initial, "rho": 1.0} for initial in (0.1, 0.01))
-    return plain | {FLAT: Job(AbsoluteValue(), "gradagrad", flat, (0,), STEPS)}
+    plain = {name: [Method.of(name, lr=initial) for initial in INITIAL] for name in TITLES}
+    flat = [Method.of("gradagrad", lr=initial, rho=1.0) for initial in (0.1, 0.01)]
+    every = {**plain, FLAT: flat}
+    return {name: [Run(PROBLEM, method, 0, STEPS) for method in methods] for name, methods in every.items()}
 
 
-def trained(context: Context) -> dict[str, list[Record]]:
-    """The records of all runs; only missing ones are trained. They are short: no processes, no progress bar."""
-    for job in missing(jobs().values(), context.records):
-        for record in train(job):
-            context.records.save(record)
-    return {name: load(job, context.records) for name, job in jobs().items()}
+def plan(context: Context) -> Plan:
+    """All of them; they are short."""
+    return Plan([run for group in groups().values() for run in group])
 
 
-def paths(records: list[Record]) -> list[Run]:
-    """The trajectories that records hold."""
+STUDY = Study(
+    name="figure2",
+    order=2,
+    shows="|x| from good and bad initial learning rates",
+    title="Figure 2: |x| from good and bad initial learning rates",
+    plan=plan,
+)
+
+
+def path_of(record: Record) -> Trajectory:
+    """The trajectory that a record holds."""
+    x = np.array([record.config["problem"]["start"], *record.curves["x"]])
+    return Trajectory(record.config["options"]["lr"], x, np.array(record.curves[LEARNING_RATE]))
+
+
+def read(frame: Frame) -> dict[str, list[Trajectory]]:
+    """All trajectories, by group."""
+    return {name: [path_of(frame.record(run)) for run in runs] for name, runs in groups().items()}
+
+
+def draw(frame: Frame) -> list[Picture]:
+    """Trajectories and learning rates, AdaGrad before GradaGrad."""
+    drawn = read(frame)
+    panels = []
+    for name, title in TITLES.items():
+        panels.append(Panel(lambda axes, group=drawn[name]: _positions(axes, group), f"{title}: x"))
+        panels.append(Panel(lambda axes, group=drawn[name]: _rates(axes, group), f"{title}: learning rate"))
     return [
-        Run(
-            record.config["options"]["lr"],
-            np.array([record.config["problem"]["start"], *record.curves["x"][0]]),
-            np.array(record.curves[LEARNING_RATE][0]),
+        Picture(
+            "Trajectories and learning rates on |x|",
+            "figure2",
+            f"The first {SHOWN} of {STEPS} steps. AdaGrad moves only where γ₀ was large enough to begin with; "
+            "GradaGrad multiplies its learning rate by √2 per step until it overshoots, whatever it started from.",
+            "Four panels. AdaGrad: x stays near 3 for every initial rate of 0.01 or less, and all learning rates "
+            "fall. GradaGrad: every x drops to 0, the later the smaller the initial rate, and every learning rate "
+            "climbs in a straight line on a logarithmic axis to about 1, then falls slowly.",
+            panels,
+            columns=2,
+            size=(4.2, 2.7),
         )
-        for record in records
     ]
 
 
-def run(context: Context) -> Section:
-    """Train what is missing, draw and describe."""
-    started = time.perf_counter()
-    records = trained(context)
-    before = sum(record.seconds for group in records.values() for record in group)
-    drawn = {name: paths(records[name]) for name in TITLES}
-    style.save(draw(drawn, style.WIDE, 6.0), context, "figure2", narrow=draw(drawn, style.NARROW, 9.4, narrow=True))
-    return describe(drawn, paths(records[FLAT]), max(before, time.perf_counter() - started))
+def _lines(axes: Any, group: list[Trajectory], steps: Any, values: Any) -> None:
+    for path, shade in zip(group, style.ramp(len(group)), strict=True):
+        axes.plot(steps, values(path), color=shade, label=f"γ₀ = {style.power(path.initial)}")
+    axes.set(xlim=(0, SHOWN), xlabel="step")
 
 
-def draw(drawn: dict[str, list[Run]], width: float, height: float, *, narrow: bool = False) -> Any:
-    """Trajectories and learning rates, AdaGrad above GradaGrad; on a phone one below the other."""
-    with style.use():
-        figure, grid = style.subplots(
-            4 if narrow else 2, 1 if narrow else 2, width=width, height=height, sharex=not narrow
-        )
-        panels = grid.reshape(2, 2)
-        for (name, group), (left, right) in zip(drawn.items(), panels, strict=True):
-            left.set_title(f"{TITLES[name]}: x")
-            right.set_title(f"{TITLES[name]}: learning rate")
-            for path, shade in zip(group, style.ramp(len(group)), strict=True):
-                left.plot(np.arange(SHOWN + 1), path.x[: SHOWN + 1], color=shade)
-                right.plot(np.arange(1, SHOWN + 1), path.rate[:SHOWN], color=shade, label=style.power(path.initial))
-            left.set(ylim=(-1.7, 3.4), yticks=[-1, 0, 1, 2, 3])
-            left.axhline(0, color=style.MUTED, linewidth=0.8, zorder=1)
-            right.set(yscale="log", ylim=(2e-14, 2e1))
-            right.set_yticks([1e-12, 1e-9, 1e-6, 1e-3, 1], ["1e−12", "1e−9", "1e−6", "1e−3", "1"])
-            for axes in (left, right):
-                axes.set_xlim(0, SHOWN)
-        for axes in panels[-1] if not narrow else [panels[-1, -1]]:
-            axes.set_xlabel("step")
-        handles, labels = panels[0, 1].get_legend_handles_labels()
-        figure.legend(
-            handles,
-            labels,
-            title="initial γ₀",
-            loc="outside upper left",
-            ncols=4 if narrow else len(labels),
-            handlelength=1.4,
-            columnspacing=1.3,
-            alignment="left",
-        )
-    return figure
+def _positions(axes: Any, group: list[Trajectory]) -> None:
+    _lines(axes, group, np.arange(SHOWN + 1), lambda path: path.x[: SHOWN + 1])
+    axes.set(ylim=(-1.7, 3.4), yticks=[-1, 0, 1, 2, 3])
+    axes.axhline(0, color=style.MUTED, linewidth=0.8, zorder=1)
 
 
-def draw_readme(drawn: dict[str, list[Run]]) -> Any:
+def _rates(axes: Any, group: list[Trajectory]) -> None:
+    _lines(axes, group, np.arange(1, SHOWN + 1), lambda path: path.rate[:SHOWN])
+    axes.set(yscale="log", ylim=(2e-14, 2e1))
+    axes.set_yticks([1e-12, 1e-9, 1e-6, 1e-3, 1], ["1e−12", "1e−9", "1e−6", "1e−3", "1"])
+
+
+def draw_readme(drawn: dict[str, list[Trajectory]]) -> Any:
     """The README's picture: only x, the two methods side by side, large letters."""
     chosen = (1.0, 1e-2, 1e-6, 1e-12)
     shades = dict(zip(INITIAL, style.ramp(len(INITIAL)), strict=True))
@@ -156,31 +160,19 @@ def draw_readme(drawn: dict[str, list[Run]]) -> Any:
     return figure
 
 
-def describe(drawn: dict[str, list[Run]], flat: list[Run], seconds: float) -> Section:
-    """What the runs say about the paper's sentences; ``flat`` are those with ρ = 1."""
+def about(frame: Frame) -> About:
+    """Words around the figure."""
+    drawn = read(frame)
     adagrad, ours = drawn["adagrad"], drawn["gradagrad"]
     arrived = [path.arrival for path in ours if path.arrival is not None]
     others = sum(path.arrival is not None for path in adagrad)
     span = f"in {min(arrived)} to {max(arrived)} steps" if arrived else "never"
     start = f"x₀ = {ours[0].x[0]:g}"
-    return Section(
-        key="figure2",
-        title="Figure 2: |x| from good and bad initial learning rates",
+    return About(
         intro=f"f(x) = |x| from {start}, without noise, in float32. The gradient is ±1, so that the learning rate "
         "alone decides.",
-        claims=[_falls(adagrad), _adapts(ours), _precision(ours), _constant(flat, adagrad)],
-        pictures=[
-            Picture(
-                "Trajectories and learning rates on |x|",
-                "figure2",
-                f"The first {SHOWN} of {STEPS} steps. AdaGrad moves only where γ₀ was large enough to begin with; "
-                "GradaGrad multiplies its learning rate by √2 per step until it overshoots, whatever it started from.",
-                "Four panels. AdaGrad: x stays near 3 for every initial rate of 0.01 or less, and all learning rates "
-                "fall. GradaGrad: every x drops to 0, the later the smaller the initial rate, and every learning rate "
-                "climbs in a straight line on a logarithmic axis to about 1, then falls slowly.",
-            )
-        ],
-        tables=[_table(adagrad, ours)],
+        summary=f"On f(x) = |x|, GradaGrad arrives from {len(arrived)} of {len(ours)} initial rates γ₀ between 1 and "
+        f"1e-12, {span}; AdaGrad arrives from {others}. All in float32.",
         settings={
             "start": start,
             "steps": str(STEPS),
@@ -188,13 +180,27 @@ def describe(drawn: dict[str, list[Run]], flat: list[Run], seconds: float) -> Se
             "GradaGrad": "gradagrad.GradaGrad(lr=γ₀), otherwise defaults (ρ = 2, no momentum)",
             "precision": "float32",
         },
-        seconds=seconds,
-        summary=f"GradaGrad arrives from {len(arrived)} of {len(ours)} values of γ₀ between 1 and 1e-12, {span}; "
-        f"AdaGrad from {others}. All in float32.",
     )
 
 
-def _falls(paths: list[Run]) -> Claim:
+def claims(frame: Frame) -> list[Claim]:
+    """What the runs say about the paper's sentences."""
+    return judge(read(frame))
+
+
+def judge(drawn: dict[str, list[Trajectory]]) -> list[Claim]:
+    """The same from the trajectories themselves."""
+    adagrad, ours = drawn["adagrad"], drawn["gradagrad"]
+    return [_falls(adagrad), _adapts(ours), _constant(drawn[FLAT], adagrad), *_precision(ours)]
+
+
+def tables(frame: Frame) -> list[Table]:
+    """How long each took."""
+    drawn = read(frame)
+    return [_table(drawn["adagrad"], drawn["gradagrad"])]
+
+
+def _falls(paths: list[Trajectory]) -> Claim:
     falls = all(np.all(np.diff(path.rate) <= 0) for path in paths)
     stuck = [path for path in paths if path.arrival is None]
     left = "; ".join(f"from γ₀ = {style.power(path.initial)} it ended at x = {path.x[-1]:.3f}" for path in stuck[:2])
@@ -203,10 +209,11 @@ def _falls(paths: list[Run]) -> Claim:
         f"Its learning rate {'never rose' if falls else 'rose'}. Within {STEPS} steps it came closer than {NEAR} to "
         f"the minimum from {len(paths) - len(stuck)} of {len(paths)} values of γ₀; {left or 'none was too small'}.",
         "holds" if falls and stuck else "does not hold",
+        criterion=f"It never rises, and from some γ₀ |x| < {NEAR} is not reached in {STEPS} steps",
     )
 
 
-def _adapts(paths: list[Run]) -> Claim:
+def _adapts(paths: list[Trajectory]) -> Claim:
     both_ways = sum(bool(np.any(np.diff(path.rate) > 0) and np.any(np.diff(path.rate) < 0)) for path in paths)
     steps = [path.arrival for path in paths if path.arrival is not None]
     complete = len(steps) == len(paths) == both_ways
@@ -216,11 +223,38 @@ def _adapts(paths: list[Run]) -> Claim:
         f"{min(steps, default=0)} to {max(steps, default=0)} steps; its learning rate both rose and fell in "
         f"{both_ways} of {len(paths)} runs.",
         "holds" if complete else "holds in part" if steps else "does not hold",
+        criterion="From every γ₀ it arrives, and its learning rate both rises and falls",
     )
 
 
-def _precision(paths: list[Run]) -> Claim:
+def as_printed(initial: float, steps: int = STEPS) -> Trajectory:
+    """Algorithm 2 on |x| literally, in float32, without momentum: m is formed by subtracting iterates."""
+    number = np.float32
+    x, alpha, gamma, m, rho = number(PROBLEM.start_at), number(0), number(initial), number(0), number(2)
+    places, rates = [x], []
+    for step in range(steps):
+        g = np.sign(x)
+        v = g * g if step == 0 else g * g - rho * g * m
+        if v < 0:
+            ratio = rho * g * m / (g * g)
+            v = max(v, -(ratio * ratio - number(1)) * alpha)  # Lemma 4's clip
+            gamma = gamma * np.sqrt(number(1) - v / alpha)
+        else:
+            alpha = alpha + v
+        scale = np.sqrt(alpha) / gamma
+        before, x = x, x - g / scale
+        m = scale * (before - x)
+        places.append(x)
+        rates.append(1 / scale)
+    return Trajectory(initial, np.array(places, dtype=float), np.array(rates, dtype=float))
+
+
+def _precision(paths: list[Trajectory]) -> list[Claim]:
+    """The paper's warning, which is about its Algorithm 2 as printed; and that the warning is not needed here."""
     tiny = [path for path in paths if path.initial < 1e-6]
+    printed = [as_printed(path.initial) for path in tiny]
+    stuck = [path for path in printed if path.arrival is None and path.rate.max() <= path.initial]
+    ended = "; ".join(f"from γ₀ = {style.power(one.initial)} it ends at x = {one.x[-1]:g}" for one in printed)
     told = "; ".join(
         f"from γ₀ = {style.power(path.initial)}, x keeps every bit for {path.standing} steps, yet the learning rate "
         f"reaches {path.rate.max():.2g} and |x| < {NEAR} "
@@ -228,15 +262,25 @@ def _precision(paths: list[Run]) -> Claim:
         for path in tiny
     )
     works = sum(path.arrival is not None for path in tiny)
-    return Claim(
-        "γ₀ below roughly 1e-6 loses precision and all adaptivity in single precision.",
-        f"{told[0].upper()}{told[1:]}. The paper forms m by subtracting iterates, which gives 0 while x stands still "
-        "and ends all growth; this implementation carries m by a recursion that is the same in exact arithmetic.",
-        "does not hold" if works == len(tiny) else "holds in part" if works else "holds",
-    )
+    return [
+        Claim(
+            "γ₀ below roughly 1e-6 will likely lose precision and all adaptivity in single precision.",
+            f"Algorithm 2 as printed, in float32: {ended}; its learning rate never rises. It forms m by subtracting "
+            "iterates, which gives 0 while x stands still.",
+            "holds" if len(stuck) == len(tiny) else "holds in part" if stuck else "does not hold",
+            criterion="As printed, no γ₀ below 1e-6 arrives or ever gains in learning rate",
+        ),
+        Claim(
+            "This implementation removes that limit: m follows a recursion that is the same in exact arithmetic.",
+            f"{told[0].upper()}{told[1:]}.",
+            "holds" if works == len(tiny) else "holds in part" if works else "does not hold",
+            whose="ours",
+            criterion=f"From every γ₀ below 1e-6, |x| < {NEAR} within {STEPS} steps in float32",
+        ),
+    ]
 
 
-def _constant(flat: list[Run], adagrad: list[Run]) -> Claim:
+def _constant(flat: list[Trajectory], adagrad: list[Trajectory]) -> Claim:
     """With ρ = 1 and equal gradients v is 0, so nothing changes until the sign does."""
     known = {path.initial: path for path in adagrad}
     constant = [bool(np.all(path.rate[: path.crossing] == path.rate[0])) for path in flat]
@@ -253,10 +297,11 @@ def _constant(flat: list[Run], adagrad: list[Run]) -> Claim:
         f"Constant until the first change of sign in {sum(constant)} of {len(flat)} runs, never rising in "
         f"{sum(falls)}; {told}.",
         "holds" if all((*constant, *falls, *faster)) else "holds in part" if any(faster) else "does not hold",
+        criterion="All of it in both runs",
     )
 
 
-def _table(adagrad: list[Run], ours: list[Run]) -> Table:
+def _table(adagrad: list[Trajectory], ours: list[Trajectory]) -> Table:
     columns = [
         "γ₀",
         "AdaGrad: steps",
@@ -287,7 +332,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Draw the README's picture of AdaGrad and GradaGrad on |x|.")
     parser.add_argument("--readme", type=Path, required=True, metavar="FILE.png", help="where to write the picture")
     target: Path = parser.parse_args().readme
-    drawn = {name: paths(train(jobs()[name])) for name in TITLES}
+    drawn = {name: [path_of(record) for record in train(groups()[name])] for name in TITLES}
     write_atomically(target, style.render(draw_readme(drawn), "png", dpi=200))
 
 

@@ -1,45 +1,88 @@
-"""The pictures of Figure 3, drawn from records."""
+"""The pictures of Figure 3."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
-from numpy.typing import NDArray
 
 from gradagrad_lab import style
-from gradagrad_lab.context import Context
-from gradagrad_lab.figures.figure3_plan import DEFAULT, INITIAL_RATES, Panel, setting, tune
-from gradagrad_lab.optimizers import BASELINES, OPTIMIZERS, PEERS
-from gradagrad_lab.records import Record, RecordStore
-from gradagrad_lab.run import LEARNING_RATE
+from gradagrad_lab.figures.figure3_plan import DEFAULT, INITIAL_RATES, MOMENTUM, Trial, labels, setting
+from gradagrad_lab.optimizers import BASELINES, LEARNING_RATE, OPTIMIZERS, PEERS
+from gradagrad_lab.results import Panel, Picture
+from gradagrad_lab.study import Floats, Frame, Method
 
-Draw = Callable[[Axes, Panel], None]
+_SMALL = (2.9, 2.35)
 
 
-def mean_and_band(values: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def pictures(frame: Frame, reduced: str) -> list[Picture]:
+    """Accuracy as the paper shows it, with the zoom beside it; loss, sensitivity and learning rates."""
+    trials: list[Trial] = frame.details.trials
+    sets, seeds = labels(trials), len(trials[0].seeds)
+    mean = f"Mean of {seeds} seeds with a band of two standard errors."
+
+    def panels(draw: Callable[[Axes, Trial], None]) -> list[Panel]:
+        return [Panel(lambda axes, one=trial: draw(axes, one), trial.label) for trial in trials]
+
+    accuracy = [
+        Panel(lambda axes, one=trial, near=near: _accuracy(axes, frame, one, near), trial.label + (", zoom" * near))
+        for trial in trials
+        for near in (False, True)
+    ]
+    return [
+        Picture(
+            "Training accuracy",
+            "figure3",
+            f"{mean} Left: the whole run; right: its top alone. Baselines at the learning rate with the highest "
+            f"accuracy over the last epochs, GradaGrad at γ₀ = 1 and ρ = 2, with and without momentum.{reduced}",
+            f"Training accuracy by epoch of tuned Adam, SGD and AdaGrad and untuned GradaGrad on {sets}, each set "
+            "twice: whole, where the curves can hardly be told apart, and magnified.",
+            accuracy,
+            columns=2,
+            size=(4.2, 2.2),
+        ),
+        Picture(
+            "Training loss",
+            "figure3-loss",
+            f"{mean} Here the baselines are tuned for the lowest loss.{reduced}",
+            f"Training loss by epoch of tuned Adam, SGD and AdaGrad and untuned GradaGrad on {sets}.",
+            panels(lambda axes, trial: _loss(axes, frame, trial)),
+            size=_SMALL,
+        ),
+        Picture(
+            "Who needs tuning",
+            "figure3-sensitivity",
+            "Training accuracy over the last epochs against the learning rate; for GradaGrad (no momentum) against γ₀, "
+            f"1e-6 to 1.{reduced}",
+            f"Final accuracy against learning rate for Adam, SGD, AdaGrad and GradaGrad on {sets}.",
+            panels(lambda axes, trial: _sensitivity(axes, frame, trial)),
+            size=_SMALL,
+        ),
+        Picture(
+            "GradaGrad's learning rates from different γ₀",
+            "figure3-learning-rates",
+            "Median over coordinates of γ/√α at the end of each epoch (geometric mean over seeds), with tuned "
+            f"AdaGrad's for comparison.{reduced}",
+            f"Median learning rate by epoch of GradaGrad from seven initial values and of tuned AdaGrad on {sets}.",
+            panels(lambda axes, trial: _learning_rates(axes, frame, trial)),
+            size=_SMALL,
+        ),
+    ]
+
+
+def mean_and_band(values: Floats) -> tuple[Floats, Floats]:
     """Mean over seeds and two standard errors; no band for a single seed."""
-    array = np.asarray(values, dtype=np.float64)
-    mean = array.mean(axis=0)
-    if array.shape[0] < 2:
+    mean = values.mean(axis=0)
+    if values.shape[0] < 2:
         return mean, np.zeros_like(mean)
-    return mean, 2 * array.std(axis=0, ddof=1) / np.sqrt(array.shape[0])
-
-
-def _curve(axes: Axes, record: Record, metric: str, name: str, label: str) -> None:
-    mean, two_errors = mean_and_band(record.curves[metric])
-    epochs = np.arange(1, len(mean) + 1)
-    axes.plot(epochs, mean, label=label, **style.line(name))
-    style.band(axes, list(epochs), list(mean - two_errors), list(mean + two_errors), style.colour(name))
+    return mean, 2 * values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])
 
 
 def _percent_axis(axes: Axes, decimals: int) -> None:
     # No steps of 2.5 %, which a label without decimals would misstate.
-    axes.yaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+    axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=decimals))
 
 
@@ -48,138 +91,80 @@ def _epoch_axis(axes: Axes) -> None:
     axes.set_xlabel("epoch")
 
 
-def draw_panels(context: Context, panels: Sequence[Panel], stem: str, draw: Draw) -> None:
-    """One panel per set, in a wide layout and one for phones, with one legend above all."""
-    wide = _layout(panels, draw, columns=3, width=style.WIDE)
-    narrow = _layout(panels, draw, columns=1 if len(panels) < 3 else 2, width=style.NARROW * 1.25)
-    style.save(wide, context, stem, narrow=narrow)
+def _methods(frame: Frame, trial: Trial, metric: str) -> list[tuple[str, str, Method]]:
+    """Label, family of colours and method of everyone in the picture."""
+    peers = PEERS if frame.context.peers else ()
+    return [
+        *((f"{OPTIMIZERS[name].title} (tuned)", name, trial.choice(frame, name, metric).method) for name in BASELINES),
+        *((OPTIMIZERS[name].title, OPTIMIZERS[name].title, Method.of(name)) for name in peers),
+        ("GradaGrad (untuned)", "gradagrad", DEFAULT),
+        ("GradaGrad, β = 0.9 (untuned)", "gradagrad momentum", MOMENTUM),
+    ]
 
 
-def _layout(panels: Sequence[Panel], draw: Draw, columns: int, width: float) -> Figure:
-    columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
-    figure, grid = style.subplots(rows, columns, width=width, height=0.75 + 2.15 * rows)
-    with style.use():
-        every = list(grid.flat)
-        for axes, panel in zip(every, panels, strict=False):
-            draw(axes, panel)
-            axes.set_title(panel.label, fontsize=9.5)
-        for axes in every[len(panels) :]:
-            axes.set_visible(False)
-        for number, axes in enumerate(every[: len(panels)]):
-            if number % columns:
-                axes.set_ylabel("")
-            if number + columns < len(panels):
-                axes.set_xlabel("")
-        handles, labels = every[0].get_legend_handles_labels()
-        # Labels name the method alone; what differs from set to set (the tuned learning rate) stands in the table.
-        figure.legend(handles, labels, loc="outside upper left", ncols=min(len(labels), 4 if columns > 2 else 2))
-    return figure
-
-
-def accuracy(context: Context, panels: Sequence[Panel]) -> None:
-    """The paper's Figure 3."""
-    records = context.records
-
-    def draw(axes: Axes, panel: Panel) -> None:
-        shown = _draw_methods(axes, panel, records, "accuracy", context.peers)
-        tops = [mean_and_band(record.curves["accuracy"])[0] for record in shown]
-        # The interesting part is the top: leave out the first steep epochs, which would flatten everything else.
-        early = max(panel.epochs // 20, 1)
-        low = min(float(np.nanmin(mean[early:] if len(mean) > early else mean)) for mean in tops)
-        high = max(float(np.nanmax(mean)) for mean in tops)
-        margin = 0.08 * max(high - low, 0.005)
-        axes.set_ylim(low - margin, high + 2 * margin)
-        _percent_axis(axes, decimals=0 if high - low > 0.04 else 1)
-        axes.set_ylabel("training accuracy")
-        _epoch_axis(axes)
-
-    draw_panels(context, panels, "figure3", draw)
-
-
-def loss(context: Context, panels: Sequence[Panel]) -> None:
-    """The same for the loss, which the paper does not show; baselines tuned for it."""
-    records = context.records
-
-    def draw(axes: Axes, panel: Panel) -> None:
-        shown = _draw_methods(axes, panel, records, "loss", context.peers, tune_for="loss")
-        ends = [mean_and_band(record.curves["loss"])[0] for record in shown]
-        early = max(panel.epochs // 20, 1)
-        high = max(float(np.nanmax(mean[early:] if len(mean) > early else mean)) for mean in ends)
-        low = min(float(np.nanmin(mean)) for mean in ends)
-        axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
-        axes.set_ylabel("training loss")
-        _epoch_axis(axes)
-
-    draw_panels(context, panels, "figure3-loss", draw)
-
-
-def _draw_methods(
-    axes: Axes, panel: Panel, records: RecordStore, metric: str, peers: bool, tune_for: str = "accuracy"
-) -> list[Record]:
-    shown: list[Record] = []
-    for name in BASELINES:
-        tuned = tune(panel, records, name, tune_for)
-        _curve(axes, tuned.record, metric, name, f"{OPTIMIZERS[name].title} (tuned)")
-        shown.append(tuned.record)
-    for name in PEERS if peers else ():
-        record = panel.record(records, name, {})
-        if record is not None:
-            _curve(axes, record, metric, OPTIMIZERS[name].title, OPTIMIZERS[name].title)
-            shown.append(record)
-    record = panel.record(records, "gradagrad", DEFAULT)
-    if record is not None:
-        _curve(axes, record, metric, "gradagrad", "GradaGrad (untuned)")
-        shown.append(record)
+def _draw_methods(axes: Axes, frame: Frame, trial: Trial, metric: str, band: bool = True) -> list[Floats]:
+    shown: list[Floats] = []
+    for label, family, method in _methods(frame, trial, metric):
+        mean, two_errors = mean_and_band(trial.curves(frame, method, metric))
+        epochs = np.arange(1, len(mean) + 1)
+        look = style.line(family)
+        axes.plot(epochs, mean, label=label, **look)
+        if band:
+            style.band(axes, epochs, mean - two_errors, mean + two_errors, look["color"])
+        shown.append(mean)
+    _epoch_axis(axes)
     return shown
 
 
-def sensitivity(context: Context, panels: Sequence[Panel]) -> None:
-    """Final accuracy against the learning rate one starts from: what tuning buys, and who needs it."""
-    records = context.records
-
-    def draw(axes: Axes, panel: Panel) -> None:
-        scores: list[float] = []
-        for name in BASELINES:
-            tuned = tune(panel, records, name)
-            axes.plot(tuned.grid, tuned.scores, label=OPTIMIZERS[name].title, **style.line(name))
-            scores += tuned.scores
-        finals = [
-            float(panel.final(record).mean())
-            for lr in INITIAL_RATES
-            if (record := panel.record(records, "gradagrad", setting(lr=lr)))
-        ]
-        axes.plot(INITIAL_RATES, finals, label="GradaGrad", marker="o", markersize=3.5, **style.line("gradagrad"))
-        lowest, best = float(np.nanmin([*scores, *finals])), float(np.nanmax([*scores, *finals]))
-        axes.set_xscale("log")
-        axes.set_xlim(3e-7, 3e2)
-        axes.set_xticks([1e-6, 1e-4, 1e-2, 1.0, 1e2])
-        span = max(best - lowest, 0.05)
-        axes.set_ylim(lowest - 0.05 * span, best + 0.06 * span)
-        _percent_axis(axes, decimals=0)
-        axes.set_xlabel("learning rate, or γ₀")
-        axes.set_ylabel("final accuracy")
-
-    draw_panels(context, panels, "figure3-sensitivity", draw)
+def _accuracy(axes: Axes, frame: Frame, trial: Trial, zoom: bool) -> None:
+    means = _draw_methods(axes, frame, trial, "accuracy", band=zoom)
+    high = max(float(np.nanmax(mean)) for mean in means)
+    if not zoom:
+        axes.set_ylim(0, 1.02)
+        _percent_axis(axes, 0)
+        return
+    # The top alone: leave out the first steep epochs, which would flatten everything else.
+    early = max(trial.epochs // 20, 1)
+    low = min(float(np.nanmin(mean[early:] if len(mean) > early else mean)) for mean in means)
+    margin = 0.08 * max(high - low, 0.005)
+    axes.set_ylim(low - margin, high + 2 * margin)
+    _percent_axis(axes, decimals=0 if high - low > 0.04 else 1)
 
 
-def learning_rates(context: Context, panels: Sequence[Panel]) -> None:
-    """How GradaGrad's learning rates from different γ₀ come together."""
-    records = context.records
+def _loss(axes: Axes, frame: Frame, trial: Trial) -> None:
+    means = _draw_methods(axes, frame, trial, "loss")
+    early = max(trial.epochs // 20, 1)
+    high = max(float(np.nanmax(mean[early:] if len(mean) > early else mean)) for mean in means)
+    low = min(float(np.nanmin(mean)) for mean in means)
+    axes.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+
+
+def _sensitivity(axes: Axes, frame: Frame, trial: Trial) -> None:
+    scores: list[float] = []
+    for name in BASELINES:
+        choice = trial.choice(frame, name)
+        heights = [-score if np.isfinite(score) else np.nan for score in choice.scores]
+        axes.plot(choice.grid, heights, label=OPTIMIZERS[name].title, **style.line(name))
+        scores += heights
+    finals = [float(trial.finals(frame, setting(lr=lr)).mean()) for lr in INITIAL_RATES]
+    axes.plot(INITIAL_RATES, finals, label="GradaGrad", marker="o", markersize=3.5, **style.line("gradagrad"))
+    lowest, best = float(np.nanmin([*scores, *finals])), float(np.nanmax([*scores, *finals]))
+    axes.set_xscale("log")
+    axes.set_xlim(3e-7, 3e2)
+    axes.set_xticks([1e-6, 1e-4, 1e-2, 1.0, 1e2], ["1e−6", "1e−4", "0.01", "1", "100"])
+    span = max(best - lowest, 0.05)
+    axes.set_ylim(lowest - 0.05 * span, best + 0.06 * span)
+    _percent_axis(axes, decimals=0)
+    axes.set_xlabel("learning rate, or γ₀")
+
+
+def _learning_rates(axes: Axes, frame: Frame, trial: Trial) -> None:
     shades = style.ramp(len(INITIAL_RATES))
-
-    def draw(axes: Axes, panel: Panel) -> None:
-        for lr, shade in zip(reversed(INITIAL_RATES), shades, strict=True):
-            record = panel.record(records, "gradagrad", setting(lr=lr))
-            if record is None:
-                continue
-            mean = np.exp(np.log(np.asarray(record.curves[LEARNING_RATE], dtype=np.float64)).mean(axis=0))
-            axes.plot(np.arange(1, len(mean) + 1), mean, color=shade, label=f"γ₀ = {lr:g}", linewidth=1.6)
-        tuned = tune(panel, records, "adagrad")
-        mean = np.asarray(tuned.record.curves[LEARNING_RATE], dtype=np.float64).mean(axis=0)
-        axes.plot(np.arange(1, len(mean) + 1), mean, label="AdaGrad (tuned)", **style.line("adagrad"))
-        axes.set_yscale("log")
-        axes.set_ylabel("median learning rate")
-        _epoch_axis(axes)
-
-    draw_panels(context, panels, "figure3-learning-rates", draw)
+    for lr, shade in zip(reversed(INITIAL_RATES), shades, strict=True):
+        mean = np.exp(np.log(trial.curves(frame, setting(lr=lr), LEARNING_RATE)).mean(axis=0))
+        axes.plot(np.arange(1, len(mean) + 1), mean, color=shade, label=f"γ₀ = {style.power(lr)}", linewidth=1.6)
+    mean = trial.curves(frame, trial.choice(frame, "adagrad").method, LEARNING_RATE).mean(axis=0)
+    axes.plot(np.arange(1, len(mean) + 1), mean, label="AdaGrad (tuned)", **style.line("adagrad"))
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter(lambda value, _: style.power(value).replace("-", "−"))
+    _epoch_axis(axes)

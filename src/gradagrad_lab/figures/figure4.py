@@ -1,43 +1,84 @@
 """Figure 4: DLRM on a click stream with scalar GradaGrad, γ₀ from 1 to 1e-6, for ρ from 2 to 500.
 
 The paper shows one run of each. Here every setting is trained from at least six initialisations, all shown, because
-which picture comes out depends on the initialisation; and beside it stand tuned SGD, AdaGrad, row-wise AdaGrad and
-Adam, and the element and row-wise variants. On real Criteo where the data folder has it (``criteo/train.txt`` or
-``.gz``), else on the synthetic stream of `gradagrad_lab.data.clicks`.
+which picture comes out depends on the initialisation; and beside it stand tuned SGD, AdaGrad, AdaGrad-norm, row-wise
+AdaGrad and Adam, and the element and row-wise variants. On real Criteo where the data folder has it
+(``criteo/train.txt`` or ``.gz``), else on the synthetic stream of `gradagrad_lab.data.clicks`.
+
+Three sizes: quick and full have small networks and hashed tables; "paper" has the paper's own, for who has days.
 """
 
 from __future__ import annotations
 
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from gradagrad_lab.context import Context, usable_cores
+from gradagrad_lab.context import Context
 from gradagrad_lab.data import criteo_cache
-from gradagrad_lab.figures import figure4_claims as claims
-from gradagrad_lab.figures import figure4_draw as draw
-from gradagrad_lab.figures import figure4_tables as tables
-from gradagrad_lab.figures.figure4_read import Floats, Results
-from gradagrad_lab.figures.figure4_runs import CLICK_RATE, DRAWN, INITIAL, RHO, Setup
-from gradagrad_lab.figures.figure4_train import DIAGONAL_RHO, Plan, ensure
-from gradagrad_lab.optimizers import power_of_two
-from gradagrad_lab.results import Picture, Section, Source
+from gradagrad_lab.data.criteo_cache import DAYS
+from gradagrad_lab.errors import DATA, UserError
+from gradagrad_lab.figures import figure4_claims, figure4_draw, figure4_tables
+from gradagrad_lab.figures.figure4_results import DIAGONAL_RHO, INITIAL, RHO, Figure4Plan, Results
+from gradagrad_lab.problems.click_rows import Setup
+from gradagrad_lab.problems.click_runs import CLICK_RATE, DRAWN, ClickProblem, ClickReader
+from gradagrad_lab.problems.dlrm import KAGGLE
+from gradagrad_lab.results import About, Claim, Picture, Source, Table
+from gradagrad_lab.study import Frame, Plan, Run, Study
 
 SEEDS, FIRST_SEED = 6, 100
 """Initialisations of which nothing was known when the criteria in `figure4_claims` were fixed."""
+KAGGLE_ROWS = 45_840_617
+SIZES = {
+    "quick": Setup(rows=10_240, held_out=6_144, cap=10_000),
+    "full": Setup(rows=192_000, held_out=51_200),
+    "paper": Setup(
+        rows=KAGGLE_ROWS * (DAYS - 1) // DAYS,
+        held_out=KAGGLE_ROWS // DAYS // 2,
+        bottom=KAGGLE.bottom,
+        top=KAGGLE.top,
+        paper=True,
+    ),
+}
+REHEARSED = 30  # steps that are timed before a run at the paper's size
 
 
-def plan_of(context: Context) -> Plan:
-    """The figure's size: quick, or the full one."""
-    seeds = context.seed_range(SEEDS, FIRST_SEED)
+def plan(context: Context) -> Plan:
+    """What the size asks for, on the rows that are there."""
+    chosen = plan_of(context)
+    runs = [*chosen.scalar_runs(), *chosen.diagonal_runs()]
+    if chosen.setup.paper:
+        announce(context, chosen, [run for run in runs if context.records.find(run) is None])
+    return Plan(runs, chosen.tunings, chosen)
+
+
+STUDY = Study(
+    name="figure4",
+    order=4,
+    shows="DLRM with embedding tables: what ρ does to a bad γ₀",
+    title="Figure 4: DLRM and the meaning of ρ",
+    plan=plan,
+)
+
+
+def plan_of(context: Context) -> Figure4Plan:
+    """Seeds and rows; a Criteo file is read first, since it may be shorter than planned."""
+    planned = SIZES["paper" if context.paper else context.size]
+    setup = on_rows(planned, context.rows or planned.rows, planned.held_out)
     found = real_file(context)
-    criteo, edition = (str(found), criteo_cache.fingerprint(found)["edges"]) if found else ("", "")
-    if context.quick:
-        setup = Setup(rows=10_240, held_out=6_144, cap=10_000, criteo=criteo, edition=edition)
-        return Plan(setup, seeds, tuning_seeds=seeds[:1], diagonal_seeds=seeds[:1])
-    setup = Setup(rows=192_000, held_out=51_200, criteo=criteo, edition=edition)
-    return Plan(setup, seeds, tuning_seeds=seeds[:2], diagonal_seeds=seeds[:2])
+    if found is not None:
+        setup = on_file(context, setup, found)
+    if setup.paper:
+        return Figure4Plan(setup, context.seed_range(1, FIRST_SEED), (), (DRAWN,), planned.rows)
+    seeds = context.seed_range(SEEDS, FIRST_SEED)
+    few = seeds[:1] if context.quick else seeds[:2]
+    return Figure4Plan(setup, seeds, few, (DRAWN, CLICK_RATE), planned.rows)
+
+
+def on_rows(setup: Setup, rows: int, held_out: int, **changes: str) -> Setup:
+    """The setup with as many rows as there are."""
+    return replace(setup, rows=min(setup.rows, rows), held_out=min(setup.held_out, held_out), **changes)
 
 
 def real_file(context: Context) -> Path | None:
@@ -48,162 +89,153 @@ def real_file(context: Context) -> Path | None:
     return next((path for path in places if path.is_file()), None)
 
 
-def run(context: Context) -> Section:
-    """Train what is missing, then draw, tabulate and judge from the records."""
+def on_file(context: Context, setup: Setup, path: Path) -> Setup:
+    """The setup on a Criteo file, its cache built or completed: rows to train on from its first six days, held-out
+    rows from the seventh."""
+    with context.progress(path.stat().st_size, "Criteo: building the cache") as bar:
+        cache = criteo_cache.build(
+            path, setup.settings(), workers=context.cores, progress=lambda done: bar.set(done, None)
+        )
+    (first, last), (begin, end) = cache.span("train"), cache.span("validation")
+    if last - first < 2 * setup.batch or end == begin:
+        raise UserError(
+            f"{path} holds {len(cache):,} rows; Figure 4 needs at least {3 * setup.batch}, two batches to "
+            "train on and a "
+            "seventh of the file to evaluate on.",
+            DATA,
+        )
+    edition = criteo_cache.fingerprint(path)["edges"]
+    return on_rows(setup, last - first, end - begin, criteo=str(path), edition=edition)
+
+
+def announce(context: Context, chosen: Figure4Plan, missing: list[Run]) -> None:
+    """Before days of training: memory, time per step and the time for all, measured on a few steps here."""
+    if not missing:
+        return
+    say = context.console.print
+    setup = chosen.setup
+    rehearsal = on_rows(setup, REHEARSED * setup.batch, 256)
     started = time.perf_counter()
-    plan = plan_of(context)
-    if plan.setup.criteo:
-        source = Path(plan.setup.criteo)
-        workers = context.workers or usable_cores()
-        with context.progress(source.stat().st_size, "Criteo: building the cache") as bar:
-            done = 0
+    reader = ClickReader(ClickProblem(rehearsal), [Run(ClickProblem(rehearsal), missing[0].method, 0, rehearsal.steps)])
+    made = time.perf_counter() - started
+    half = rehearsal.steps // 2
+    for number in range(rehearsal.steps):
+        if number == half:
+            started = time.perf_counter()
+        reader.step(number)
+    step = (time.perf_counter() - started) / (rehearsal.steps - half)
+    numbers = reader.model.networks.numel() + reader.model.tables.numel()
+    memory = 2 * 4 * numbers / 2**30  # weights and the last gradient, both in single precision
+    del reader
+    fits = max(1.0, available_gib() // (1.1 * memory + 1))
+    workers = int(min(context.cores, fits, len(missing)))
+    context.workers = workers
+    total = (made + setup.steps * step + setup.held_out * step / (4 * setup.batch)) * -(-len(missing) // workers)
+    say(
+        f"The paper's size: {numbers:,} parameters, {memory:.1f} GiB for weights and the last gradient; a step takes "
+        f"{1000 * step:.1f} ms here (one thread; {rehearsal.steps - half} steps after {half}), building a model "
+        f"{made:.0f} s. Largest memory of this process so far: {largest_gib()}.",
+        highlight=False,
+    )
+    say(
+        f"{len(missing)} runs of {setup.steps:,} steps, {workers} at a time: about {duration(total)}. Ctrl-C keeps "
+        "finished runs, and of the others what was done up to ten minutes before; the same command goes on from there.",
+        highlight=False,
+    )
 
-            def progress(bytes_done: int) -> None:
-                nonlocal done
-                bar.advance(bytes_done - done)
-                done = bytes_done
 
-            criteo_cache.build(source, criteo_cache.Settings(cap=plan.setup.cap), workers=workers, progress=progress)
-    best = ensure(context, plan)
-    return present(Results(context, plan, best), time.perf_counter() - started)
+def available_gib() -> float:
+    """Memory that could be had at the moment; unknown counts as plenty."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) / 2**20 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return float("inf")
 
 
-def present(results: Results, seconds: float) -> Section:
-    """Draw everything and state what it shows; reads records only."""
-    draw.grid(results, DRAWN, "figure4")
-    draw.grid(results, CLICK_RATE, "figure4-click-rate")
-    draw.mechanism(results, "figure4-mechanism")
-    draw.growth(results, "figure4-gamma")
-    draw.contest(results, contestants(results), "figure4-contest")
-    setup, seeds = results.plan.setup, len(results.plan.seeds)
-    judged = claims.all_claims(results)
-    return Section(
-        key="figure4",
-        title="Figure 4: DLRM and the meaning of ρ",
-        intro="DLRM on a click stream: 26 embedding tables of dimension 16 with sparse gradients, batch 128, one pass, "
-        "no "
-        "regularisation; one step size shared by all parameters (the paper's scalar variant). Each "
-        "setting is trained from "
-        f"{seeds} initialisations on the same rows in the same order."
-        + reduction(results)
-        + " "
-        + claims.how_judged(results),
-        claims=judged,
-        tables=tables.all_tables(results),
-        pictures=pictures(results),
+def largest_gib() -> str:
+    """The most memory this process has had."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return "unknown"
+    unit = 2**30 if sys.platform == "darwin" else 2**20
+    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit:.1f} GiB"
+
+
+def duration(seconds: float) -> str:
+    """In words, in the unit that fits."""
+    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def draw(frame: Frame) -> list[Picture]:
+    """All pictures."""
+    results = Results(frame, frame.details)
+    return figure4_draw.pictures(results, figure4_claims.recovered_in_words(results), reduction(results))
+
+
+def tables(frame: Frame) -> list[Table]:
+    """All tables."""
+    return figure4_tables.all_tables(Results(frame, frame.details))
+
+
+def claims(frame: Frame) -> list[Claim]:
+    """All sentences."""
+    return figure4_claims.all_claims(Results(frame, frame.details))
+
+
+def reduction(results: Results) -> str:
+    """What differs from the paper's experiment, in a sentence; empty where nothing does."""
+    setup, said = results.setup, list[str]()
+    if not setup.paper:
+        said.append(f"{setup.steps:,} steps, smaller networks and tables than the paper's")
+    if results.frame.context.quick and not setup.paper:
+        said.append("this is the quick size; the full size is the one to judge by")
+    if setup.rows < results.plan.planned_rows:
+        said.append(f"{setup.rows:,} rows to train on, where {results.plan.planned_rows:,} were planned")
+    if results.has_teacher:
+        said.append("a synthetic stream in place of Criteo's rows")
+    return f" Differences to the paper: {'; '.join(said)}." if said else ""
+
+
+def about(frame: Frame) -> About:
+    """Words around the figure."""
+    results = Results(frame, frame.details)
+    plan, setup = results.plan, results.setup
+    empty = "" if len(results.steps) > 1 else " There are too few steps for a curve, so none is drawn."
+    widths = ["-".join(str(width) for width in layers) for layers in (setup.bottom, setup.top)]
+    shown = ("every id has its row" if setup.paper else f"at most {setup.cap:,} rows a field") + ", dimension 16"
+    return About(
+        intro="DLRM on a click stream: 26 embedding tables of dimension 16 with sparse gradients, batch "
+        f"{setup.batch}, one pass, no regularisation; one step size shared by all parameters (the paper's scalar "
+        f"variant). Each setting is trained from {len(plan.seeds)} initialisation{'s' * (len(plan.seeds) > 1)} on the "
+        f"same rows in the same order.{reduction(results)}{empty} {figure4_claims.how_judged(results)}",
+        summary=figure4_claims.alike_for_large(results).evidence if results.enough else claims(frame)[0].evidence,
         settings={
-            "rows": f"{setup.steps * setup.batch:,} to train on, {setup.held_out:,} held out",
+            "rows": f"{setup.steps * setup.batch:,} trained on, {setup.held_out:,} held out",
             "batch": str(setup.batch),
-            "tables": f"at most {setup.cap:,} rows a field, dimension 16",
-            "networks": f"13-{setup.bottom}-16 and 367-{setup.top}-1",
+            "tables": shown,
+            "networks": f"13-{widths[0]}-16 and 367-{widths[1]}-1",
             "γ₀": ", ".join(f"{initial:g}" for initial in INITIAL),
             "ρ": ", ".join(f"{rho:g}" for rho in RHO)
-            + f"; diagonal variants {', '.join(f'{r:g}' for r in DIAGONAL_RHO)}",
-            "initialisations": f"{seeds}: {results.plan.seeds[0]} to {results.plan.seeds[-1]}",
-            "tuned learning rates": ", ".join(f"{name} {power_of_two(rate)}" for name, rate in results.best.items()),
-            "training time": f"{results.seconds():.0f} s of one core for the scalar grid",
+            + ("" if setup.paper else f"; diagonal variants {', '.join(f'{rho:g}' for rho in DIAGONAL_RHO)}"),
+            "initialisations": f"{len(plan.seeds)}: {plan.seeds[0]} to {plan.seeds[-1]}",
+            "tuned learning rates": ", ".join(f"{name} {results.rate(name)}" for name in results.best) or "none",
+            "training time of the scalar grid": f"{sum(frame.record(run).seconds for run in plan.scalar_runs()):.0f} s",
         },
-        seconds=seconds,
-        summary=next(claim.evidence for claim in judged if claim.text.startswith("For large ρ")),
         sources=[source_of(results)],
     )
 
 
-def reduction(results: Results) -> str:
-    """What differs from the paper's experiment, in a sentence."""
-    said = (
-        ["one pass over fewer rows and smaller networks than the paper's"]
-        if not results.context.quick
-        else [f"quick size: {results.plan.setup.steps} steps, small tables; the full size is the one to judge by"]
-    )
-    if results.has_teacher:
-        said.append("a synthetic stream in place of Criteo's rows")
-    return f" Differences to the paper: {'; '.join(said)}."
-
-
 def source_of(results: Results) -> Source:
     """Where the rows come from."""
-    if results.plan.setup.criteo:
-        return Source("Criteo", results.plan.setup.criteo, "the first rows of its first six days; held out: day seven")
+    if results.setup.criteo:
+        return Source("Criteo", results.setup.criteo, "the first rows of its first six days; held out: day seven")
     return Source(
         "synthetic click stream",
         "gradagrad_lab.data.clicks",
         "made to the shape of Criteo's first 1,999 rows, with a teacher whose loss is known; not Criteo itself",
     )
-
-
-def contestants(results: Results) -> list[tuple[str, str, Floats]]:
-    """Who stands in the picture of held-out losses: (title, colour family, loss per seed)."""
-    entries: list[tuple[str, str, Floats]] = []
-    for name, title in draw.TITLES.items():
-        entries.append((title, name.removeprefix("row-wise "), results.baseline(name, "held-out loss")))
-    scalar = results.scalar("held-out loss")
-    for rho in (2.0, 100.0):
-        for column, initial in enumerate(INITIAL):
-            title = f"scalar, ρ = {rho:g}, γ₀ = {draw.initial_text(initial)}"
-            entries.append((title, "gradagrad", scalar[RHO.index(rho), column]))
-    for name, words in (("gradagrad element", "element"), ("gradagrad row", "row-wise")):
-        losses = results.diagonal(name, "held-out loss")
-        for column, initial in enumerate(INITIAL):
-            title = f"{words}, ρ = 2, γ₀ = {draw.initial_text(initial)}"
-            entries.append((title, "autogradagrad", losses[0, column]))
-    return entries
-
-
-def pictures(results: Results) -> list[Picture]:
-    """The pictures with captions and words for who cannot see them."""
-    seeds = len(results.plan.seeds)
-    what = "Training loss minus the teacher's on the same rows" if results.has_teacher else "Training loss"
-    fate = recovered_in_words(results)
-    return [
-        Picture(
-            "Training loss for each ρ and γ₀",
-            "figure4",
-            f"{what}; thin: each of {seeds} initialisations, thick: their mean. Curves that leave the "
-            "picture are held at its "
-            f"upper edge.{reduction(results)}",
-            "Six panels, one for each ρ from 2 to 500, each with the training loss from four γ₀ and "
-            "of tuned AdaGrad against "
-            f"the rows seen. {fate}",
-        ),
-        Picture(
-            "The same with the last bias at the click rate's logit",
-            "figure4-click-rate",
-            "DLRM draws its last bias from N(0, 1); here it is the logit of the click rate, so that "
-            "the first predictions "
-            "are right on average. What this changes is in the table of initialisations.",
-            "The same six panels, the model's last bias set to the logit of the click rate.",
-        ),
-        Picture(
-            "The first products of consecutive gradients, and how the run ends",
-            "figure4-mechanism",
-            "From γ₀ = 1e−6 at ρ = 500, one mark or line per initialisation. First panel: the first product alone. "
-            "Second: steps in which γ could grow before the first negative product, which puts ρ·|⟨g, g_prev⟩| into α. "
-            "Third: γ/γ₀ in the first steps.",
-            "Three panels. Final loss against the first inner product of consecutive gradients; final loss against the "
-            "number of steps before the first negative product; growth of γ over the first steps.",
-        ),
-        Picture(
-            "γ, the numerator",
-            "figure4-gamma",
-            "γ = γ₀ · growth by the rows seen, last bias as drawn; thin: each initialisation, thick: geometric mean.",
-            "Six panels, one for each ρ: γ on a logarithmic axis from four γ₀. It only rises.",
-        ),
-        Picture(
-            "Held-out loss beside tuned optimizers",
-            "figure4-contest",
-            "A dot per initialisation, a bar for the mean; learning rates of the first four are "
-            "tuned on this very number. "
-            "▸: runs that ended to the right of the picture or not finite.",
-            "Held-out log-loss of tuned SGD, AdaGrad, row-wise AdaGrad and Adam and of GradaGrad's "
-            "variants from four γ₀.",
-        ),
-    ]
-
-
-def recovered_in_words(results: Results) -> str:
-    """On how many initialisations the smallest γ₀ caught up, for each ρ."""
-    losses = results.scalar("held-out loss")
-    recovered = (claims.lag(losses) <= results.alike).sum(axis=1)
-    told = ", ".join(f"{int(count)} at ρ = {rho:g}" for rho, count in zip(RHO, np.asarray(recovered), strict=True))
-    return f"Initialisations (of {losses.shape[2]}) on which γ₀ = 1e-6 caught up with the best γ₀: {told}."

@@ -6,12 +6,19 @@ import math
 
 import numpy as np
 
-from gradagrad_lab.figures.figure4_draw import TITLES, initial_text
-from gradagrad_lab.figures.figure4_read import Floats, Results, comparable
-from gradagrad_lab.figures.figure4_runs import CLICK_RATE, DRAWN, INITIAL, RHO
-from gradagrad_lab.figures.figure4_train import DIAGONAL, DIAGONAL_RHO
-from gradagrad_lab.optimizers import power_of_two
+from gradagrad_lab.figures.figure4_results import (
+    DIAGONAL,
+    DIAGONAL_RHO,
+    INITIAL,
+    RHO,
+    TITLES,
+    Results,
+    comparable,
+    initial_text,
+)
+from gradagrad_lab.problems.click_runs import CLICK_RATE, DRAWN
 from gradagrad_lab.results import Table
+from gradagrad_lab.study import Floats
 
 BIAS_WORDS = {DRAWN: "as DLRM draws it", CLICK_RATE: "at the click rate's logit"}
 DIAGONAL_TITLES = {"gradagrad element": "element", "gradagrad row": "row-wise tables, element networks"}
@@ -19,10 +26,14 @@ DIAGONAL_TITLES = {"gradagrad element": "element", "gradagrad row": "row-wise ta
 
 def all_tables(results: Results) -> list[Table]:
     """The figure's tables, the most telling first."""
+    biases = results.plan.biases
+    grids = [scalar_table(results, metric, bias) for bias in biases for metric in ("loss", "AUC")]
+    if results.setup.paper:
+        return grids
     return [
         optimizer_table(results),
-        *(scalar_table(results, metric, bias) for bias in (DRAWN, CLICK_RATE) for metric in ("held-out loss", "AUC")),
-        *(seed_table(results, bias) for bias in (DRAWN, CLICK_RATE)),
+        *grids,
+        *(seed_table(results, bias) for bias in biases),
         *(diagonal_table(results, name) for name in DIAGONAL),
     ]
 
@@ -30,7 +41,7 @@ def all_tables(results: Results) -> list[Table]:
 def scalar_table(results: Results, metric: str, bias: str) -> Table:
     """One number of the scalar grid."""
     values = results.scalar(metric, bias)
-    words = "log-loss" if metric == "held-out loss" else metric
+    words = "log-loss" if metric == "loss" else metric
     return Table(
         f"Scalar GradaGrad, held-out {words}, last bias {BIAS_WORDS[bias]}",
         ["ρ", *(f"γ₀ = {initial_text(initial)}" for initial in INITIAL)],
@@ -62,15 +73,14 @@ def optimizer_table(results: Results) -> Table:
     """The best of every optimizer."""
     rows: list[list[str]] = []
     for name, title in TITLES.items():
-        losses, areas = results.baseline(name, "held-out loss"), results.baseline(name, "AUC")
-        rate = power_of_two(results.best[name])
-        rows.append([title, f"lr = {rate}", *numbers(losses, areas)])
-    losses, areas = results.scalar("held-out loss"), results.scalar("AUC")
+        losses, areas = results.baseline(name, "loss"), results.baseline(name, "AUC")
+        rows.append([title, f"lr = {results.rate(name)}", *numbers(losses, areas)])
+    losses, areas = results.scalar("loss"), results.scalar("AUC")
     row, column = best_cell(losses)
     chosen = f"γ₀ = {initial_text(INITIAL[column])}, ρ = {RHO[row]:g}"
     rows.append(["GradaGrad, scalar", chosen, *numbers(losses[row, column], areas[row, column])])
     for name in DIAGONAL:
-        losses, areas = results.diagonal(name, "held-out loss"), results.diagonal(name, "AUC")
+        losses, areas = results.diagonal(name, "loss"), results.diagonal(name, "AUC")
         row, column = best_cell(losses)
         chosen = f"γ₀ = {initial_text(INITIAL[column])}, ρ = {DIAGONAL_RHO[row]:g}"
         rows.append(
@@ -81,8 +91,7 @@ def optimizer_table(results: Results) -> Table:
         ["optimizer", "setting", "log-loss", "std. error", "AUC", "seeds"],
         rows,
         "Held-out rows. Learning rates, and GradaGrad's γ₀ and ρ, are chosen for the lowest mean loss on these very "
-        "rows, in everyone's favour. “Row”: tables by rows, networks by elements. "
-        + references(results, "held-out loss"),
+        "rows, in everyone's favour. “Row”: tables by rows, networks by elements. " + references(results, "loss"),
     )
 
 
@@ -104,7 +113,7 @@ def seed_table(results: Results, bias: str) -> Table:
     """Each initialisation by itself: the first product, and how far apart the γ₀ end."""
     agreement = results.scalar("opening agreement", bias)[-1, -1][:, 0]
     steps = results.agreeing_steps(RHO[-1], INITIAL[-1], bias)
-    spread = spread_over_initial(results.scalar("held-out loss", bias))
+    spread = spread_over_initial(results.scalar("loss", bias))
     rows: list[list[str]] = []
     for position, seed in enumerate(results.plan.seeds):
         cells = [f"{value:.3f}" if value < 10 else "diverged" for value in spread[:, position]]
@@ -127,11 +136,11 @@ def spread_over_initial(losses: Floats) -> Floats:
 
 def diagonal_table(results: Results, name: str) -> Table:
     """The element or the row-wise variant, losing cases included."""
-    losses = results.diagonal(name, "held-out loss")
+    losses = results.diagonal(name, "loss")
     return Table(
         f"GradaGrad, {DIAGONAL_TITLES[name]}, lazy: held-out log-loss",
         ["ρ", *(f"γ₀ = {initial_text(initial)}" for initial in INITIAL)],
         [[f"{rho:g}", *(mean_and_range(cell) for cell in row)] for rho, row in zip(DIAGONAL_RHO, losses, strict=True)],
-        f"{len(results.plan.diagonal_seeds)} initialisations. “Diverged”: not finite, or above 10. "
-        + references(results, "held-out loss"),
+        f"{len(results.plan.few_seeds)} initialisations. “Diverged”: not finite, or above 10. "
+        + references(results, "loss"),
     )

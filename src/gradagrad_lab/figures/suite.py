@@ -2,72 +2,119 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
+import functools
 
 from gradagrad_lab import data
 from gradagrad_lab.context import Context
 from gradagrad_lab.data import CATALOGUE, libsvm
 from gradagrad_lab.figures import suite_claims, suite_draw, suite_tables
-from gradagrad_lab.results import Picture, Section, Source
+from gradagrad_lab.results import About, Claim, Picture, Source, Table
+from gradagrad_lab.study import Frame, Plan, Study
 from gradagrad_lab.style import power
 from gradagrad_lab.suite.catalogue import problems_at_hand
-from gradagrad_lab.suite.methods import DEFAULT_GAMMA0, OURS
-from gradagrad_lab.suite.standings import Standings, size_of, train_suite
+from gradagrad_lab.suite.methods import BY_KEY, DEFAULT_GAMMA0, OURS, OURS_AVERAGED, Contestant
+from gradagrad_lab.suite.plan import plan_of, size_of
+from gradagrad_lab.suite.standings import Standings
 
 
-def run(context: Context) -> Section:
-    """Train what is missing, then draw, tabulate and judge from the records."""
-    started = time.perf_counter()
-    standings = train_suite(context, size_of(context))
-    return replace(present(context, standings), seconds=time.perf_counter() - started)
+def plan(context: Context) -> Plan:
+    """The size asked for."""
+    return plan_of(size_of(context))
 
 
-def present(context: Context, standings: Standings) -> Section:
-    """Draw everything and state what it shows; reads records only."""
-    suite_draw.all_pictures(context, standings)
+STUDY = Study(
+    name="suite",
+    order=0,
+    shows="AutoGradaGrad untuned beside tuned optimizers and parameter-free peers",
+    title="The suite: AutoGradaGrad, no learning rate to choose",
+    plan=plan,
+)
+
+
+@functools.lru_cache(maxsize=1)
+def _standings(frame: Frame) -> Standings:
+    return Standings(frame)
+
+
+def draw(frame: Frame) -> list[Picture]:
+    """Profiles, ratios problem by problem, the sweep of γ₀."""
+    return suite_draw.pictures(_standings(frame), reduction(frame))
+
+
+def tables(frame: Frame) -> list[Table]:
+    """In the order of the page."""
+    return suite_tables.all_tables(_standings(frame))
+
+
+def claims(frame: Frame) -> list[Claim]:
+    """The goals, in the order in which they were set."""
+    return suite_claims.all_claims(_standings(frame))
+
+
+def about(frame: Frame) -> About:
+    """Words around the suite."""
+    standings = _standings(frame)
     size = standings.size
-    reduced = reduction(context, standings)
     there, here = standings.standing(OURS, True), standings.standing(OURS)
-    return Section(
-        key="suite",
-        title="The suite: AutoGradaGrad, no learning rate to choose",
+    judged = f"{len(standings.entries(True))} problems {standings.judged}"
+    return About(
         intro=f"{len(size.entries)} small problems, each trained for a fixed number of steps from {len(size.seeds)} "
-        f"seeds. AutoGradaGrad runs at its defaults (γ₀ = {power(DEFAULT_GAMMA0)}) judged at its averaged iterate; "
-        "torch's SGD with momentum, AdaGrad and Adam are tuned on a half-decade grid for the final training loss, "
-        "problem by problem; Prodigy, D-Adaptation Adam, DoG, COCOB and Schedule-Free AdamW run at their defaults. "
-        "All see the same starts and mini-batches.\n\nThe measure is the final training loss relative to the best "
-        "tuned baseline. Rules and defaults of AutoGradaGrad were chosen on some of the problems, which are marked; "
-        "conclusions are drawn on the held-out ones." + reduced,
-        claims=suite_claims.all_claims(standings),
-        tables=suite_tables.all_tables(standings),
-        pictures=_pictures(standings, reduced),
+        f"seeds. AutoGradaGrad runs at its defaults (γ₀ = {power(DEFAULT_GAMMA0)}); torch's SGD with momentum, AdaGrad "
+        "and Adam are tuned on a half-decade grid for the final training loss, problem by problem; Prodigy, "
+        "D-Adaptation Adam, Mechanic, DoG, COCOB and Schedule-Free AdamW run at their defaults. Every method is read "
+        "with and without the same averaging. All see the same starts and mini-batches.\n\n"
+        "The measure is the final training loss relative to the best tuned "
+        "baseline. Rules and defaults of AutoGradaGrad were chosen on some of the problems, which are marked; "
+        "conclusions are drawn on the others." + reduction(frame),
+        summary=f"AutoGradaGrad, untuned: final training loss over that of the best tuned of SGD, AdaGrad and Adam, "
+        f"geometric mean {there.mean.text()} and worst {suite_tables.factor(there.worst.value)} on {judged}; "
+        f"{here.mean.text()} and {suite_tables.factor(here.worst.value)} on all {len(size.entries)}.",
         settings={
-            "size": context.size,
+            "size": frame.context.size,
             "seeds": str(len(size.seeds)),
-            "problems": f"{len(size.entries)}, of them {len(standings.entries(True))} held out",
+            "problems": f"{len(size.entries)}, of them {judged}",
             "tuning": f"half-decade grid on {size.tuning_seeds} seed(s), best and neighbours on all",
             "γ₀ in the sweep": ", ".join(power(gamma0) for gamma0 in size.sweep) + f"; {len(size.sweep_seeds)} seeds",
         },
-        summary=f"Untuned, relative to the best tuned baseline: geometric mean {there.mean.text()} and worst "
-        f"{suite_tables.factor(there.worst.value)} on held-out problems, {here.mean.text()} and "
-        f"{suite_tables.factor(here.worst.value)} on all.",
-        sources=_sources(context, standings),
+        sources=_sources(frame),
+        answers=_answers(standings),
     )
 
 
-def reduction(context: Context, standings: Standings) -> str:
+def _answers(standings: Standings) -> list[str]:
+    """Should I use this? The numbers that decide, for who can tune and who cannot."""
+
+    def told(one: Contestant) -> str:
+        found = standings.standing(one, True)
+        return f"{found.mean.value:.2f} (worst {suite_tables.factor(found.worst.value)})"
+
+    peers = [one for one in standings.size.contestants if one.side == "peer"]
+    lines = [
+        f"AutoGradaGrad without any tuning ends at {told(OURS)} times the loss of the best tuned baseline, with its "
+        f"points averaged at {told(OURS_AVERAGED)}: geometric means over {len(standings.entries(True))} problems "
+        f"{standings.judged}. Below 1 is better.",
+        f"If you can tune: tuned Adam ends at {told(BY_KEY['adam'])}, with the same averaging at "
+        f"{told(BY_KEY['adam-averaged'])}.",
+    ]
+    if peers:
+        best = min(peers, key=lambda one: standings.standing(one, True).mean.value)
+        ahead = standings.standing(OURS, True).mean.value <= standings.standing(best, True).mean.value
+        lines.append(
+            f"If you cannot: the best parameter-free peer here is {best.title} at {told(best)}, "
+            + ("behind AutoGradaGrad in the mean." if ahead else "ahead of AutoGradaGrad in the mean: take that one.")
+        )
+    return lines
+
+
+def reduction(frame: Frame) -> str:
     """What this size leaves out, in a sentence; empty where nothing."""
     said: list[str] = []
+    context, size = frame.context, frame.details
     if context.quick:
-        left_out = len(problems_at_hand(context.data_dir)) - len(standings.size.entries)
-        said.append(
-            f"quick size: {left_out} problems left out, {len(standings.size.seeds)} seeds, three γ₀ in the sweep"
-        )
-    if standings.size.missing:
-        said.append(
-            f"not installed, hence absent: {', '.join(standings.size.missing)} (`pip install gradagrad[peers]`)"
-        )
+        left_out = len(problems_at_hand(context.data_dir)) - len(size.entries)
+        said.append(f"quick size: {left_out} problems left out, {len(size.seeds)} seeds, three γ₀ in the sweep")
+    if size.missing:
+        said.append(f"not installed, hence absent: {', '.join(size.missing)} (`pip install gradagrad[peers]`)")
     places = data.folders(context.data_dir)
     absent = [name for name in CATALOGUE if libsvm.find(name, places) is None]
     if len(absent) == len(CATALOGUE):
@@ -80,50 +127,9 @@ def reduction(context: Context, standings: Standings) -> str:
     return f" {text[0].upper()}{text[1:]}."
 
 
-def _pictures(standings: Standings, reduced: str) -> list[Picture]:
-    seeds = len(standings.size.seeds)
-    own = standings.standing(OURS)
-    entries = standings.entries()
-    words = ", ".join(
-        f"{entry.problem.title} {suite_tables.factor(ratio)}" for entry, ratio in zip(entries, own.ratios, strict=True)
-    )
-    return [
-        Picture(
-            "Performance profile",
-            "suite-profile",
-            "Share of problems on which a method's mean final training loss is within a factor of the best of all "
-            f"methods of the suite, averaged ones included; higher is better. Thin solid lines on the left: the tuned "
-            f"baselines with the same averaging as AutoGradaGrad. {seeds} seeds.{reduced}",
-            "Four panels of rising step curves: held-out and all problems, beside tuned baselines and beside "
-            "parameter-free peers. " + _profile_words(standings),
-        ),
-        Picture(
-            "Problem by problem",
-            "suite-ratios",
-            "Final training loss relative to the best tuned baseline at its last iterate (1, solid line); dashed: 1.3. "
-            f"Marks at the right edge lie beyond it. {suite_tables.TREATMENT}{reduced}",
-            f"A line per problem with AutoGradaGrad's ratio and interval, and those of its peers. Its ratios: {words}.",
-        ),
-        Picture(
-            "From other γ₀",
-            "suite-sweep",
-            "AutoGradaGrad's final training loss (averaged iterate) from each γ₀, relative to the best tuned baseline. "
-            "Shaded: γ₀ = 1e-8 … 1e-2, where it should be flat, and ± 10 % around the default's loss. Values "
-            f"beyond 0.2 and 20 are drawn at the edge. {len(standings.size.sweep_seeds)} seeds.{reduced}",
-            "A small panel per problem: the ratio against γ₀ on logarithmic axes. The sweep's table has the numbers.",
-        ),
-    ]
-
-
-def _profile_words(standings: Standings) -> str:
-    own = standings.standing(OURS, True)
-    near = int((own.ratios <= 1.1).sum())
-    return f"AutoGradaGrad is within 10 % of the best tuned baseline on {near} of {len(own.ratios)} held-out problems."
-
-
-def _sources(context: Context, standings: Standings) -> list[Source]:
-    needed = dict.fromkeys(entry.needs for entry in standings.entries() if entry.needs)
-    found = [libsvm.find(name, data.folders(context.data_dir)) for name in needed]
+def _sources(frame: Frame) -> list[Source]:
+    needed = dict.fromkeys(entry.set_name for entry in frame.details.entries if entry.set_name)
+    found = [libsvm.find(name, data.folders(frame.context.data_dir)) for name in needed]
     sets = [Source(one.label, one.path.name, "a fixed fifth of its rows held out") for one in found if one is not None]
     return [
         *sets,

@@ -1,4 +1,4 @@
-"""What was hoped for, and whether it came out: judged on the held-out problems first, then on all."""
+"""What was hoped for, and whether it came out: judged on the held-out problems first, then on all. All is ours."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import numpy as np
 from gradagrad_lab.figures.suite_tables import factor
 from gradagrad_lab.results import Claim, Verdict
 from gradagrad_lab.style import power
-from gradagrad_lab.suite.methods import DEFAULT_GAMMA0, FLAT_FROM, FLAT_TO, OURS, Method
+from gradagrad_lab.suite.methods import DEFAULT_GAMMA0, FLAT_FROM, FLAT_TO, OURS, OURS_AVERAGED, Contestant
 from gradagrad_lab.suite.standings import Standings
 
 MEAN_GOAL, WORST_GOAL, FLAT_GOAL = 0.9, 1.3, 0.10
+
+
+CRITERION = "Met on the problems that conclusions are drawn on, and on all; in part: on one of the two"
 
 
 def verdict_of(held_out: bool, every: bool) -> Verdict:
@@ -22,7 +25,7 @@ def verdict_of(held_out: bool, every: bool) -> Verdict:
 
 def all_claims(standings: Standings) -> list[Claim]:
     """The goals, in the order in which they were set."""
-    size = " (quick size: fewer problems and seeds)" if standings.context.quick else ""
+    size = " (quick size: fewer problems and seeds)" if standings.frame.context.quick else ""
     return [
         _mean(standings, size),
         _worst(standings, size),
@@ -38,8 +41,11 @@ def _mean(standings: Standings, size: str) -> Claim:
     return Claim(
         f"Untuned, AutoGradaGrad's final training loss is at most {MEAN_GOAL:g} of the best tuned baseline's, in the "
         "geometric mean.",
-        f"Held-out problems: {there.text()}; all problems: {here.text()}{size}.",
+        f"{standings.words(True)}: {there.text()}, averaged {standings.standing(OURS_AVERAGED, True).mean.text()}; all "
+        f"problems: {here.text()}, averaged {standings.standing(OURS_AVERAGED).mean.text()}{size}.",
         verdict_of(there.value <= MEAN_GOAL, here.value <= MEAN_GOAL),
+        whose="ours",
+        criterion=CRITERION,
     )
 
 
@@ -57,11 +63,13 @@ def _worst(standings: Standings, size: str) -> Claim:
         words = f"worst {standing.worst.text()} ({entries[standing.worst_place].problem.title})"
         if above:
             words += f", above the goal on {len(above)} of {len(entries)}: {', '.join(above)}"
-        told.append(f"{'Held-out' if held_out else 'All'} problems: {words}")
+        told.append(f"{standings.words(held_out)}: {words}")
     return Claim(
         f"Untuned, it is nowhere worse than {WORST_GOAL:g} times the best tuned baseline.",
         f"{'. '.join(told)}{size}.",
         verdict_of(met[0], met[1]),
+        whose="ours",
+        criterion=CRITERION,
     )
 
 
@@ -73,26 +81,31 @@ def _diverged(standings: Standings, size: str) -> Claim:
     runs = {held_out: len(standings.entries(held_out)) * len(standings.size.seeds) for held_out in (True, False)}
     return Claim(
         "No run of AutoGradaGrad diverges.",
-        f"Diverged: {counts[True]} of {runs[True]} runs on held-out problems, {counts[False]} of {runs[False]} on all"
-        f"{size}.",
+        f"Diverged: {counts[True]} of {runs[True]} runs on problems {standings.judged}, {counts[False]} of "
+        f"{runs[False]} on all{size}.",
         verdict_of(counts[True] == 0, counts[False] == 0),
+        whose="ours",
+        criterion=CRITERION,
     )
 
 
 def _peers(standings: Standings, size: str, averaged: bool) -> Claim:
     # DoG's authors recommend the average, so DoG takes part in both ways even at its defaults.
-    defaults = [m for m in standings.size.methods if m.role == "peer" and (not m.averaged or m.optimizer == "dog")]
-    peers = [m for m in standings.size.methods if m.role == "peer" and m.averaged] if averaged else defaults
+    ours = OURS_AVERAGED if averaged else OURS
+    defaults = [m for m in standings.size.contestants if m.side == "peer" and (not m.averaged or m.optimizer == "dog")]
+    peers = [m for m in standings.size.contestants if m.side == "peer" and m.averaged] if averaged else defaults
     text = "AutoGradaGrad is ahead of every parameter-free peer in the geometric mean and in the worst case"
-    text += ", also where the peers get the same averaging." if averaged else "."
+    text += ", all of them averaged." if averaged else ", all as they come."
     if not peers:
-        return Claim(text, "None of the peers is installed: `pip install 'gradagrad[peers]'`.", "not tested")
+        return Claim(
+            text, "None of the peers is installed: `pip install 'gradagrad[peers]'`.", "not tested", whose="ours"
+        )
     told: list[str] = []
     met: list[bool] = []
     for held_out in (True, False):
-        ahead = [method for method in peers if _is_ahead(standings, method, held_out)]
+        ahead = [method for method in peers if _is_ahead(standings, ours, method, held_out)]
         met.append(not ahead)
-        own = standings.standing(OURS, held_out)
+        own = standings.standing(ours, held_out)
         best = min(peers, key=lambda method: standings.standing(method, held_out).mean.value)
         safest = min(peers, key=lambda method: standings.standing(method, held_out).worst.value)
         words = (
@@ -102,12 +115,12 @@ def _peers(standings: Standings, size: str, averaged: bool) -> Claim:
         )
         if ahead:
             words += f"; ahead of ours in one of the two: {', '.join(method.title for method in ahead)}"
-        told.append(f"{'Held-out' if held_out else 'All'} problems: {words}")
-    return Claim(text, f"{'. '.join(told)}{size}.", verdict_of(met[0], met[1]))
+        told.append(f"{standings.words(held_out)}: {words}")
+    return Claim(text, f"{'. '.join(told)}{size}.", verdict_of(met[0], met[1]), whose="ours", criterion=CRITERION)
 
 
-def _is_ahead(standings: Standings, peer: Method, held_out: bool) -> bool:
-    own, other = standings.standing(OURS, held_out), standings.standing(peer, held_out)
+def _is_ahead(standings: Standings, ours: Contestant, peer: Contestant, held_out: bool) -> bool:
+    own, other = standings.standing(ours, held_out), standings.standing(peer, held_out)
     return other.mean.value < own.mean.value or other.worst.value < own.worst.value
 
 
@@ -124,7 +137,7 @@ def _flat(standings: Standings, size: str) -> Claim:
         row, column = np.unravel_index(int(np.argmax(ratios)), ratios.shape)
         met.append(bool(flat.all()))
         told.append(
-            f"{'Held-out' if held_out else 'All'} problems: flat on {int(flat.sum())} of {len(entries)}; the largest "
+            f"{standings.words(held_out)}: flat on {int(flat.sum())} of {len(entries)}; the largest "
             f"loss is {factor(ratios[row, column])} times the default's ({entries[row].problem.title}, "
             f"γ₀ = {power(size_of.sweep[inside[column]])})"
         )
@@ -133,4 +146,6 @@ def _flat(standings: Standings, size: str) -> Claim:
         f"{power(FLAT_TO)} on every problem.",
         f"{'. '.join(told)}{size}.",
         verdict_of(met[0], met[1]),
+        whose="ours",
+        criterion=CRITERION,
     )

@@ -9,8 +9,8 @@ import numpy as np
 from gradagrad_lab.problems.training import ACCURACY, LOSS
 from gradagrad_lab.results import Table
 from gradagrad_lab.style import power as _power
-from gradagrad_lab.suite.catalogue import STATUS_MEANING, STATUS_WORDS, Entry
-from gradagrad_lab.suite.methods import BY_KEY, DEFAULT_GAMMA0, OURS, TUNED, Method, Role
+from gradagrad_lab.suite.catalogue import ROLE_MEANING, Entry
+from gradagrad_lab.suite.methods import BY_KEY, DEFAULT_GAMMA0, OURS, TUNED, Contestant, Side
 from gradagrad_lab.suite.standings import FLOOR, Standings
 from gradagrad_lab.suite.statistics import geometric_mean
 
@@ -38,10 +38,10 @@ def factor(value: float) -> str:
 
 
 def summary(standings: Standings) -> Table:
-    """Every method: geometric mean and worst case, held-out problems first."""
+    """Every method: geometric mean and worst case, first on the problems that conclusions are drawn on."""
     held_out, every = standings.entries(True), standings.entries()
     rows: list[list[str]] = []
-    for method in standings.size.methods:
+    for method in standings.size.contestants:
         there, here = standings.standing(method, True), standings.standing(method)
         diverged = sum(standings.diverged(entry, method) for entry in every)
         rows.append(
@@ -58,19 +58,19 @@ def summary(standings: Standings) -> Table:
         "Final training loss relative to the best tuned baseline",
         [
             "method",
-            "held out: geometric mean",
-            "held out: worst",
+            f"{standings.judged}: geometric mean",
+            f"{standings.judged}: worst",
             "all: geometric mean",
             "all: worst",
             "diverged runs",
         ],
         rows,
         note=f"Below 1 is better than the best of tuned SGD, AdaGrad and Adam (last iterate, chosen per problem after "
-        f"the fact). {len(held_out)} held-out problems, {len(every)} in all, {len(standings.size.seeds)} seeds. In "
-        f"brackets: 95 % bootstrap interval over seeds, paired; with so few seeds rather narrow. {TREATMENT} "
+        f"the fact). {len(held_out)} problems {standings.judged}, {len(every)} in all, {len(standings.size.seeds)} "
+        f"seeds. In brackets: 95 % bootstrap interval over seeds, paired; with so few seeds rather narrow. {TREATMENT} "
         "“As documented” is the README's table: lr = 1 for convex problems; for nets and tables lr = 0.01 (element, "
-        "lazy for tables) or lr = 1e-4 with ρ = 100 (group). “Averaged” is the average of iterates that AutoGradaGrad "
-        "keeps, which is also the one DoG's authors recommend for DoG.",
+        "lazy for tables) or lr = 1e-4 with ρ = 100 (group). “Averaged” is the average of iterates that DoG's "
+        "authors recommend for DoG and that AutoGradaGrad offers; all are judged with and without it.",
     )
 
 
@@ -86,7 +86,7 @@ def by_problem(standings: Standings) -> Table:
         rows.append(
             [
                 entry.problem.title,
-                STATUS_WORDS[entry.status],
+                entry.role,
                 f"{best.title.removesuffix(', tuned')}, lr {power(choice.lr)}",
                 number(other),
                 number(own),
@@ -110,28 +110,27 @@ def by_problem(standings: Standings) -> Table:
             "γ in the end",
         ],
         rows,
-        note=f"{STATUS_MEANING} Held out: loss, and accuracy where there are classes, on rows never trained on; "
+        note=f"{ROLE_MEANING} Held out: loss, and accuracy where there are classes, on rows never trained on; "
         "nothing was chosen by it. “Raw”: the ratio without the floor, where it matters.",
     )
 
 
-def _measure(standings: Standings, entry: Entry, method: Method) -> str:
+def _measure(standings: Standings, entry: Entry, method: Contestant) -> str:
     loss, accuracy = (standings.held_out(entry, method, metric) for metric in (LOSS, ACCURACY))
     if not math.isfinite(loss):
         return "–"
     return number(loss) + (f", {100 * accuracy:.1f} %" if math.isfinite(accuracy) else "")
 
 
-_BESIDE: dict[str, tuple[Role, ...]] = {
+_BESIDE: dict[str, tuple[Side, ...]] = {
     "Every tuned method": ("tuned",),
-    "Every untuned method": ("peer", "gradagrad"),
-    "AutoGradaGrad without its parts": ("ours",),
+    "Every untuned method": ("peer", "gradagrad", "ours"),
 }
 
 
 def every_ratio(standings: Standings, which: str) -> Table:
     """Some of the methods on all problems, ours beside them."""
-    others = [m for m in standings.size.methods if m.role in _BESIDE[which] and m is not OURS]
+    others = [m for m in standings.size.contestants if m.side in _BESIDE[which] and m is not OURS]
     methods = [OURS, *others]
     rows = [
         [entry.problem.title, *(_ratio_cell(standings, entry, method) for method in methods)]
@@ -145,7 +144,7 @@ def every_ratio(standings: Standings, which: str) -> Table:
     )
 
 
-def _ratio_cell(standings: Standings, entry: Entry, method: Method) -> str:
+def _ratio_cell(standings: Standings, entry: Entry, method: Contestant) -> str:
     diverged = standings.diverged(entry, method)
     return factor(standings.pairing(entry, method).ratio()) + (f" ({diverged} div.)" if diverged else "")
 
@@ -157,15 +156,15 @@ def losses_to(standings: Standings) -> Table:
     for entry, estimate in zip(standings.entries(), standing.intervals, strict=True):
         ratios = {
             method.title: standings.pairing(entry, method).ratio()
-            for method in standings.size.methods
-            if method.role in ("tuned", "peer")
+            for method in standings.size.contestants
+            if method.side in ("tuned", "peer")
         }
         ahead = {name: ratio for name, ratio in ratios.items() if ratio < estimate.value}
         if estimate.value > 1:
             names = sorted(ahead, key=ahead.__getitem__)
             told = ", ".join(f"{name} {factor(ahead[name])}" for name in names[:3])
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            rows.append([entry.problem.title, STATUS_WORDS[entry.status], estimate.text(), told + more])
+            rows.append([entry.problem.title, entry.role, estimate.text(), told + more])
     rows.sort(key=lambda row: -float(row[2].split()[0]))
     return Table(
         "Where AutoGradaGrad loses to the best tuned baseline",
@@ -179,7 +178,7 @@ def tuning(standings: Standings) -> Table:
     """What tuning chose."""
     rows: list[list[str]] = []
     for entry in standings.entries():
-        for key, (title, _, _) in TUNED.items():
+        for key, (title, _) in TUNED.items():
             plain, averaged = (standings.choice(entry, key, flag) for flag in (False, True))
             rows.append(
                 [
@@ -217,7 +216,7 @@ def sweep(standings: Standings) -> Table:
         f"AutoGradaGrad from other γ₀: final training loss relative to γ₀ = {power(DEFAULT_GAMMA0)}",
         ["problem", *(f"γ₀ = {power(gamma0)}" for gamma0 in size.sweep)],
         rows,
-        note=f"Averaged iterate, {len(size.sweep_seeds)} seeds. Diverged: {_sweep_diverged(standings)}.",
+        note=f"Last iterate, {len(size.sweep_seeds)} seeds. Diverged: {_sweep_diverged(standings)}.",
     )
 
 
@@ -225,7 +224,7 @@ def _sweep_diverged(standings: Standings) -> str:
     """How many runs of the sweep diverged, and from which γ₀."""
     counts = {
         gamma0: sum(
-            standings.outcome(standings.sweep_run(entry, gamma0, seed)).averaged_diverged
+            standings.outcome(standings.size.sweep_run(entry, gamma0, seed)).diverged
             for entry in standings.entries()
             for seed in standings.size.sweep_seeds
         )
@@ -240,14 +239,14 @@ def descriptions(standings: Standings) -> Table:
     rows = [
         [
             entry.problem.title,
-            STATUS_WORDS[entry.status],
+            entry.role,
             entry.problem.describe,
             f"{standings.size.steps or entry.problem.steps:,}",
             str(entry.problem.batch),
         ]
         for entry in standings.entries()
     ]
-    return Table("The problems", ["problem", "use before", "what it is", "steps", "batch"], rows, note=STATUS_MEANING)
+    return Table("The problems", ["problem", "use before", "what it is", "steps", "batch"], rows, note=ROLE_MEANING)
 
 
 def all_tables(standings: Standings) -> list[Table]:

@@ -32,7 +32,7 @@ class Batch(NamedTuple):
     def of(rows: Rows) -> Batch:
         touched, position = np.unique(rows.ids, return_inverse=True)
         return Batch(
-            torch.from_numpy(np.ascontiguousarray(rows.dense)),
+            torch.from_numpy(np.array(rows.dense)),  # a copy: rows of a cache are not to be written to
             torch.from_numpy(touched.astype(np.int64)),
             torch.from_numpy(position.reshape(-1).astype(np.int64)),
             torch.from_numpy(np.ascontiguousarray(rows.clicks)),

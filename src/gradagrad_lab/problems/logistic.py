@@ -1,33 +1,43 @@
-"""One-vs-rest logistic regression: a binary logistic loss per class, with bias; a row's class is the arg max.
+"""Logistic regression with bias; a row's class is the arg max. Two readings of the paper's "binary" one.
 
-The loss is the mean over rows of the sum over classes, so that every class is its own binary problem.
-Gradients are written out: X'(σ(Wx) − y) needs two matrix products, which then serve all lanes of a seed at once.
+One-vs-rest: a binary logistic loss per class; the mean over rows of the sum over classes, so that every class is its
+own binary problem. Soft-max: one multinomial loss, the reading under which D-Adaptation's paper, by the same first
+author, can be reproduced. Gradients are written out: X'(p − y) needs two matrix products, which then serve all lanes of
+a seed at once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from gradagrad_lab.data import Dataset
+from gradagrad_lab.strategies import StackedProblem
 
+Loss = Literal["one-vs-rest", "softmax"]
 BATCH = 16
+TENTHING = (0.6, 0.8, 0.95)
+"""Where D-Adaptation's paper divides the learning rate by ten: shares of the run."""
 _BLOCK = 1024  # rows shuffled at a time; small enough to stay in cache until they are used
 _CHUNK = 256  # rows evaluated at a time
 _PRODUCT_CLASSES = 100  # 2**-100 is still a normal float32
 
 
 @dataclass(frozen=True)
-class Logistic:
-    """The problem of Figure 3 on one data set."""
+class Logistic(StackedProblem):
+    """The problem of Figure 3 on one data set; ``tenthing``: the learning rate falls tenfold at these shares of it."""
+
+    metrics = ("accuracy", "loss")
 
     data: Dataset
     batch: int = BATCH
     dtype: torch.dtype = torch.float32
+    loss: Loss = "one-vs-rest"
+    tenthing: tuple[float, ...] = ()
 
     @property
     def label(self) -> str:
@@ -35,7 +45,8 @@ class Logistic:
 
     def config(self) -> dict[str, Any]:
         return {
-            "kind": "one-vs-rest logistic regression",
+            "kind": f"{self.loss} logistic regression",
+            "tenthing": list(self.tenthing),
             "data": self.data.label,
             "sha256": self.data.sha256,
             "rows": self.data.rows,
@@ -47,6 +58,9 @@ class Logistic:
 
     def stack(self, lanes: int, seeds: Sequence[int]) -> LogisticStack:
         return LogisticStack(self, lanes, seeds)
+
+    def rate_factor(self, epoch: int, size: int) -> float:
+        return 0.1 ** sum(epoch >= share * size for share in self.tenthing)
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,7 @@ class LogisticStack:
         self.lanes = lanes
         self.seeds = tuple(seeds)
         self.batch = problem.batch
+        self.softmax = problem.loss == "softmax"
         self.classes = data.classes
         features = torch.as_tensor(data.features, dtype=problem.dtype)
         self._features = torch.cat([features, torch.ones(data.rows, 1, dtype=problem.dtype)], dim=1).contiguous()
@@ -102,8 +117,12 @@ class LogisticStack:
         weights = weights.view(seeds, self.lanes * self.classes, columns)
         scores = self._scores_for(rows)
         torch.bmm(weights, batch.features.transpose(1, 2), out=scores)
-        scores.sigmoid_()
-        scores.view(seeds, self.lanes, self.classes, rows).sub_(batch.targets.unsqueeze(1))
+        by_class = scores.view(seeds, self.lanes, self.classes, rows)
+        if self.softmax:
+            torch.softmax(by_class, dim=2, out=by_class)
+        else:
+            scores.sigmoid_()
+        by_class.sub_(batch.targets.unsqueeze(1))
         gradients = self._gradients_by_seed.view(seeds, self.lanes * self.classes, columns)
         torch.baddbmm(gradients, scores, batch.features, beta=0, alpha=1 / rows, out=gradients)
         out.view(self.lanes, seeds, -1).copy_(self._gradients_by_seed.transpose(0, 1))
@@ -124,7 +143,8 @@ class LogisticStack:
             scores, spare = scores.view(runs, self.classes, count), spare.view(runs, self.classes, count)
             index = self._targets[begin : begin + _CHUNK].view(1, 1, count).expand(runs, 1, count)
             own = scores.gather(1, index)
-            loss += (_softplus_sum(scores, spare) - own.squeeze(1)).sum(dim=1, dtype=torch.float64)
+            every = scores.logsumexp(dim=1) if self.softmax else _softplus_sum(scores, spare)
+            loss += (every - own.squeeze(1)).sum(dim=1, dtype=torch.float64)
             # arg max is far slower than max on a CPU: compare the own score with the best of the others instead.
             rivals = scores.scatter_(1, index, -torch.inf).amax(dim=1)
             right += (own.squeeze(1) > rivals).sum(dim=1, dtype=torch.float64)

@@ -15,12 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gradagrad_lab.strategies import StackedProblem
+
 Loss = Literal["absolute", "logistic"]
 
 
 @dataclass(frozen=True)
-class AbsoluteValue:
+class AbsoluteValue(StackedProblem):
     """f(x) = |x|, without noise."""
+
+    metrics = ("x", "loss", "suboptimality")
 
     start_at: float = 3.0
     dtype: torch.dtype = torch.float32
@@ -63,13 +67,15 @@ class AbsoluteValueStack:
 
 
 @dataclass(frozen=True)
-class BoxRegression:
+class BoxRegression(StackedProblem):
     """minimise the mean over rows of ℓ(⟨a, x⟩ − b) or ℓ(b·⟨a, x⟩) over the box [−1, 1]^d, one random row per step.
 
     "absolute" is least absolute deviations, convex and not smooth; "logistic" is convex and smooth. Features lie in
     [−1, 1] and each column reaches an end, so no stochastic gradient has a coordinate beyond 1: G∞ = 1. The generating
     solution lies partly outside the box, so that the constraint is active at the minimum.
     """
+
+    metrics = ("loss", "suboptimality", "outside the box")
 
     loss: Loss
     dimension: int = 10

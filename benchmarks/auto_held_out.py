@@ -1,0 +1,168 @@
+"""AutoGradaGrad, untuned, against tuned baselines and parameter-free peers on problems nothing was chosen on.
+
+    python -m benchmarks.auto_held_out RESULTS.json [problem ...]
+
+Trains what is missing in RESULTS.json, problem by problem, and prints the tables. One core, about an hour in all.
+Baselines are tuned on a grid of two rates to a decade by their mean final training loss over the first seeds, apart
+for the last point and for the average, then trained from all seeds.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.auto_reference import Setting
+from benchmarks.stacked import Finals, Stack, ours, separate, train
+from benchmarks.tuned import BASELINES, lanes, tune
+from gradagrad_lab.problems.fresh import SECOND_HELD_OUT
+from gradagrad_lab.problems.training import TrainingProblem
+
+# Chosen on development problems (benchmarks.auto_choices) before any of these was looked at; the others for comparison.
+CHOSEN = Setting(gamma0=1e-4, w=0.5, guard="norm")
+VARIANTS = {
+    "ours, no guard": dataclasses.replace(CHOSEN, guard="off"),
+    "ours, w = 0.7": dataclasses.replace(CHOSEN, w=0.7),
+}
+SWEEP = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+# Seeds for tuning, for the sweep of γ₀ and for the comparison: more where runs are chaotic, fewer where they are long.
+_COUNTS = {"satimage": (3, 5, 5), "twonorm-svm": (3, 5, 5), "movement_libras-lstm": (2, 3, 20), "words": (2, 2, 2)}
+Rows = dict[str, dict[str, Any]]
+
+
+def _mechanic(parameters: Any) -> Any:
+    from mechanic_pytorch import mechanize
+
+    return mechanize(torch.optim.Adam, store_delta=True)(parameters, lr=1.0)
+
+
+def _peers() -> dict[str, tuple[Callable[..., Any], dict[str, Any]]]:
+    from dadaptation import DAdaptAdam
+    from dog import DoG
+    from parameterfree import COCOB
+    from prodigyopt import Prodigy
+    from schedulefree import AdamWScheduleFree
+
+    return {
+        "Prodigy": (Prodigy, {"lr": 1.0}),
+        "D-Adaptation Adam": (DAdaptAdam, {"lr": 1.0}),
+        "DoG": (DoG, {}),
+        "COCOB": (COCOB, {}),
+        "Mechanic (Adam)": (_mechanic, {}),
+        "Schedule-Free AdamW": (AdamWScheduleFree, {}),
+    }
+
+
+def _record(finals: Finals) -> dict[str, Any]:
+    found = {"last": finals.losses(False).tolist(), "averaged": finals.losses(True).tolist()}
+    found = {key: [float(f"{loss:.5g}") for loss in losses] for key, losses in found.items()}
+    diverged = {"diverged": [finals.diverged(False), finals.diverged(True)]}
+    gamma = {} if finals.gamma is None else {"gamma": [float(f"{g:.3g}") for g in finals.gamma.tolist()]}
+    return found | diverged | gamma
+
+
+def _run(problem: TrainingProblem) -> Rows:
+    few, several, many = _COUNTS.get(problem.name, (2, 3, 5))
+    tuned = tune(Stack(problem, range(few)))
+    blocks = {f"{name}, tuned for the {key}": lanes(name, [getattr(choice, key)])
+              for name, choice in tuned.items() for key in ("last", "averaged")}  # fmt: skip
+    blocks |= {name: separate(optimizer, options) for name, (optimizer, options) in _peers().items()}
+    blocks |= {name: ours([setting]) for name, setting in {"ours": CHOSEN, **VARIANTS}.items()}
+    rows = dict(zip(blocks, map(_record, train(Stack(problem, range(many)), list(blocks.values()))), strict=True))
+    for name, choice in tuned.items():
+        for key in ("last", "averaged"):
+            rows[f"{name}, tuned for the {key}"]["lr"] = getattr(choice, key)
+    starts = [dataclasses.replace(CHOSEN, gamma0=start) for start in SWEEP]
+    for start, finals in zip(SWEEP, train(Stack(problem, range(several)), [ours(starts)]), strict=True):
+        rows[f"ours, γ₀ = {start:g}"] = _record(finals)
+    return rows
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _geometric(ratios: Sequence[float]) -> float:
+    return math.exp(_mean([math.log(ratio) for ratio in ratios]))
+
+
+def best_last(rows: Rows) -> float:
+    """The best tuned baseline without averaging: what everything is divided by."""
+    return min(_mean(rows[f"{name}, tuned for the last"]["last"]) for name in BASELINES)
+
+
+def lines(results: dict[str, Rows]) -> dict[str, list[float]]:
+    """For every method its ratio on every problem."""
+    found: dict[str, list[float]] = {"best tuned": [], "best tuned, averaged": []}
+    for rows in results.values():
+        base = best_last(rows)
+        found["best tuned"].append(1.0)
+        averages = [_mean(rows[f"{name}, tuned for the averaged"]["averaged"]) for name in BASELINES]
+        found["best tuned, averaged"].append(min(averages) / base)
+        for name in BASELINES:
+            for key, text in (("last", "last"), ("averaged", "averaged")):
+                loss = _mean(rows[f"{name}, tuned for the {key}"][key])
+                found.setdefault(f"{name} tuned, {text}", []).append(loss / base)
+        for name, row in rows.items():
+            if "tuned" in name:
+                continue
+            for key in ("averaged", "last"):
+                found.setdefault(f"{name}, {key}", []).append(_mean(row[key]) / base)
+    return found
+
+
+def report(results: dict[str, Rows]) -> None:
+    """Ratios of training loss to the best tuned baseline at the last point; a diverged run counts as ten starts."""
+    print(f"| method | mean | worst | diverged | {' | '.join(results)} |")
+    print("|---" * (len(results) + 4) + "|")
+    for name, ratios in lines(results).items():
+        cells = [f"{_geometric(ratios):.2f}", f"{max(ratios):.2f}", str(_diverged(results, name))]
+        print(f"| {name} | " + " | ".join([*cells, *(f"{ratio:.2f}" for ratio in ratios)]) + " |")
+    print("\nFlat in γ₀ (largest over smallest mean loss, γ₀ = 1e-6 … 1e-2):")
+    for key in ("averaged", "last"):
+        spans = {}
+        for problem, rows in results.items():
+            losses = [_mean(rows[f"ours, γ₀ = {start:g}"][key]) for start in SWEEP]
+            spans[problem] = max(losses) / min(losses)
+        flat = sum(span <= 1.15 for span in spans.values())
+        print(f"  {key}: within 15 % on {flat} of {len(spans)};", ", ".join(f"{n} {s:.2f}" for n, s in spans.items()))
+
+
+def _diverged(results: dict[str, Rows], line: str) -> int:
+    averaged, count = line.endswith("averaged"), 0
+    for rows in results.values():
+        for name, row in rows.items():
+            key = name.replace(", tuned for the ", " tuned, ")
+            if key == line or (", tuned" not in name and f"{name}, {'averaged' if averaged else 'last'}" == line):
+                count += row["diverged"][int(averaged)]
+    return count
+
+
+def main() -> None:
+    """Command line."""
+    if len(sys.argv) < 2:
+        sys.exit("Name the file for the results: python -m benchmarks.auto_held_out RESULTS.json [problem ...]")
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    path, wanted = Path(sys.argv[1]), sys.argv[2:]
+    results: dict[str, Rows] = json.loads(path.read_text()) if path.exists() else {}
+    for problem in SECOND_HELD_OUT:
+        if problem.name not in results and (not wanted or problem.name in wanted):
+            started = time.process_time()
+            results[problem.name] = _run(problem)
+            path.write_text(json.dumps(results, indent=0, ensure_ascii=False))
+            print(f"{problem.name}: {time.process_time() - started:.0f} s of one core", file=sys.stderr, flush=True)
+    report(results)
+
+
+if __name__ == "__main__":
+    main()

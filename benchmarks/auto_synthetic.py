@@ -1,0 +1,169 @@
+"""AutoGradaGrad's rule where the right answer is known: flat noise, a γ₀ that is far too large, the safe forms.
+
+    python -m benchmarks.auto_synthetic [noise] [fall] [forms]
+
+``noise``: gradients that are noise alone. γ has nothing to learn, so growth is error; symmetric noise of any rank is
+what the theorem is about, skewed noise is outside of it. ``fall``: from γ₀ = 1 on problems whose best γ is far below.
+``forms``: the safe recursions against the sums they stand for, and the least share 2^-20 at step 1e8.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import Tensor
+
+from benchmarks.auto_reference import LEAST_SHARE, AutoRows, Guard, Setting
+
+ELEMENTS, SEEDS, STEPS = 200, 12, 10_000
+GUARDS: tuple[Guard, ...] = ("off", "norm", "tensor")
+Draw = Callable[[torch.Generator], Tensor]
+
+
+def _low_rank(rank: int, draw: Draw) -> Draw:
+    """Noise that moves all elements together: ``rank`` sources, each with a fixed direction."""
+    directions = torch.randn(SEEDS, rank, ELEMENTS, generator=torch.Generator().manual_seed(7))
+    return lambda random: (draw(random)[:, None, :rank] @ directions)[:, 0]
+
+
+def _normal(random: torch.Generator) -> Tensor:
+    return torch.randn(SEEDS, ELEMENTS, generator=random)
+
+
+def _exponential(random: torch.Generator) -> Tensor:
+    return -torch.rand(SEEDS, ELEMENTS, generator=random).clamp_min(1e-7).log() - 1
+
+
+def _lognormal(random: torch.Generator) -> Tensor:
+    return _normal(random).exp() - math.exp(0.5)
+
+
+def _student(random: torch.Generator) -> Tensor:
+    """Symmetric with very heavy tails: Student's t of two degrees of freedom, its variance is infinite."""
+    return _normal(random) / (-torch.rand(SEEDS, ELEMENTS, generator=random).clamp_min(1e-7).log()).sqrt()
+
+
+NOISES: dict[str, Draw] = {
+    "normal, rank 1": _low_rank(1, _normal),
+    "normal, rank 10": _low_rank(10, _normal),
+    "normal, full rank": _normal,
+    "Student t (2), full rank": _student,
+    "exponential, rank 1": _low_rank(1, _exponential),
+    "exponential, full rank": _exponential,
+    "log-normal, rank 1": _low_rank(1, _lognormal),
+    "log-normal, full rank": _lognormal,
+}
+
+
+def noise() -> None:
+    """The largest growth γ/γ₀ within the run, and how many of the seeds passed tenfold."""
+    settings = [Setting(w=w, guard=guard) for guard in (*GUARDS, "element") for w in (0.5, 0.7, 1.0)]
+    print(f"flat noise, {ELEMENTS} elements, {STEPS:,} steps, {SEEDS} seeds: largest growth of γ (seeds beyond 10 ×)")
+    print("| noise | " + " | ".join(f"{s.guard}, w = {s.w:g}" for s in settings) + " |")
+    print("|---" * (len(settings) + 1) + "|")
+    tensors = torch.arange(ELEMENTS) // (ELEMENTS // 4)
+    for name, draw in NOISES.items():
+        random = torch.Generator().manual_seed(5)
+        rule = AutoRows(
+            torch.zeros(len(settings) * SEEDS, ELEMENTS), [s for s in settings for _ in range(SEEDS)], tensors
+        )
+        start = rule.gamma.clone()
+        peak = start.clone()
+        for _ in range(STEPS):
+            rule.step(draw(random).repeat(len(settings), 1))
+            peak = torch.maximum(peak, rule.gamma)
+        grown = (peak / start).view(len(settings), SEEDS)
+        cells = [f"{float(row.max()):.3g} ({int((row > 10).sum())})" for row in grown]
+        print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
+
+
+def _falls() -> Iterator[tuple[str, Tensor, Callable[[Tensor, Tensor], Tensor], Callable[[Tensor], Tensor]]]:
+    curvature = torch.logspace(-2, 0, 100)
+    yield "|x| from 3", torch.full((1,), 3.0), lambda x, _: x.sign(), lambda x: x.abs().sum(-1)
+    yield "x² from 1e-3", torch.full((1,), 1e-3), lambda x, _: 2 * x, lambda x: x.square().sum(-1)
+    yield (
+        "quadratic, 100 curvatures from 0.01",
+        torch.full((100,), 0.01),
+        lambda x, _: curvature * x,
+        lambda x: 0.5 * (curvature * x.square()).sum(-1),
+    )
+    yield (
+        "the same with noise of 0.01",
+        torch.full((100,), 0.01),
+        lambda x, z: curvature * x + 0.01 * z,
+        lambda x: 0.5 * (curvature * x.square()).sum(-1),
+    )
+    yield (
+        "Σ|x| of 100 from 0.01, with noise",
+        torch.full((100,), 0.01),
+        lambda x, z: x.sign() + z,
+        lambda x: x.abs().sum(-1),
+    )
+
+
+def fall() -> None:
+    """γ and loss on the way down from γ₀ = 1; beside it the last loss from γ₀ = 1e-4."""
+    marks = (1, 10, 100, 1_000, 10_000)
+    settings = [Setting(gamma0=g, w=w) for w in (0.5, 0.7) for g in (1.0, 1e-4)]
+    print("γ at step 1, 10, 100, 1,000 and 10,000; loss at the start and at the end")
+    for name, start, gradient, value in _falls():
+        rule = AutoRows(start.expand(len(settings), -1).clone(), settings)
+        random = torch.Generator().manual_seed(3)
+        seen: list[Tensor] = []
+        for step in range(1, marks[-1] + 1):
+            rule.step(gradient(rule.x, torch.randn(1, len(start), generator=random)))
+            if step in marks:
+                seen.append(rule.gamma.flatten().clone())
+        print(f"{name}: loss {float(value(start)):.2g} at the start")
+        for row, setting in enumerate(settings):
+            path = " → ".join(f"{float(gamma[row]):.2g}" for gamma in seen)
+            print(f"    γ₀ = {setting.gamma0:g}, w = {setting.w:g}: γ {path}; loss {float(value(rule.x)[row]):.2g}")
+
+
+def forms() -> None:
+    """What the rule keeps against what it stands for: k·a = 2B/(k+1), and c·Y = y_k = (y + u)(1 − w/(k+1))."""
+    for dtype, steps, w in (
+        (torch.float64, 3_000, 0.5),
+        (torch.float32, 3_000, 0.5),
+        (torch.float32, 3_000, 1.0),
+        (torch.float32, 100_000, 0.5),
+    ):
+        a_error, y_error = _off(dtype, steps, w)
+        print(f"{str(dtype)[6:]}, {steps:,} steps, w = {w:g}: k·a off by {a_error:.1e}, c·Y by {y_error:.1e}")
+    random = torch.Generator().manual_seed(4)
+    for share in (2.0 / (1e8 + 1), LEAST_SHARE):  # what step 1e8 would use without the least share, and with it
+        a = torch.ones(200)
+        wide, steps = a.double(), 200_000
+        for _ in range(steps):
+            square = 4 * torch.randn(200, generator=random).square()
+            a.lerp_(square, share)
+            wide.lerp_(square.double(), share)
+        print(f"share {share:.1e}, {steps:,} steps from 1 towards 4: float32 {float(a.mean()):.4f}, ", end="")
+        print(f"float64 {float(wide.mean()):.4f}")
+
+
+def _off(dtype: torch.dtype, steps: int, w: float) -> tuple[float, float]:
+    random = torch.Generator().manual_seed(2)
+    rule = AutoRows(torch.ones(1, 50, dtype=dtype), [Setting(w=w, rest=False)])
+    B, y, h = (torch.zeros(50, dtype=torch.float64) for _ in range(3))
+    for k in range(1, steps + 1):
+        g = (torch.randn(1, 50, generator=random, dtype=torch.float64) * (1 + math.sin(k / 50))).to(dtype)
+        gamma = float(rule.gamma)
+        rule.step(g)
+        exact = g[0].double()
+        B += k * exact.square()
+        h += 0.3 * (exact - h)
+        y = (y + gamma**0.5 * h / (2 * B / (k + 1)).sqrt()) * (1 - w / (k + 1))
+    alpha = 2 * B / (steps + 1)
+    way = float(rule.c) * rule.Y[0].double()
+    return float(((steps * rule.a[0].double() - alpha) / alpha).abs().max()), float((way - y).norm() / y.norm())
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[1:] or ["noise", "fall", "forms"]
+    torch.set_num_threads(1)
+    for part in chosen:
+        {"noise": noise, "fall": fall, "forms": forms}[part]()

@@ -1,0 +1,195 @@
+"""Compiles the Triton kernels for GPUs that need not be there, and reads what the compilers made of them.
+
+``python -m benchmarks.gpu_compile [sm_80 sm_90 gfx942]`` prints registers, spills, widths of accesses and instructions
+per element of the loop that walks whole blocks. The budget is what a GPU can issue at half its rate while it waits for
+an element's bytes at 85 % of its bandwidth; above it, a kernel may wait for arithmetic instead of memory.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gradagrad.engine.batch import Batch
+from gradagrad.engine.triton import WARPS, module
+from gradagrad.engine.triton_plan import Planner
+from gradagrad.engine.triton_program import Plan
+from gradagrad.engine.triton_tables import sizes_for
+from gradagrad.rules import auto, gradagrad
+from gradagrad.scope import SHARED, SINGLE, slot_shape
+
+TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """What the data sheet says."""
+
+    name: str
+    bandwidth: float  # bytes per second
+    units: int  # streaming multiprocessors
+    clock: float  # Hz, boost
+
+    def instructions(self, size: float) -> float:
+        """The budget: instructions per element, issued at half the rate while ``size`` bytes of each arrive."""
+        issued = self.units * self.clock * 4 * 32  # four warps of 32 lanes each clock
+        return 0.5 * issued * size / (0.85 * self.bandwidth)
+
+
+GPUS = {
+    "sm_80": Gpu("A100 80 GB", 2.04e12, 108, 1.41e9),
+    "sm_90": Gpu("H100 SXM", 3.35e12, 132, 1.755e9),
+}
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What a compiler made of one kernel."""
+
+    kernel: str
+    target: str
+    registers: int
+    spills: int
+    """Accesses to local memory, or registers that were spilled."""
+    narrow: int
+    """Loads and stores in the unmasked loop that are below 128 bits wide."""
+    wide: int
+    """Loads and stores of 128 bits in the whole kernel."""
+    instructions: float | None
+    """Per element of the unmasked loop."""
+    roots: int
+    """Reciprocals, roots and reciprocal roots in the unmasked loop, per element."""
+
+
+def compiled(plan: Plan, name: str, target: str, size: float) -> Compiled:
+    """Compiles one kernel of a plan."""
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    function = module(plan)[f"{name}_kernel"]
+    sizes = {
+        key: getattr(sizes_for(target.startswith("gfx")), key.lower())
+        for key in ("BLOCK", "LANES")
+        if key in function.arg_names
+    }
+    signature = {key: "constexpr" if key in sizes else _type(key, plan) for key in function.arg_names}
+    aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind.startswith("*")}
+    source = ASTSource(function, signature, constexprs=sizes, attrs=aligned)
+    options = {"num_warps": WARPS, "enable_fp_fusion": False}
+    result = triton.compile(source, target=GPUTarget(*TARGETS[target]), options=options)
+    read = _amd if target.startswith("gfx") else _nvidia
+    return Compiled(name, target, *read(result, size))
+
+
+def _type(argument: str, plan: Plan) -> str:
+    if argument in ("table", "work", "sum_spans", "trace_spans", "spans"):
+        return "*i64"
+    if argument in ("sums", "traces", "partial"):
+        return "*fp64"
+    if argument == "lr_at":
+        return {"float32": "*fp32", "float64": "*fp64"}[plan.lr]
+    return "i32" if argument in ("n", "first", "step", "ahead") else "fp64"
+
+
+def _nvidia(result: Any, size: float) -> tuple[int, int, int, int, float | None, int]:
+    from triton.backends import nvidia
+
+    tools = Path(nvidia.__file__).parent / "bin"
+    with tempfile.TemporaryDirectory() as folder:
+        binary = Path(folder, "kernel.cubin")
+        binary.write_bytes(result.asm["cubin"])
+        usage = _run(tools / "cuobjdump", "-res-usage", binary)
+        sass = _run(tools / "nvdisasm", "-c", binary)
+    registers = int(re.findall(r"REG:(\d+)", usage)[0])
+    lines = [line for line in sass.splitlines() if re.search(r"/\*[0-9a-f]{4,}\*/|^\.L", line.strip())]
+    body = max(_loops(lines), key=lambda loop: sum(".128" in line for line in loop), default=[])
+    widths = [int((re.findall(r"\.(64|128)", line) or [32])[0]) for line in body if re.search(r"\b(LDG|STG)\b", line)]
+    narrow = sum(width < 128 for width in widths)
+    instructions = [line for line in body if not line.strip().startswith(".L")]
+    elements = sum(widths) / 8 / size if size and len(widths) > narrow else 0  # the compiler may have unrolled the loop
+    spills = sum(bool(re.search(r"\b(LDL|STL)\b", line)) for line in lines)
+    count = len(instructions) / elements if elements else None
+    roots = round(sum("MUFU" in line for line in instructions) / elements) if elements else 0
+    wide = len(re.findall(r"\b(?:LDG|STG)[\w.]*\.128", sass))
+    return registers, spills, narrow if elements else 0, wide, count, roots
+
+
+def _loops(lines: list[str]) -> list[list[str]]:
+    """Pieces between a label and a branch back to it."""
+    labels = {line.strip().rstrip(":"): i for i, line in enumerate(lines) if line.strip().startswith(".L")}
+    loops: list[list[str]] = []
+    for i, line in enumerate(lines):
+        target = re.search(r"\bBRA.*?`\((\.L[\w.]+)\)", line)
+        if target and labels.get(target[1], i) < i:
+            loops.append(lines[labels[target[1]] : i + 1])
+    return loops
+
+
+def _amd(result: Any, size: float) -> tuple[int, int, int, int, float | None, int]:
+    text = result.asm["amdgcn"]
+    registers = int(re.findall(r"\.vgpr_count:\s+(\d+)", text)[0])
+    spills = sum(int(n) for n in re.findall(r"\.[sv]gpr_spill_count:\s+(\d+)", text))
+    wide = len(re.findall(r"global_(?:load|store)_dwordx4", text))
+    return registers, spills, 0, wide, None, 0
+
+
+def _run(tool: Path, *arguments: Any) -> str:
+    return subprocess.run([str(tool), *map(str, arguments)], check=True, capture_output=True, text=True).stdout
+
+
+def plan_of(rule: Any, scope: str, state: torch.dtype = torch.float32, **settings: Any) -> Plan:
+    """The plan of a batch of dense float32 tensors."""
+    batch = Batch(rule, (gradagrad.Settings if rule is gradagrad.RULE else auto.Settings)(**settings), scope)  # pyright: ignore[reportArgumentType]
+    batch.params = batch.grads = [torch.zeros(2, 2)]
+    batch.steps = [torch.zeros((), dtype=torch.int64)]
+    for f in batch.fields:
+        dtype = torch.float64 if scope in SINGLE else torch.float32
+        if f.at == "slot" and scope in SHARED:
+            batch.shared[f.key] = torch.zeros((), dtype=dtype)
+        elif f.at == "slot" and scope != "element":
+            batch.state[f.key] = [torch.zeros(slot_shape((2, 2), scope), dtype=dtype)]
+        else:
+            batch.state[f.key] = [torch.zeros(2, 2, dtype=state)]
+    return Planner(batch, read_counters=False).plan(0)
+
+
+_GROUP, _AUTO = plan_of(gradagrad.RULE, "group", beta=0.9), plan_of(auto.RULE, "all")
+KERNELS: dict[str, tuple[Plan, str, int]] = {
+    "element, β = 0": (plan_of(gradagrad.RULE, "element"), "step", 36),
+    "element, β = 0.9": (plan_of(gradagrad.RULE, "element", beta=0.9), "step", 36),
+    "element, β = 0.9, bf16 state": (plan_of(gradagrad.RULE, "element", torch.bfloat16, beta=0.9), "step", 24),
+    "group, β = 0.9: measure": (_GROUP, "measure", 8),
+    "group, β = 0.9: move": (_GROUP, "move", 20),
+    "group, β = 0.9: settle": (_GROUP, "settle", 0),
+    "row, β = 0.9": (plan_of(gradagrad.RULE, "row", beta=0.9), "step", 0),
+    "auto: measure": (_AUTO, "measure", 4),
+    "auto: move": (_AUTO, "move", 36),
+    "auto, no guard: move": (plan_of(auto.RULE, "all", guard=False), "move", 36),
+    "auto, averaged: move": (plan_of(auto.RULE, "all", averaging=True), "move", 44),
+    "auto: settle": (_AUTO, "settle", 0),
+}
+"""By name: plan, kernel, and bytes of memory per element."""
+
+
+def main(targets: list[str]) -> None:
+    print("| kernel | target | registers | spills | 128-bit / narrower | instructions per element | MUFU | budget |")
+    print("|---|---|---|---|---|---|---|---|")
+    for target in targets or TARGETS:
+        for label, (plan, name, size) in KERNELS.items():
+            c = compiled(plan, name, target, size)
+            budget = f"{GPUS[target].instructions(size):.0f}" if target in GPUS and size else ""
+            each = "" if c.instructions is None else f"{c.instructions:.0f}"
+            row = (label, target, c.registers, c.spills, f"{c.wide} / {c.narrow}", each, c.roots, budget)
+            print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,202 @@
+"""What a step would cost on an A100 and an H100, by a model: nothing here has run on a GPU.
+
+``python -m benchmarks.gpu_model`` prints launches, bytes of memory per parameter and modelled times for the Triton
+kernels, for the same steps as lists of torch operations (foreach), and for torch's Adam. Launches and bytes of the
+kernels follow from the generated text; those of foreach are counted on a CPU, operation by operation, as CUDA would
+launch them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from benchmarks.gpu_compile import GPUS, Gpu
+from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.engine.torch_steps import TorchSteps
+from gradagrad.engine.triton import TritonBackend
+from gradagrad.engine.triton_plan import Planner
+from gradagrad.engine.triton_source import writer
+
+SHAPES = [(1024, 1024), (1024,)] * 80
+"""Modelled: 160 tensors, 84 million parameters."""
+SMALL = [(64, 64), (64,)] * 80
+"""Counted on: the same tensors, smaller."""
+EFFICIENCY, GPU_LAUNCH, HOST_LAUNCH, HOST_STEP = 0.85, 2e-6, 4e-6, 60e-6
+ASSUMPTIONS = (
+    f"Model: bytes at {EFFICIENCY:.0%} of the bandwidth plus {GPU_LAUNCH * 1e6:.0f} µs for each launch, or the host's "
+    f"{HOST_STEP * 1e6:.0f} µs for a step and {HOST_LAUNCH * 1e6:.0f} µs for each launch, whichever is longer; "
+    "torch's operations over lists launch anew after 320 blocks of 65,536 elements and 30 to 110 tensors; "
+    f"{len(SHAPES)} tensors, {sum(map(math.prod, SHAPES)) / 1e6:.0f} million float32 parameters."
+)
+# Not kernels: views, allocations, and reads of counters on the host.
+_FREE = frozenset(
+    [
+        "view",
+        "unbind",
+        "reshape",
+        "expand",
+        "select",
+        "slice",
+        "detach",
+        "alias",
+        "as_strided",
+        "unsqueeze",
+        "squeeze",
+        "permute",
+        "t",
+        "_unsafe_view",
+        "split",
+        "empty",
+        "empty_like",
+        "empty_strided",
+        "new_empty",
+        "lift_fresh",
+        "_local_scalar_dense",
+    ]
+)
+# multi_tensor_apply: tensors that one launch takes, by the number of lists; blocks of 65,536 elements, 320 a launch.
+_TENSORS = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
+
+
+class Cost(NamedTuple):
+    """Of one step."""
+
+    operations: int
+    """Calls that the host makes."""
+    launches: int
+    size: float
+    """Bytes per parameter."""
+
+    def seconds(self, gpu: Gpu, count: int) -> float:
+        device = self.size * count / (EFFICIENCY * gpu.bandwidth) + GPU_LAUNCH * self.launches
+        return max(device, HOST_STEP + HOST_LAUNCH * self.launches)
+
+
+class Counter(TorchDispatchMode):
+    """Counts kernels and bytes of what is dispatched, as CUDA would launch it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.operations, self.launches, self.size = 0, 0, 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name.split("::")[1]
+        read = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
+        if name in _FREE or not read or all(a.device.type == "cpu" and a.dtype == torch.int64 for a in read):
+            return result  # counters stay on the host
+        written = [a for a in tree_leaves(result) if isinstance(a, Tensor)]
+        if name.endswith("_") and not written:
+            written = list(args[0])
+        if name in ("copy_", "_foreach_copy_"):
+            read = [a for a in tree_leaves(args[1:]) if isinstance(a, Tensor)]
+        self.size += sum(a.numel() * a.element_size() for a in (*read, *written))
+        self.operations += 1
+        self.launches += self._kernels(name, args) if name.startswith("_foreach") else 1
+        return result
+
+    @staticmethod
+    def _kernels(name: str, args: Any) -> int:
+        lists = [a for a in args if isinstance(a, list | tuple) and a and isinstance(a[0], Tensor)]
+        first = lists[0]
+        alike = all(a.shape == b.shape for other in lists[1:] for a, b in zip(first, other, strict=True))
+        dtypes = {a.dtype for each in lists for a in each}
+        if not alike or (len(dtypes) > 1 and name != "_foreach_copy_"):
+            return len(first)  # the slow path: a kernel for each tensor
+        depth = len(lists) + (not name.endswith("_"))
+        chunks = sum(max(1, math.ceil(math.prod(shape) / 65536)) for shape in SHAPES[: len(first)])
+        return max(math.ceil(len(first) / _TENSORS[min(depth, 5)]), math.ceil(chunks / 320))
+
+
+def _parameters(shapes: Sequence[tuple[int, ...]]) -> list[nn.Parameter]:
+    params = [nn.Parameter(torch.zeros(shape)) for shape in shapes]
+    for p in params:
+        p.grad = torch.ones_like(p)
+    return params
+
+
+def kernels(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
+    """Launches and bytes of the Triton kernels: the launches that a backend makes, the bytes that the text moves."""
+    launched: list[str] = []
+    _, batches = make(_parameters(SMALL))._batches()
+    TritonBackend(lambda plan, name, programs, arguments: launched.append(name)).step(batches[0])
+    return Cost(len(launched), len(launched), writer(Planner(batches[0], read_counters=True).plan(0)).traffic)
+
+
+def foreach(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
+    """Launches and bytes of a step by lists of torch operations."""
+    params = _parameters(SMALL)
+    optimizer = make(params)
+
+    def step() -> None:
+        if isinstance(optimizer, torch.optim.Adam):
+            optimizer.step()
+        else:
+            TorchSteps(together=True).step(optimizer._batches()[1][0])
+
+    with torch.no_grad():
+        step()
+        counter = Counter()
+        with counter:
+            step()
+    return Cost(counter.operations, counter.launches, counter.size / sum(p.numel() for p in params))
+
+
+def fused_adam() -> Cost:
+    """Reads x, g, m, v and writes x, m, v; counts on the device, and takes five lists of tensors at a time."""
+    chunks = sum(math.ceil(math.prod(shape) / 65536) for shape in SHAPES)
+    launches = max(math.ceil(len(SHAPES) / _TENSORS[5]), math.ceil(chunks / 320))
+    return Cost(2, launches + math.ceil(len(SHAPES) / _TENSORS[1]), 28)
+
+
+OURS: dict[str, Callable[[list[nn.Parameter]], Any]] = {
+    "element": lambda p: GradaGrad(p),
+    "element, β = 0.9": lambda p: GradaGrad(p, momentum=0.9),
+    "element, β = 0.9, bf16 state": lambda p: GradaGrad(p, momentum=0.9, state_dtype=torch.bfloat16),
+    "row, β = 0.9": lambda p: GradaGrad(p, momentum=0.9, granularity="row"),
+    "tensor, β = 0.9": lambda p: GradaGrad(p, momentum=0.9, granularity="tensor"),
+    "group, β = 0.9": lambda p: GradaGrad(p, momentum=0.9, granularity="group"),
+    "AutoGradaGrad": lambda p: AutoGradaGrad(p),
+    "AutoGradaGrad, no guard": lambda p: AutoGradaGrad(p, guard=False),
+    "AutoGradaGrad, averaged": lambda p: AutoGradaGrad(p, averaging="polynomial"),
+}
+
+
+def costs() -> Iterator[tuple[str, str, Cost]]:
+    """What steps, how, and what it costs."""
+    yield "torch Adam", "fused", fused_adam()
+    yield "torch Adam", "foreach", foreach(lambda p: torch.optim.Adam(p, foreach=True))
+    for name, make in OURS.items():
+        yield name, "Triton", kernels(make)
+        yield name, "foreach", foreach(make)
+
+
+def main() -> None:
+    print(ASSUMPTIONS + "\n")
+    names = " | ".join(f"{gpu.name}, ms | × fused Adam" for gpu in GPUS.values())
+    print(
+        f"| step | way | operations | launches | bytes per parameter | {names} |\n|---|---|---|---|---|"
+        + "---|---|" * len(GPUS)
+    )
+    count, adam = sum(map(math.prod, SHAPES)), fused_adam()
+    for name, way, cost in costs():
+        cells = [
+            f"{cost.seconds(gpu, count) * 1e3:.2f} | {cost.seconds(gpu, count) / adam.seconds(gpu, count):.2f}"
+            for gpu in GPUS.values()
+        ]
+        print(
+            f"| {name} | {way} | {cost.operations} | {cost.launches} | {cost.size:.0f} | {' | '.join(cells)} |",
+            flush=True,
+        )
+    print("\nNo GPU has run this yet. To report one: python -m gradagrad gpu")
+
+
+if __name__ == "__main__":
+    main()

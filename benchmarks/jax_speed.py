@@ -1,0 +1,96 @@
+"""Speed of `gradagrad.optax` beside Optax's Adam and AdaGrad: compiled, with donation, interleaved in one run.
+
+    python -m benchmarks.jax_speed [--elements 25000000] [--leaves 161] [--rounds 15]
+
+Two workloads: one array, and a list of arrays of the same total size as a network's. A step is what a training loop
+compiles: the update and its addition to the parameters, the old buffers handed over. Times are the least of all rounds;
+processor time, of all threads together, says more than the clock where others use the machine. XLA's flags matter:
+
+    XLA_FLAGS="--xla_cpu_copy_insertion_use_region_analysis=true \\
+        --xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true" python -m benchmarks.jax_speed
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import optax
+
+from gradagrad.optax import auto_gradagrad, gradagrad
+
+CONTENDERS: dict[str, Callable[[], optax.GradientTransformation]] = {
+    "optax.adam": lambda: optax.adam(1e-3),
+    "optax.adagrad": lambda: optax.adagrad(1e-3),
+    "gradagrad": lambda: gradagrad(1e-3),
+    "gradagrad momentum=0.9": lambda: gradagrad(1e-3, momentum=0.9),
+    "gradagrad row": lambda: gradagrad(1e-3, granularity="row"),
+    "gradagrad group": lambda: gradagrad(1e-3, granularity="group"),
+    "auto_gradagrad": auto_gradagrad,
+    "auto_gradagrad guard=False": lambda: auto_gradagrad(guard=False),
+    "auto_gradagrad with average": lambda: auto_gradagrad(averaging="polynomial"),
+}
+
+
+def leaves(elements: int, count: int, seed: int) -> list[jax.Array]:
+    """Arrays of equal size with about as many elements together, random: equal numbers would be unlike any training."""
+    width = 256
+    rows = max(1, elements // count // width)
+    keys = jax.random.split(jax.random.key(seed), count)
+    return [jax.random.normal(key, (rows, width)) * 0.01 for key in keys]
+
+
+class Run:
+    """One optimizer stepping its own parameters."""
+
+    def __init__(self, optimizer: optax.GradientTransformation, elements: int, count: int) -> None:
+        def step(params: Any, state: Any, grads: Any) -> Any:
+            updates, state = optimizer.update(grads, state, params)
+            return optax.apply_updates(params, updates), state
+
+        params = leaves(elements, count, 0)
+        self.carry = (params, optimizer.init(params))
+        self.compiled = jax.jit(step, donate_argnums=(0, 1)).lower(*self.carry, params).compile()
+        self.clock = self.processor = float("inf")
+
+    def step(self, grads: list[jax.Array]) -> None:
+        """One timed step."""
+        clock, processor = time.perf_counter(), time.process_time()
+        self.carry = jax.block_until_ready(self.compiled(*self.carry, grads))
+        self.clock = min(self.clock, time.perf_counter() - clock)
+        self.processor = min(self.processor, time.process_time() - processor)
+
+
+def main() -> None:
+    """Prints a table for each workload."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--elements", type=int, default=25_000_000)
+    parser.add_argument("--leaves", type=int, default=161)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", nargs="*", default=list(CONTENDERS), choices=list(CONTENDERS))
+    arguments = parser.parse_args()
+    print(f"jax {jax.__version__}, optax {optax.__version__}, {jax.devices()[0].device_kind}")
+    for count in (1, arguments.leaves):
+        runs = {name: Run(CONTENDERS[name](), arguments.elements, count) for name in arguments.only}
+        gradients = [leaves(arguments.elements, count, seed) for seed in (1, 2)]
+        for turn in range(arguments.rounds):
+            for run in runs.values():
+                run.step(gradients[turn % 2])
+        print(f"\n{arguments.elements:,} elements in {count} arrays")
+        base = next(iter(runs.values()))
+        print(f"  {'':<32}{'clock':>11}{'':>9}{'processor':>14}{'':>9}{'kept between':>16}")
+        for name, run in runs.items():
+            clock, processor = run.clock / base.clock, run.processor / base.processor
+            memory: Any = run.compiled.memory_analysis()
+            kept = memory.temp_size_in_bytes / 1e6
+            print(
+                f"  {name:<32}{run.clock * 1e3:8.1f} ms{clock:7.2f} x{run.processor * 1e3:11.1f} ms{processor:7.2f} x"
+                f"{kept:13.1f} MB"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""Many runs of one problem in step with each other: all gradients in one call, every optimizer its own slice.
+
+A run is a lane (an optimizer's setting) and a seed. Seeds differ in start and mini-batches exactly as in
+`gradagrad_lab.suite.evaluate`; the models must be ones that `torch.func` can map over.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional
+
+from benchmarks.auto_reference import AutoRows, Setting
+from gradagrad_lab.problems import convex
+from gradagrad_lab.problems.training import Supervised, TrainingProblem
+
+DIVERGED = 10.0
+_LARGE = 200_000
+
+
+def _one_vs_rest(scores: Tensor, targets: Tensor) -> Tensor:
+    wanted = (targets.unsqueeze(-1) == torch.arange(scores.shape[-1])).to(scores.dtype)
+    return functional.binary_cross_entropy_with_logits(scores, wanted, reduction="sum") / len(targets)
+
+
+def _hinge(scores: Tensor, targets: Tensor) -> Tensor:
+    own = targets.unsqueeze(-1) == torch.arange(scores.shape[-1])
+    right = scores.gather(-1, targets.unsqueeze(-1))
+    return torch.where(own, 0.0, (1 - right + scores).clamp_min(0)).mean()
+
+
+# The same losses in operations that torch.func can map over.
+_MAPPABLE: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {convex.one_vs_rest: _one_vs_rest, convex._hinge: _hinge}
+
+
+class Stepper(Protocol):
+    """Whatever moves the points of some lanes."""
+
+    def step(self, g: Tensor) -> None:
+        """Moves by gradients (lanes, seeds, elements)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some lanes that step together. ``make`` gets their points (lanes, seeds, elements), which it is to move in
+    place, and the number of the tensor that each element belongs to."""
+
+    lanes: int
+    make: Callable[[Tensor, Tensor], Stepper]
+
+
+@dataclass
+class Finals:
+    """Training losses of a lane, one per seed, at the last point and at the average; diverged runs at the limit."""
+
+    last: Tensor
+    averaged: Tensor
+    initial: Tensor
+    gamma: Tensor | None
+
+    def losses(self, averaged: bool) -> Tensor:
+        found, limit = (self.averaged if averaged else self.last), DIVERGED * self.initial.abs()
+        return torch.where(found.isfinite(), torch.minimum(found, limit), limit)
+
+    def diverged(self, averaged: bool) -> int:
+        found = self.averaged if averaged else self.last
+        return int((~found.isfinite() | (found > DIVERGED * self.initial.abs())).sum())
+
+
+class Stack:
+    """One problem from several seeds."""
+
+    def __init__(self, problem: TrainingProblem, seeds: Sequence[int]) -> None:
+        self.problem = problem
+        self.tasks: list[Any] = [problem.make(seed) for seed in seeds]
+        first = self.tasks[0].parameters
+        self._shapes = [tuple(parameter.shape) for parameter in first]
+        self._sizes = [parameter.numel() for parameter in first]
+        self.start = torch.stack(
+            [torch.cat([parameter.detach().flatten() for parameter in task.parameters]) for task in self.tasks]
+        )
+        model = getattr(self.tasks[0], "model", None)
+        pictures = model is not None and any(isinstance(module, nn.Conv2d) for module in model.modules())
+        # Where one run fills the processor, a map over runs is no faster, and for convolutions slower.
+        self._one_by_one = pictures or self.start.shape[1] > _LARGE
+        self.tensor_of = torch.repeat_interleave(torch.arange(len(first)), torch.tensor(self._sizes))
+
+    def _split(self, point: Tensor) -> list[Tensor]:
+        pieces = point.split(self._sizes)
+        return [piece.view(shape) for piece, shape in zip(pieces, self._shapes, strict=True)]
+
+    def _loss(self, point: Tensor, *rows: Tensor) -> Tensor:
+        task = self.tasks[0]
+        if not isinstance(task, Supervised):  # the noisy quadratic: its one row is the noise
+            return 0.5 * (task._curvatures * point.square()).sum() + rows[0] @ point
+        names = [name for name, parameter in task.model.named_parameters() if parameter.requires_grad]
+        *inputs, targets = rows
+        outputs = functional_call(task.model, dict(zip(names, self._split(point), strict=True)), tuple(inputs))
+        return _MAPPABLE.get(task._loss, task._loss)(outputs, targets)
+
+    def _batch(self, step: int) -> tuple[Tensor, ...]:
+        if not isinstance(self.tasks[0], Supervised):
+            return (torch.stack([task._noise[step] for task in self.tasks]),)
+        rows = torch.stack([task._order[step] for task in self.tasks])
+        return tuple(part[rows] for part in self.tasks[0]._train)
+
+    def gradients(self, points: Tensor, step: int) -> Tensor:
+        """For points (lanes, seeds, elements)."""
+        if self._one_by_one:
+            return torch.stack(
+                [torch.stack([self._own(p, seed, step) for seed, p in enumerate(lane)]) for lane in points]
+            )
+        batch = self._batch(step)
+        per_seed = vmap(grad(self._loss), in_dims=(0,) + (0,) * len(batch), randomness="same")
+        return vmap(per_seed, in_dims=(0,) + (None,) * len(batch), randomness="same")(points, *batch)
+
+    def _own(self, point: Tensor, seed: int, step: int) -> Tensor:
+        task = self.tasks[seed]
+        self._place(point, task)
+        found = torch.autograd.grad(task.loss_on(step), task.parameters)
+        return torch.cat([g.flatten() for g in found])
+
+    @torch.no_grad()
+    def _place(self, point: Tensor, task: Any) -> None:
+        for parameter, piece in zip(task.parameters, self._split(point), strict=True):
+            parameter.copy_(piece)
+
+    @torch.no_grad()
+    def losses(self, points: Tensor) -> Tensor:
+        """The loss over all training rows for points (..., elements)."""
+        flat = points.reshape(-1, points.shape[-1])
+        task = self.tasks[0]
+        if not isinstance(task, Supervised):
+            return 0.5 * (task._curvatures * flat.square()).sum(1).view(points.shape[:-1])
+        found = []
+        for point in flat:  # one by one: a whole training part times a whole stack would not fit
+            self._place(point, task)
+            found.append(task.full_train_loss() if bool(point.isfinite().all()) else math.nan)
+        return torch.tensor(found).view(points.shape[:-1])
+
+
+Disturb = Callable[[Tensor, int], Tensor]
+
+
+def train(stack: Stack, blocks: Sequence[Block], disturb: Disturb | None = None) -> list[Finals]:
+    """Trains every lane from every seed; ``disturb(gradients, step)`` may spoil what the optimizers are told."""
+    points = stack.start.expand(sum(block.lanes for block in blocks), *stack.start.shape).clone()
+    steppers: list[tuple[slice, Any]] = []
+    for block in blocks:
+        begin = steppers[-1][0].stop if steppers else 0
+        own = slice(begin, begin + block.lanes)
+        steppers.append((own, block.make(points[own], stack.tensor_of)))
+    average = points.clone()
+    for step in range(stack.problem.steps):
+        g = stack.gradients(points, step)
+        if disturb is not None:
+            g = disturb(g, step)
+        for own, stepper in steppers:
+            stepper.step(g[own])
+        average.lerp_(points, 9.0 / (step + 9))
+    initial, finals = stack.losses(stack.start), []
+    for own, stepper in steppers:
+        last, mean = points[own], average[own]
+        if hasattr(stepper, "evaluated"):  # a point of its own to evaluate at: Schedule-Free
+            last = mean = stepper.evaluated()
+        detail = stepper.detail() if hasattr(stepper, "detail") else [None] * (own.stop - own.start)
+        last, mean = stack.losses(last), stack.losses(mean)
+        finals += [Finals(x, y, initial, found) for x, y, found in zip(last, mean, detail, strict=True)]
+    return finals
+
+
+def ours(settings: Sequence[Setting], schedule: Callable[[int], float] | None = None) -> Block:
+    """A lane of the reference rule per setting; ``schedule`` gives each step's factor of lr, from step 0."""
+
+    class Lanes:
+        def __init__(self, points: Tensor, tensor_of: Tensor) -> None:
+            rows = [setting for setting in settings for _ in range(points.shape[1])]
+            self._shape = points.shape[:2]
+            self._rule = AutoRows(points.flatten(0, 1), rows, tensor_of)
+
+        def step(self, g: Tensor) -> None:
+            factor = 1.0 if schedule is None else schedule(self._rule.k)
+            self._rule.step(g.flatten(0, 1), factor)
+
+        def detail(self) -> Tensor:
+            return self._rule.gamma.view(self._shape)
+
+    return Block(len(settings), Lanes)
+
+
+def elementwise(optimizer: Callable[..., torch.optim.Optimizer], lanes: Sequence[dict[str, Any]]) -> Block:
+    """A lane per set of options of an optimizer whose elements know nothing of each other: seeds may be one tensor."""
+
+    class Lanes:
+        def __init__(self, points: Tensor, tensor_of: Tensor) -> None:
+            self._parameters = [nn.Parameter(own) for own in points]
+            groups = [{"params": [p], **options} for p, options in zip(self._parameters, lanes, strict=True)]
+            self._optimizer = optimizer(groups)
+
+        def step(self, g: Tensor) -> None:
+            for parameter, own in zip(self._parameters, g, strict=True):
+                parameter.grad = own
+            self._optimizer.step()
+
+    return Block(len(lanes), Lanes)
+
+
+def separate(optimizer: Callable[..., Any], options: dict[str, Any]) -> Block:
+    """One lane of an optimizer that keeps numbers for all parameters together: an instance per seed."""
+
+    class Lane:
+        def __init__(self, points: Tensor, tensor_of: Tensor) -> None:
+            self._parameters = [nn.Parameter(point) for point in points[0]]
+            self._optimizers = [optimizer([parameter], **options) for parameter in self._parameters]
+            if hasattr(self._optimizers[0], "train"):
+                for own in self._optimizers:
+                    own.train()
+                self.evaluated = self._evaluated
+
+        def step(self, g: Tensor) -> None:
+            for parameter, own, gradient in zip(self._parameters, self._optimizers, g[0], strict=True):
+                parameter.grad = gradient.clone()
+                own.step()
+
+        def _evaluated(self) -> Tensor:
+            for own in self._optimizers:
+                own.eval()
+            return torch.stack([parameter.detach() for parameter in self._parameters]).unsqueeze(0)
+
+    return Block(1, Lane)

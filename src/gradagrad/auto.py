@@ -1,0 +1,147 @@
+"""AutoGradaGrad, our extension: its arguments. The arithmetic is `gradagrad.rules.auto`'s."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT, StateDict
+
+from gradagrad.arguments import AUTOGRADAGRAD
+from gradagrad.averaging import Averaged
+from gradagrad.rules.auto import RULE, Settings
+
+
+class AutoGradaGrad(Averaged):
+    r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's.
+
+    Every element keeps AdaGrad's denominator, and all of them share one numerator :math:`\gamma`, whose logarithm is
+    one more parameter, trained by the very AdaGrad that trains the others. Its gradient is the agreement of the new
+    gradient :math:`g` with the way :math:`y` made so far:
+
+    .. math::
+       \begin{aligned}
+         P   &= \sqrt{\gamma_k} \sum g_k\, y_{k-1} \\
+         B_k &= B_{k-1} + k\, g_k^2, \qquad h_k = \beta\, h_{k-1} + (1-\beta)\, g_k, \qquad
+                d_k = h_k \big/ \sqrt{2 B_k/(k+1)} \\
+         x_k &= x_{k-1} - \mathrm{lr} \cdot \gamma_k\, d_k, \qquad
+                y_k = \big(y_{k-1} + \sqrt{\gamma_k}\, d_k\big) \big(1 - \tfrac{1}{2(k+1)}\big) \\
+         v_k &= v_{k-1} + \tfrac{2}{k+1} (P^2 - v_{k-1}), \qquad
+                \gamma_{k+1} = \gamma_k \big(1 + P \big/ 2\sqrt{k\, v_k}\big)
+       \end{aligned}
+
+    :math:`\gamma` grows while the last point is better than the points before it, and falls once noise or oscillation
+    makes it worse: also a :math:`\gamma_0` that is too large comes down. Where the loss is flat and the noise
+    symmetric, the chance that it ever grows M-fold is at most 1/M.
+
+    Args:
+        params: parameters, named parameters or param groups.
+        lr: multiplies the step, for schedulers and for groups that shall move slower or faster. Not a learning rate to
+            tune: leave it at 1. What a scheduler does to it is not held against :math:`\gamma`.
+        gamma0: :math:`\gamma_0`. Anything below a good learning rate will do.
+        momentum: :math:`\beta`; 0 moves along the gradient itself.
+        gamma_max: a cap on :math:`\gamma`.
+        guard: lets no gradient weigh more than all before it together, so that one outlier cannot freeze the learning
+            rate; costs one more look at the gradients.
+        weight_decay: shrinks x by lr · γ/√k · weight_decay, γ/√k being what Adam would call the learning rate, or:
+        decoupled_weight_decay: False adds weight_decay · x to the gradient instead.
+        averaging: ``"polynomial"`` keeps an average of the points beside the parameters, in a tensor of its own, worth
+            about a tenth of the loss; see `averaged`.
+        scope: who shares a γ: ``"all"`` parameters, or each param ``"group"`` by itself.
+        eps: added to the root. 0 keeps the method independent of the loss's scale.
+        maximize, foreach, differentiable, capturable, fused, state_dtype, stochastic_rounding: as in
+            `gradagrad.GradaGrad`.
+
+    With ``scope="all"``, groups agree on gamma0, gamma_max and guard.
+
+    Example:
+        >>> import torch
+        >>> from gradagrad import AutoGradaGrad
+        >>> model = torch.nn.Linear(4, 1)
+        >>> optimizer = AutoGradaGrad(model.parameters(), averaging="polynomial")
+        >>> for _ in range(3):
+        ...     optimizer.zero_grad()
+        ...     model(torch.ones(8, 4)).square().mean().backward()
+        ...     optimizer.step()
+        >>> with optimizer.averaged():
+        ...     loss = model(torch.ones(8, 4)).square().mean()
+
+    An element whose gradient is exactly zero rests, so that sparse and dense gradients give the same numbers. A NaN or
+    an infinity in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` goes on without it.
+    """
+
+    rule = RULE
+    arguments = AUTOGRADAGRAD
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1.0,
+        *,
+        gamma0: float = 1e-4,
+        momentum: float = 0.7,
+        gamma_max: float = math.inf,
+        guard: bool = True,
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = True,
+        averaging: Literal["polynomial"] | None = None,
+        scope: Literal["all", "group"] = "all",
+        eps: float = 0.0,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        capturable: bool = False,
+        fused: bool | None = None,
+        state_dtype: torch.dtype = torch.float32,
+        stochastic_rounding: bool = False,
+    ) -> None:
+        defaults: dict[str, Any] = {
+            "lr": lr,
+            "gamma0": gamma0,
+            "momentum": momentum,
+            "gamma_max": gamma_max,
+            "guard": guard,
+            "weight_decay": weight_decay,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "averaging": averaging,
+            "scope": scope,
+            "eps": eps,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "capturable": capturable,
+            "fused": fused,
+            "state_dtype": state_dtype,
+            "stochastic_rounding": stochastic_rounding,
+        }
+        super().__init__(params, defaults)
+
+    def _settings(self, group: Mapping[str, Any]) -> Settings:
+        return Settings(
+            lr=group["lr"],
+            steady_lr=group.get("initial_lr", group["lr"]),  # which torch's schedulers leave behind
+            gamma0=group["gamma0"],
+            beta=group["momentum"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
+            gamma_max=None if group["gamma_max"] == math.inf else group["gamma_max"],
+            guard=group["guard"],
+            averaging=group["averaging"] is not None,
+        )
+
+    def _init_group(self, group: Mapping[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        super()._init_group(group, params, grads)
+        for parameter in group["params"] if group["averaging"] is not None else ():
+            state = self.state.get(parameter)
+            if parameter.grad is None and state and "average" in state and "row_steps" not in state:
+                # Its average goes on while it rests, and is brought up to date when it is asked for.
+                state["row_steps"] = state["clock"].to(torch.int32)
+
+    @torch._disable_dynamo
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restores a state dict bit for bit, or raises and changes nothing."""
+        self._refuse_inside_averaged("load_state_dict")
+        super().load_state_dict(state_dict)

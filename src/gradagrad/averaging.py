@@ -1,0 +1,91 @@
+"""What a user sees of the average: ``with optimizer.averaged()`` and the averaged weights. The rule keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradagrad import distributed
+from gradagrad.engine.base import EngineOptimizer
+from gradagrad.engine.tensors import real_view
+
+
+class Averaged(EngineOptimizer):
+    """An optimizer that keeps the average of the points of its parameters, in the field "average"."""
+
+    _averaged_depth = 0
+    """How many `averaged` blocks are open."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """As in the base class; a copy or a loaded optimizer is outside of every block."""
+        super().__setstate__(state)
+        self._averaged_depth = 0
+
+    @contextmanager
+    def averaged(self) -> Generator[None]:
+        """Inside, parameters hold their averages; afterwards the very same points as before, whatever happened.
+
+        Needs memory for one copy of the parameters. May be nested. BatchNorm's running statistics belong to the points;
+        recompute them for the average with ``torch.optim.swa_utils.update_bn(loader, model)`` inside.
+
+        Example:
+            >>> with optimizer.averaged():  # doctest: +SKIP
+            ...     accuracy = evaluate(model)
+        """
+        if all(group["averaging"] is None for group in self.param_groups):
+            raise RuntimeError(
+                "averaged() needs an average, got averaging=None in every param group; construct the optimizer with "
+                'averaging="polynomial".'
+            )
+        self._averaged_depth += 1
+        try:
+            if self._averaged_depth > 1:
+                yield
+            else:
+                with _swapped(self._averages()):
+                    yield
+        finally:
+            self._averaged_depth -= 1
+
+    def _averages(self) -> dict[Tensor, Tensor]:
+        """Each parameter's average at the present step."""
+        self._finish_pending()
+        self._catch_up()
+        kept = chain.from_iterable(group["params"] for group in self.param_groups if group["averaging"] is not None)
+        return {p: state["average"] for p in kept if "average" in (state := self.state.get(p, {}))}
+
+    def averaged_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
+        """The model's state dict with averaged weights, as copies: what to export."""
+        with self.averaged():
+            result = model.state_dict()
+            for name, value in result.items():
+                if isinstance(value, Tensor):
+                    result[name] = value.detach().clone()
+            return result
+
+    def _before_step(self) -> None:
+        self._refuse_inside_averaged("step")
+
+    def _refuse_inside_averaged(self, what: str) -> None:
+        if self._averaged_depth:
+            raise RuntimeError(f"{what} must be called outside of `with optimizer.averaged()`, which holds averages.")
+
+
+@contextmanager
+def _swapped(averages: Mapping[Tensor, Tensor]) -> Generator[None]:
+    """Puts averages in the place of parameters, and the very same values back, whatever happens in between."""
+    kept = {p: distributed.local(p.detach()).clone() for p in averages}
+    try:
+        with torch.no_grad():
+            for parameter, average in averages.items():
+                real_view(distributed.local(parameter.detach())).copy_(distributed.local(average))
+        yield
+    finally:
+        with torch.no_grad():
+            for parameter, value in kept.items():
+                distributed.local(parameter.detach()).copy_(value)

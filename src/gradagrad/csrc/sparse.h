@@ -1,0 +1,61 @@
+// A step of one parameter whose gradient is sparse: only the touched rows are visited.
+#pragma once
+
+#include <array>
+
+#include "step.h"
+#include "touched.h"
+
+namespace gradagrad {
+
+// The positions of each row's values, grouped by row in ascending order.
+class SortedRows {
+ public:
+  SortedRows(const int64_t* rows, int64_t count, int64_t bound);
+
+  int64_t unique() const { return static_cast<int64_t>(starts_.size()) - 1; }
+  const int64_t* positions(int64_t i) const { return positions_.data() + starts_[i]; }
+  int64_t occurrences(int64_t i) const { return starts_[i + 1] - starts_[i]; }
+
+ private:
+  void sort(const int64_t* rows, int64_t count, int64_t bound);
+  std::vector<int64_t> positions_, starts_;
+};
+
+class SparseStep : public Prepared {
+ public:
+  // `state`: the counter, the element fields, the slot fields. `clock_slot`: the slot field that counts the steps, or -1 if
+  // the counter does.
+  SparseStep(Settings settings, torch::stable::Tensor param, torch::stable::Tensor rows, torch::stable::Tensor values,
+             StableIValue state, std::optional<torch::stable::Tensor> clocks, int64_t stream, int64_t clock_slot);
+
+  Verdict prepare();
+  void run() override;
+  int64_t slots() const override { return 1; }
+  const Rule& rule() const override { return *settings_.rule; }
+  void measure(double* sums) override;
+  void move(const double* sums, double* traces) override;
+  void settle(const double* sums, const double* traces) override;
+
+ private:
+  void gather();
+  template <class F>
+  void parallel(const F& f) const;
+  int32_t now() const;
+
+  const Settings settings_;
+  const torch::stable::Tensor param_, rows_tensor_, values_tensor_;
+  const Handles state_;
+  const std::optional<torch::stable::Tensor> clocks_tensor_;
+  const int64_t stream_, clock_slot_;
+  Job job_{};
+  int64_t* counter_ = nullptr;
+  const int64_t* rows_ = nullptr;
+  int32_t* clocks_ = nullptr;
+  int64_t count_ = 0, table_ = 0;
+  std::vector<TouchedRow> touched_;
+  std::vector<char> sums_of_rows_;
+  bool row_slots_ = false;
+};
+
+}  // namespace gradagrad

@@ -1,0 +1,41 @@
+"""What a backend offers: torch operations, the CPU kernel and the Triton kernels stand behind this one interface."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from gradagrad.engine.batch import Batch
+
+
+class Backend(Protocol):
+    """Steps batches of gradients. Sums and traces are float64 tensors with a row of numbers for each slot."""
+
+    name: str
+    is_one_call: bool
+    """Whether `step` is one call into compiled code, which no signal handler can interrupt."""
+
+    def refusal(self, batch: Batch) -> str | None:
+        """Why this batch cannot be stepped, as a sentence; None if it can. Checks everything, writes nothing."""
+        ...
+
+    def step(self, batch: Batch) -> None:
+        """Counts and takes the whole step of a batch that has all of its slots: measure, decide, move, learn."""
+        ...
+
+    def measure(self, batch: Batch) -> Any:
+        """The rule's sums, one row for each tensor or one for all; None if the rule measures nothing. Writes
+        nothing."""
+        ...
+
+    def move(self, batch: Batch, sums: Any) -> Tensor | None:
+        """Counts the step and moves parameters and element fields, given complete sums; the traces.
+
+        A slot that parameters share stays as it is; slots of their own are written too.
+        """
+        ...
+
+    def settle(self, batch: Batch, sums: Tensor | None, traces: Tensor | None) -> None:
+        """Writes a shared slot as it stands after the step, given complete sums and traces."""
+        ...

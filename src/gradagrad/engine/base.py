@@ -1,0 +1,303 @@
+"""What our optimizers are as torch optimizers: checked param groups, state from declared fields, steps, state dicts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import Any, ClassVar, overload
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
+
+from gradagrad import checkpoint, first_step, rounding
+from gradagrad.arguments import Table
+from gradagrad.diagnostics import GroupDiagnostics, Watch, describe
+from gradagrad.engine import step as engine
+from gradagrad.engine.batch import Batch
+from gradagrad.engine.kernel import HandleCache
+from gradagrad.engine.state import new_field, new_step, shared_keys
+from gradagrad.engine.views import catch_up
+from gradagrad.rules.protocol import Rule
+from gradagrad.scope import Scope
+from gradagrad.torch_arguments import checked, refuse_flattened, refuse_foreign_settings, refuse_unfit_parameters
+
+
+class EngineOptimizer(Optimizer, ABC):
+    """A torch optimizer that steps by a rule. A subclass names the rule and turns param groups into its settings."""
+
+    rule: ClassVar[Rule]
+    arguments: ClassVar[Table]
+    warns_of_large_first_step: ClassVar[bool] = False
+    if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
+        _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        self._watch: Watch | None = None
+        self._pending: engine.Pending | None = None
+        self._handles = HandleCache()
+        super().__init__(params, checked(self.arguments, defaults))
+
+    @abstractmethod
+    def _settings(self, group: Mapping[str, Any]) -> Any:
+        """A param group's settings as the rule takes them."""
+
+    def _scope(self, group: Mapping[str, Any]) -> Scope:
+        return group[self.arguments.scope]
+
+    def _empty_batch(self, group: Mapping[str, Any]) -> Batch:
+        """A param group's settings, without parameters."""
+        return Batch(
+            rule=self.rule,
+            settings=self._settings(group),
+            scope=self._scope(group),
+            coupled_decay=0.0 if group["decoupled_weight_decay"] else group["weight_decay"],
+            lr_decay=group.get("lr_decay", 0.0),
+            maximize=group["maximize"],
+            differentiable=group["differentiable"],
+            stochastic_rounding=group["stochastic_rounding"],
+        )
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a group; what it leaves out is taken from the constructor's arguments."""
+        if isinstance(param_group, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+            full = checked(self.arguments, {**self.defaults, **param_group}, self.param_groups)
+            param_group = {key: full[key] for key in param_group}
+        super().add_param_group(param_group)
+        try:
+            refuse_unfit_parameters(self.param_groups[-1]["params"])
+            refuse_flattened(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
+        except (TypeError, ValueError):
+            self.param_groups.pop()
+            raise
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Performs one step; ``closure`` may re-evaluate the model and return the loss."""
+        self._accelerator_graph_capture_health_check()
+        self._before_step()
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler's, as is grad_scale
+        if found_inf is not None and bool(found_inf):
+            return loss
+        self._finish_pending()
+        is_first = not torch.compiler.is_compiling() and not any(self.state.values())
+        try:
+            self._take_step(is_first)
+        except Exception:
+            if is_first and not any(bool(state["step"]) for state in self.state.values()):
+                self.state.clear()  # nothing has been done yet
+            raise
+        return loss
+
+    def _take_step(self, is_first: bool) -> None:
+        groups, batches = self._batches()
+        if not batches:
+            return
+        scale: Tensor | None = getattr(self, "grad_scale", None)
+        if scale is not None:
+            _unscale(batches, scale)
+        parts = engine.prepare(batches, groups)
+        if is_first and self.warns_of_large_first_step and not _is_capturing():
+            first_step.check(parts)
+        watch = None if torch.compiler.is_compiling() else self._watch
+        if watch is not None:
+            watch.before(parts)
+        self._pending = engine.run(parts)
+        if watch is not None:
+            watch.after()
+
+    def _before_step(self) -> None:
+        """Raises where a subclass cannot step now."""
+
+    def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
+        """The param groups that have gradients, and what they bring to the step; makes state where there is none
+        yet."""
+        groups: list[dict[str, Any]] = []
+        batches: list[Batch] = []
+        for index, group in enumerate(self.param_groups):
+            refuse_foreign_settings(group, self.defaults)
+            batch = self._empty_batch(group)
+            batch.group, batch.handles = index, self._handles
+            self._fill(batch, group)
+            if batch.params:
+                groups.append(group)
+                batches.append(batch)
+        if any(
+            batch.stochastic_rounding or rounding.is_rounded(g["state_dtype"])
+            for g, batch in zip(groups, batches, strict=True)
+        ):
+            places = {parameter: place for place, parameter in enumerate(self._parameters())}
+            for batch in batches:
+                batch.streams = [places[parameter] for parameter in batch.params]
+        return groups, batches
+
+    def _fill(self, batch: Batch, group: Mapping[str, Any]) -> None:
+        """Fills the batch's lists with the parameters that have a gradient, and their state."""
+        self._init_group(group, batch.params, batch.grads)
+        fields = batch.fields
+        shared = shared_keys(fields, batch.scope)
+        own = [field.key for field in fields if field.key not in shared]
+        batch.rows = [self.state[parameter] for parameter in batch.params]
+        batch.steps = [state["step"] for state in batch.rows]
+        batch.state = {key: [state[key] for state in batch.rows] for key in own}
+        if batch.rows:
+            batch.shared = {key: batch.rows[0][key] for key in shared}
+
+    def _init_group(self, group: Mapping[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
+        """Finds the parameters that have a gradient and makes what their state lacks.
+
+        torch.compile runs a method of this name instead of tracing it, so that making state is no part of the graph.
+        """
+        keys = {field.key for field in self.rule.fields(self._settings(group))}
+        for parameter in group["params"]:
+            gradient = parameter.grad
+            if gradient is None:
+                continue
+            state = self.state[parameter]
+            if not keys <= state.keys():
+                self._init_state(group, parameter)
+            if "row_steps" in state and gradient.layout == torch.strided:
+                catch_up(self._alone(group, parameter), 0)
+            params.append(parameter)
+            grads.append(gradient)
+
+    def _init_state(self, group: Mapping[str, Any], parameter: Tensor) -> None:
+        """Makes what a parameter's state lacks: all of it before its first step."""
+        settings, scope = self._settings(group), self._scope(group)
+        state = self.state[parameter]
+        fields = self.rule.fields(settings)
+        shared = shared_keys(fields, scope)
+        peers = self._sharing(group) if shared else ()
+        peer = next((other for p in peers if (other := self.state.get(p)) and shared[0] in other), {})
+        state.setdefault("step", new_step(group, parameter))
+        for field in fields:
+            if field.key in state:
+                continue
+            if field.key in shared and field.key in peer:
+                state[field.key] = peer[field.key]
+            else:
+                state[field.key] = new_field(field, group, settings, scope, parameter)
+                if field.key in shared:  # a field that a setting has just brought in belongs to all who share
+                    for p in peers:
+                        if self.state.get(p):
+                            self.state[p][field.key] = state[field.key]
+
+    def _sharing(self, group: Mapping[str, Any]) -> list[Tensor]:
+        """The parameters that share a slot with those of a group."""
+        if self._scope(group) == "group":
+            return group["params"]
+        return [p for other in self.param_groups if self._scope(other) == "all" for p in other["params"]]
+
+    def _join_shared(self) -> None:
+        """After loading, lets all parameters that share a slot have one tensor for each of its numbers again."""
+        for group in self.param_groups:
+            keys = shared_keys(self.rule.fields(self._settings(group)), self._scope(group))
+            states = [state for p in self._sharing(group) if (state := self.state.get(p))] if keys else []
+            for key in keys:
+                first = next((state[key] for state in states if key in state), None)
+                for state in states:
+                    if first is not None and key in state:
+                        state[key] = first
+
+    def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
+        """A batch of one parameter with its state and without a gradient."""
+        batch, state = self._empty_batch(group), self.state[parameter]
+        keys = [field.key for field in batch.fields if field.key in state]
+        shared = shared_keys(batch.fields, batch.scope)
+        batch.params, batch.rows, batch.steps = [parameter], [state], [state["step"]]
+        batch.state = {key: [state[key]] for key in keys if key not in shared}
+        batch.shared = {key: state[key] for key in shared if key in state}
+        return batch
+
+    def _catch_up(self) -> None:
+        """Brings rows that sparse gradients left out up to date."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if "row_steps" in self.state.get(parameter, ()):
+                    catch_up(self._alone(group, parameter), 0)
+
+    def _finish_pending(self) -> None:
+        """Waits for what other ranks tell of the last step, if anything is still on its way."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._finish_pending()
+        return super().__getstate__()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restores a pickle or a state dict; arguments that its version did not have take this optimizer's defaults."""
+        super().__setstate__(state)
+        self._watch, self._pending, self._handles = self.__dict__.get("_watch"), None, HandleCache()
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+        self._join_shared()
+
+    @torch._disable_dynamo
+    def state_dict(self) -> StateDict:
+        """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
+        self._finish_pending()
+        self._catch_up()  # distributed checkpoints fill in what the loading optimizer has, which are no clocks of rows
+        result = super().state_dict()
+        for group in result["param_groups"]:
+            if "projection" in group:
+                group["projection"] = None
+            group["state_dtype"] = checkpoint.dtype_name(group["state_dtype"])
+        return result
+
+    @torch._disable_dynamo
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restores a state dict bit for bit, or raises and changes nothing. Projections stay this optimizer's."""
+        self._finish_pending()
+        checkpoint.load(self, state_dict, super().load_state_dict)
+        self._join_shared()
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether GradScaler may leave scaled gradients and its findings to `step`."""
+        return all(group["fused"] is True for group in self.param_groups)
+
+    def _parameters(self) -> Iterator[Tensor]:
+        return chain.from_iterable(group["params"] for group in self.param_groups)
+
+    def share_memory(self) -> None:
+        """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if not self.state[parameter]:
+                    self._init_state(group, parameter)
+                for value in self.state[parameter].values():
+                    value.share_memory_()
+
+    def diagnostics(self) -> list[GroupDiagnostics]:
+        """For each param group, what its learning rates have become; see `GroupDiagnostics`.
+
+        Costs nothing until called. ``growing`` is counted from the first call on: it is NaN until the step after.
+        """
+        self._finish_pending()
+        if self._watch is None:
+            self._watch = Watch()
+        return [describe(self, index, group, self._watch) for index, group in enumerate(self.param_groups)]
+
+
+def _unscale(batches: list[Batch], grad_scale: Tensor) -> None:
+    """Divides gradients by GradScaler's scale, in place, as torch's fused optimizers do."""
+    for batch in batches:
+        for gradient in batch.grads:
+            values = gradient if gradient.layout == torch.strided else gradient._values()
+            values.div_(grad_scale.to(values.device))
+
+
+def _is_capturing() -> bool:
+    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()

@@ -1,0 +1,106 @@
+"""What one param group brings to a step: aligned lists, one entry for each parameter that has a gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradagrad.rules.protocol import Field, Rule
+from gradagrad.scope import SHARED, Scope
+
+
+def _tensors() -> list[Tensor]:
+    return []  # not list[Tensor], which torch.compile cannot trace
+
+
+def _numbers() -> list[int]:
+    return []
+
+
+def _lists() -> dict[str, list[Tensor]]:
+    return {}
+
+
+def _states() -> list[dict[str, Any]]:
+    return []
+
+
+def _slots() -> dict[str, Tensor]:
+    return {}
+
+
+@dataclass
+class Batch:
+    """The parameters of one group (or some of them) with their gradients and state, and the settings of the step."""
+
+    rule: Rule
+    settings: Any
+    """The rule's own NamedTuple; ``lr`` may be a tensor."""
+    scope: Scope
+    coupled_decay: float = 0.0
+    lr_decay: float = 0.0
+    group: int = 0
+    """The param group's place in the optimizer."""
+    maximize: bool = False
+    differentiable: bool = False
+    stochastic_rounding: bool = False
+    """Whether bf16 parameters are rounded at random, as bf16 state is."""
+    params: list[Tensor] = field(default_factory=_tensors)
+    grads: list[Tensor] = field(default_factory=_tensors)
+    steps: list[Tensor] = field(default_factory=_tensors)
+    """int64 counters, not yet counting this step."""
+    state: dict[str, list[Tensor]] = field(default_factory=_lists)
+    """By field key: the element fields, and the slot fields unless they are shared."""
+    shared: dict[str, Tensor] = field(default_factory=_slots)
+    """By field key: the slot fields of scope "group" or "all", one 0-d tensor each."""
+    rows: list[dict[str, Any]] = field(default_factory=_states)
+    """Each parameter's own entry in the optimizer's state, where sparse gradients keep their rows' clocks."""
+    streams: list[int] = field(default_factory=_numbers)
+    """Each parameter's place in the optimizer, which numbers its random bits."""
+    owners: list[Tensor] = field(default_factory=_tensors)
+    """The parameters as the user has them, where ``params`` are this rank's shards."""
+    views: list[Any] | None = None
+    """What a backend has prepared or read, good for the rest of the step."""
+    handles: Any = None
+    """The optimizer's `HandleCache`, if it has one."""
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The state that the settings need."""
+        return self.rule.fields(self.settings)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all parameters share one slot."""
+        return self.scope in SHARED
+
+    def select(self, indices: Iterable[int]) -> Batch:
+        """The same settings over some of the parameters."""
+        chosen = list(indices)
+        names = ("params", "grads", "steps", "rows", "streams", "owners")
+        lists: dict[str, Any] = {name: [values[i] for i in chosen] for name in names if (values := getattr(self, name))}
+        return replace(
+            self, **lists, views=None, state={key: [values[i] for i in chosen] for key, values in self.state.items()}
+        )
+
+    def lr(self, i: int, dtype: torch.dtype) -> Any:
+        """The i-th parameter's learning rate in this step, decayed as torch.optim.Adagrad's; not read back to the
+        host."""
+        return self._decayed(self.steps[i].to(dtype), dtype) if self.lr_decay else self._lr(dtype)
+
+    def lr_after(self, i: int, dtype: torch.dtype) -> Any:
+        """The learning rate of the step before."""
+        return (
+            self._decayed((self.steps[i].to(dtype) - 1.0).clamp(min=0.0), dtype) if self.lr_decay else self._lr(dtype)
+        )
+
+    def _lr(self, dtype: torch.dtype) -> Any:
+        lr = self.settings.lr
+        return lr.reshape(()).to(dtype) if isinstance(lr, Tensor) else lr
+
+    def _decayed(self, steps: Tensor, dtype: torch.dtype) -> Any:
+        return self._lr(dtype) / (1.0 + steps * self.lr_decay)

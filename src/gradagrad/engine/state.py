@@ -1,0 +1,58 @@
+"""A parameter's state before its first step, as the rule's fields declare it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradagrad import distributed, rounding
+from gradagrad.engine.tensors import computing_dtype, real_view, wide_dtype
+from gradagrad.rules.protocol import POINT, Field
+from gradagrad.scope import SHARED, SINGLE, slot_shape
+
+
+def field_scope(field: Field, scope: str) -> str:
+    """The scope of a field's tensors: an element field is an element's whatever the slots are."""
+    return "element" if field.at == "element" else scope
+
+
+def field_dtype(field: Field, scope: str, state_dtype: torch.dtype | str, parameter: Tensor) -> torch.dtype:
+    """How a field of this parameter is stored."""
+    scope = field_scope(field, scope)
+    if scope in SINGLE:
+        return wide_dtype(parameter.device)
+    return rounding.stored_dtype(computing_dtype(parameter.dtype), state_dtype, scope)
+
+
+def new_step(group: Mapping[str, Any], parameter: Tensor) -> Tensor:
+    """A step counter: on the parameter's device if it is to be captured, and whole, since floats stop counting."""
+    device = distributed.local(parameter.detach()).device if group["capturable"] else torch.device("cpu")
+    return torch.zeros((), dtype=torch.int64, device=device)
+
+
+def new_field(field: Field, group: Mapping[str, Any], settings: Any, scope: str, parameter: Tensor) -> Tensor:
+    """A field's tensor at its start, laid out and sharded as its parameter."""
+    values = real_view(distributed.local(parameter.detach()))
+    dtype = field_dtype(field, scope, group["state_dtype"], parameter)
+    own = field_scope(field, scope)
+    if field.start == POINT:
+        tensor = torch.empty_like(values, dtype=dtype, memory_format=torch.preserve_format).copy_(values)
+    elif own == "element":
+        start = start_of(field, settings)
+        tensor = torch.full_like(values, start, dtype=dtype, memory_format=torch.preserve_format)
+    else:
+        tensor = torch.full(slot_shape(values.shape, own), start_of(field, settings), dtype=dtype, device=values.device)
+    return distributed.as_shard(tensor, parameter, own)  # pyright: ignore[reportArgumentType]
+
+
+def start_of(field: Field, settings: Any) -> float:
+    """The number a field starts from."""
+    return getattr(settings, field.start) if isinstance(field.start, str) else field.start
+
+
+def shared_keys(fields: tuple[Field, ...], scope: str) -> list[str]:
+    """The keys of the fields that several parameters share."""
+    return [field.key for field in fields if field.at == "slot"] if scope in SHARED else []

@@ -1,0 +1,153 @@
+"""The rule's `Ops` and sums for torch tensors, and the precision and shape that a parameter is stepped in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradagrad.scope import SINGLE, slot_shape
+
+
+class TensorOps:
+    """Square root, maximum, minimum and selection for tensors (and for plain numbers, which settings may be)."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        limits = torch.finfo(dtype)
+        self.dtype = dtype
+        self.tiny: float = limits.tiny
+        self.largest: float = limits.max
+
+    def sqrt(self, a: Any) -> Any:
+        return a.sqrt() if isinstance(a, Tensor) else a**0.5
+
+    def maximum(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Tensor):
+            return torch.maximum(a, b) if isinstance(b, Tensor) else a.clamp(min=b)
+        return b.clamp(min=a) if isinstance(b, Tensor) else max(a, b)
+
+    def minimum(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Tensor):
+            return torch.minimum(a, b) if isinstance(b, Tensor) else a.clamp(max=b)
+        return b.clamp(max=a) if isinstance(b, Tensor) else min(a, b)
+
+    def where(self, condition: Any, a: Any, b: Any) -> Any:
+        if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+            a = torch.full_like(condition, a, dtype=self.dtype)
+        return torch.where(condition, a, b)
+
+    def less(self, a: Any, b: Any) -> Any:
+        return a < b
+
+    def indicator(self, a: Tensor) -> Tensor:
+        return (a != 0).to(a.dtype)
+
+    def narrow(self, a: Any) -> Any:
+        return a.to(self.dtype) if isinstance(a, Tensor) else a
+
+
+_OPS = {dtype: TensorOps(dtype) for dtype in (torch.float32, torch.float64)}
+
+
+def tensor_ops(dtype: torch.dtype) -> TensorOps:
+    """The namespace for tensors of a computing precision."""
+    return _OPS[dtype]
+
+
+class Element:
+    """Sums over slots of one element: nothing to add."""
+
+    @staticmethod
+    def dot(a: Any, b: Any) -> Any:
+        return a * b
+
+    @staticmethod
+    def total(a: Any) -> Any:
+        return a
+
+
+class Row:
+    """Sums over first-dimension slices, which stay a dimension, so that the result broadcasts."""
+
+    @staticmethod
+    def dot(a: Tensor, b: Tensor) -> Tensor:
+        return _row_sum(_products(a, b))
+
+    @staticmethod
+    def total(a: Tensor) -> Tensor:
+        return _row_sum(_finite(a))
+
+
+class Whole:
+    """Sums over a tensor, in double."""
+
+    @staticmethod
+    def dot(a: Tensor, b: Tensor) -> Tensor:
+        return _products(a, b).sum(dtype=wide_dtype(a.device))
+
+    @staticmethod
+    def total(a: Tensor) -> Tensor:
+        return _finite(a).sum(dtype=wide_dtype(a.device))
+
+
+def reduction(scope: str) -> Any:
+    """The sums over each slot of one tensor; for a shared slot the caller adds up the tensors' sums."""
+    return Whole if scope in SINGLE else Row if scope == "row" else Element
+
+
+def _products(a: Tensor, b: Tensor) -> Tensor:
+    largest = torch.finfo(a.dtype).max
+    return (a * b).clamp(-largest, largest)
+
+
+def _finite(a: Tensor) -> Tensor:
+    return a.nan_to_num(0.0, 0.0, 0.0)
+
+
+def _row_sum(a: Tensor) -> Tensor:
+    if a.dim() < 2:
+        return a
+    total = a.sum(dim=tuple(range(1, a.dim())), keepdim=True, dtype=wide_dtype(a.device))
+    return total.to(a.dtype)
+
+
+def touched(gradient: Tensor, scope: str) -> Tensor:
+    """Which entries (`element`) or rows (all others) have a non-zero gradient, broadcastable to it."""
+    nonzero = gradient != 0
+    if scope == "element" or gradient.dim() < 2:
+        return nonzero
+    return nonzero.flatten(1).any(dim=1).reshape(slot_shape(gradient.shape, "row"))
+
+
+def computing_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The real precision a parameter of ``dtype`` is updated in: float64 for double precision, else float32."""
+    return torch.float64 if dtype in (torch.float64, torch.complex128) else torch.float32
+
+
+def wide_dtype(device: torch.device) -> torch.dtype:
+    """The precision of sums and of shared slots: double, where the device has it."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def real_shape(a: Tensor) -> torch.Size:
+    """The shape of `real_view`, of sharded tensors too."""
+    return torch.Size((*a.shape, 2)) if a.is_complex() else a.shape
+
+
+def real_view(a: Tensor) -> Tensor:
+    """The tensor itself, or a complex tensor's real pairs as a last dimension of two, sharing its memory."""
+    return torch.view_as_real(a.resolve_conj()) if a.is_complex() else a
+
+
+def write_numbers(targets: list[Tensor], values: list[Tensor]) -> None:
+    """Writes single numbers, such as those of a slot.
+
+    All are worked out in one place before any is written: compiled, one would else be recomputed from another that was.
+    And as a list: a single number that is copied by itself is lost in compiled steps (torch 2.13).
+    """
+    if any(value.requires_grad for value in values):  # a differentiable step, which autograd follows
+        for target, value in zip(targets, values, strict=True):
+            target.copy_(value)
+    elif targets:
+        torch._foreach_copy_(targets, list(torch.stack(values).unbind()))

@@ -1,0 +1,19 @@
+"""GradaGrad and AutoGradaGrad for JAX, as Optax gradient transformations; torch is not imported.
+
+    >>> from gradagrad.optax import gradagrad
+    >>> optimizer = gradagrad(learning_rate=0.01)
+
+The same rules, arguments and messages as the torch classes; install with the extra ``jax``.
+"""
+
+from gradagrad.optax.auto import AutoGradaGradState, auto_gradagrad, auto_gradagrad_eval_params
+from gradagrad.optax.transforms import GradaGradState, gradagrad, scale_by_gradagrad
+
+__all__ = [
+    "AutoGradaGradState",
+    "GradaGradState",
+    "auto_gradagrad",
+    "auto_gradagrad_eval_params",
+    "gradagrad",
+    "scale_by_gradagrad",
+]

@@ -1,0 +1,134 @@
+"""What a rule needs of JAX: its `Ops`, precisions, real pairs for complex numbers, and sums over slots."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from gradagrad.scope import SINGLE, slot_shape
+
+Array = Any
+
+
+class Moved:
+    """A parameter and the step from it, kept apart: ``(x − step) − x`` would keep only the bits that x has room for."""
+
+    def __init__(self, x: Array, step: Array) -> None:
+        self.x = x
+        self.step = step
+
+    def __sub__(self, other: Array) -> Array:
+        return (self.x - self.step) - other
+
+
+class Point:
+    """A parameter as a rule sees it: steps leave it as `Moved`, anything else takes its value."""
+
+    def __init__(self, x: Array) -> None:
+        self.x = x
+
+    def __sub__(self, step: Array) -> Moved:
+        return Moved(self.x, step)
+
+    def __mul__(self, factor: Array) -> Array:
+        return self.x * factor
+
+
+class ArrayOps:
+    """A rule's `Ops` for arrays of one precision."""
+
+    sqrt = staticmethod(jnp.sqrt)
+    maximum = staticmethod(jnp.maximum)
+    minimum = staticmethod(jnp.minimum)
+    less = staticmethod(jnp.less)
+
+    def __init__(self, dtype: Any) -> None:
+        limits = jnp.finfo(dtype)
+        self.dtype = dtype
+        self.tiny = float(limits.tiny)
+        self.largest = float(limits.max)
+
+    def where(self, condition: Array, a: Array, b: Array) -> Array:
+        if isinstance(a, Moved):  # or else it stays where it is
+            return Moved(a.x, jnp.where(condition, a.step, 0.0))
+        return jnp.where(condition, a, b)
+
+    def indicator(self, a: Array) -> Array:
+        return (a != 0).astype(self.dtype)
+
+    def narrow(self, a: Array) -> Array:
+        return a if isinstance(a, int | float) else a.astype(self.dtype)
+
+
+def in_precision(settings: Any, dtype: Any) -> Any:
+    """A rule's settings with every array among them in one precision."""
+    return type(settings)(*(a.astype(dtype) if isinstance(a, jax.Array) else a for a in settings))
+
+
+def computing_dtype(dtype: Any) -> Any:
+    """The real precision a parameter is updated in: float64 for double precision, else float32."""
+    return jnp.dtype(jnp.float64 if dtype in (jnp.float64, jnp.complex128) else jnp.float32)
+
+
+def wide_dtype() -> Any:
+    """The precision of numbers that many share: double where JAX has it (``jax_enable_x64``)."""
+    return jnp.dtype(jnp.float64 if jax.config.read("jax_enable_x64") else jnp.float32)
+
+
+def as_real(a: Array, dtype: Any) -> Array:
+    """The array in a real precision; complex numbers as pairs along a new last dimension."""
+    a = jnp.asarray(a)
+    return (jnp.stack([a.real, a.imag], axis=-1) if jnp.iscomplexobj(a) else a).astype(dtype)
+
+
+def like(a: Array, model: Array) -> Array:
+    """What undoes `as_real`: in the precision of ``model``, complex where that is."""
+    dtype = jnp.asarray(model).dtype
+    return (jax.lax.complex(a[..., 0], a[..., 1]) if jnp.issubdtype(dtype, jnp.complexfloating) else a).astype(dtype)
+
+
+def filled(parameter: Array, value: Any, dtype: Any, scope: str) -> Array:
+    """A state array of one value; elementwise ones are sharded as the parameter is."""
+    parameter = jnp.asarray(parameter)
+    is_complex = jnp.iscomplexobj(parameter)
+    if scope == "element" and not is_complex:
+        return jnp.full_like(parameter, value, dtype=dtype)
+    return jnp.full(slot_shape((*parameter.shape, 2) if is_complex else parameter.shape, scope), value, dtype)
+
+
+class Slots:
+    """A rule's `Reduction`: sums over each slot of one array. What arrays share is added up by the caller."""
+
+    def __init__(self, scope: str, dtype: Any) -> None:
+        self._scope = scope
+        self._dtype = dtype
+        self._largest = float(jnp.finfo(dtype).max)
+
+    def dot(self, a: Array, b: Array) -> Array:
+        if self._scope in SINGLE and a.dtype == self._dtype:
+            # Without an array of products. Their sum may be infinite, as the rule allows.
+            axes = tuple(range(a.ndim))
+            return jax.lax.dot_general(a, b, ((axes, axes), ((), ())), precision=jax.lax.Precision.HIGHEST)
+        product = a.astype(self._dtype) * b.astype(self._dtype)
+        return self._sum(jnp.clip(product, -self._largest, self._largest))
+
+    def total(self, a: Array) -> Array:
+        return self._sum(jnp.where(jnp.isfinite(a), a, 0.0).astype(self._dtype))
+
+    def _sum(self, a: Array) -> Array:
+        if self._scope == "element" or (self._scope == "row" and a.ndim < 2):
+            return a
+        return a.sum(axis=tuple(range(1, a.ndim)), keepdims=True) if self._scope == "row" else a.sum()
+
+
+def touched(g: Array, scope: str) -> Array:
+    """Which entries (`element`) or rows (all others) have a non-zero gradient, broadcastable to it."""
+    nonzero = g != 0
+    return nonzero if scope == "element" or g.ndim < 2 else nonzero.any(axis=tuple(range(1, g.ndim)), keepdims=True)
+
+
+def slot_dtype(computing: Any, scope: str) -> Any:
+    """The precision of a slot's numbers, for a parameter computed in ``computing``."""
+    return wide_dtype() if scope in SINGLE else computing

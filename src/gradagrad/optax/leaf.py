@@ -1,0 +1,162 @@
+"""One array's part of a step: its numbers in the precision of the computation, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+
+from gradagrad.optax.arrays import (
+    Array,
+    ArrayOps,
+    Moved,
+    Point,
+    Slots,
+    as_real,
+    in_precision,
+    like,
+    slot_dtype,
+    touched,
+)
+from gradagrad.optax.rounding import Rounder, rounded
+from gradagrad.optax.sharing import Names, over_devices
+from gradagrad.rules.protocol import POINT_LANE, Field, Rule, is_off
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A gradient with its parameter and state, as they are stored; `values` has them as they are computed with."""
+
+    rule: Rule
+    settings: Any
+    scope: str
+    dtype: Any
+    """The precision of the computation."""
+    gradient: Array
+    parameter: Array | None
+    state: Mapping[str, Array]
+    """By field key: element fields, and slot fields unless other leaves share them."""
+    axes: Names
+    rounder: Rounder
+    maximize: bool = False
+    coupled_decay: Any = 0.0
+    decay_beside: Any = 0.0
+    """Decoupled decay that the rule does not see: so much of the parameter is taken off."""
+
+    @cached_property
+    def slot_dtype(self) -> Any:
+        """The precision of the slots' numbers."""
+        return slot_dtype(self.dtype, self.scope)
+
+    @cached_property
+    def reduction(self) -> Slots:
+        """Sums over slots."""
+        return Slots(self.scope, self.slot_dtype)
+
+    @cached_property
+    def ops(self) -> ArrayOps:
+        """What the rule needs for this precision."""
+        return ArrayOps(self.dtype)
+
+    @cached_property
+    def x(self) -> Array | None:
+        """The parameter."""
+        return None if self.parameter is None else as_real(self.parameter, self.dtype)
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Element fields, the point and the gradient that the rule sees."""
+        elements = {f.key for f in self.rule.fields(self.settings) if f.at == "element"}
+        values: dict[str, Any] = {k: jnp.asarray(v, self.dtype) for k, v in self.state.items() if k in elements}
+        g = as_real(self.gradient, self.dtype)
+        g = -g if self.maximize else g
+        values["g"] = g if is_off(self.coupled_decay) else g + self._share_of_x(self.coupled_decay)
+        values["x"] = Point(self.x) if getattr(self.settings, "project", None) is None else self.x
+        return values
+
+    @cached_property
+    def slot(self) -> dict[str, Array]:
+        """The numbers of this leaf's own slots."""
+        fields = (f for f in self.rule.fields(self.settings) if f.at == "slot")
+        return {f.key: jnp.asarray(self.state[f.key], self.slot_dtype) for f in fields if f.key in self.state}
+
+    @cached_property
+    def touched(self) -> Array | None:
+        """Where there is a gradient; None where that makes no difference."""
+        if not getattr(self.settings, "lazy", False):
+            return None
+        here = touched(self.values["g"], self.scope)
+        # The rest of a row may have a gradient elsewhere.
+        return over_devices(here.astype(jnp.int32), self.axes) > 0 if self.scope == "row" else here
+
+    def _share_of_x(self, share: Any) -> Array:
+        assert self.x is not None  # whoever sets a decay has asked for parameters
+        return self.x * jnp.asarray(share, self.dtype)
+
+    def measure(self) -> tuple[Array, ...]:
+        """This array's part of the rule's sums."""
+        settings = self._settings
+        return (
+            self.rule.measure(self.values, settings, self.reduction, self.ops) if self.rule.measures(settings) else ()
+        )
+
+    def decide(self, sums: Sequence[Array]) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        """(this leaf's own slots after the step, the pace of the move)."""
+        return self.rule.decide(
+            sums, self.slot, in_precision(self.settings, self.slot_dtype), ArrayOps(self.slot_dtype)
+        )
+
+    def move(self, pace: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
+        """(the step to take off the parameter, the element fields after it, this array's part of the traces)."""
+        new, traces = self.rule.move(self.values, pace, self._settings, self.reduction, self.ops, self.touched)
+        end = new.pop("x")
+        step = end.step if isinstance(end, Moved) else self.x - end
+        if not is_off(self.decay_beside):
+            decay = self._share_of_x(self.decay_beside)
+            step = step + (decay if self.touched is None else jnp.where(self.touched, decay, 0.0))
+        return step, new, traces
+
+    @cached_property
+    def _settings(self) -> Any:
+        return in_precision(self.settings, self.dtype)
+
+    def stored(self, field: Field, value: Array) -> Array:
+        """A field's new value in the format of the old one."""
+        return self.rounder.stored(value, self.state[field.key], field.lane)
+
+    def update(self, step: Array) -> Array:
+        """What is to be added to the parameter, in the format of the gradient."""
+        return like(-step, self.gradient)
+
+    def rounded_update(self, step: Array) -> Array:
+        """The same in float32, such that a bf16 parameter arrives at a point that was rounded at random."""
+        if self.parameter is None or self.x is None or jnp.asarray(self.parameter).dtype != jnp.bfloat16:
+            return self.update(step)
+        # In float32 the difference of two bf16 numbers is exact, unless one is 2¹⁶ times the other.
+        return rounded(self.x - step, self.rounder.bits(POINT_LANE)).astype(jnp.float32) - self.x
+
+
+LARGE = 1 << 16
+"""Elements from which on memory, and not the number of operations, decides how long a step takes on a CPU."""
+
+
+def evaluate(leaf: Leaf, outcome: Callable[[Leaf], dict[str, Any]], order: Sequence[str]) -> dict[str, Any]:
+    """``outcome(leaf)``, for large arrays on a CPU in a form that XLA compiles to few passes over memory.
+
+    XLA:CPU makes one loop for each result, and keeps in memory what several of them need: roots and quotients, which
+    it would rather not compute twice. But memory takes longer. So every result is worked out by itself, from inputs
+    that look different; ``order`` is the one in which results can take the place of what they were made from.
+    """
+    if jax.default_backend() != "cpu" or not isinstance(leaf.gradient, Tracer) or leaf.gradient.size < LARGE:
+        return outcome(leaf)
+    results: dict[str, Any] = {}
+    for key in order:
+        gradient, parameter, state = jax.lax.optimization_barrier((leaf.gradient, leaf.parameter, dict(leaf.state)))
+        leaf = replace(leaf, gradient=gradient, parameter=parameter, state=state)
+        results[key] = outcome(leaf)[key]
+    return results

@@ -1,0 +1,73 @@
+"""Stochastic rounding to bf16, with the random bits of `gradagrad.rounding`: a hash of step, leaf and element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+Array = Any
+_GOLDEN = 0x9E3779B9
+
+
+def _scramble(a: Array) -> Array:
+    """A permutation of 32-bit numbers in which every bit of the result depends on every bit of the argument."""
+    a = a ^ (a >> 16)
+    a = a * jnp.uint32(0x7FEB352D)
+    a = a ^ (a >> 15)
+    a = a * jnp.uint32(0x846CA68B)
+    return a ^ (a >> 16)
+
+
+def random_bits(shape: tuple[int, ...], step: Array, stream: int, names: tuple[str, ...] = ()) -> Array:
+    """32 random bits for each element. Parts of a leaf on several devices (``names``) draw different ones."""
+    key = _scramble(jnp.uint32(_GOLDEN))
+    key = _scramble(key ^ step.astype(jnp.uint32))
+    key = _scramble(key ^ jnp.uint32(stream))
+    if names:
+        key = _scramble(key ^ (jax.lax.axis_index(names).astype(jnp.uint32) + jnp.uint32(_GOLDEN)))
+    places, stride = jnp.zeros(shape, jnp.uint32), 1
+    for dim in reversed(range(len(shape))):
+        along = jax.lax.broadcasted_iota(jnp.uint32, shape, dim)
+        places, stride = places + along * jnp.uint32(stride & 0xFFFFFFFF), stride * shape[dim]
+    # Elements n and n + 8 of sixteen share a hash with its halves exchanged.
+    hashes = _scramble(key ^ ((((places >> 4) << 3) | (places & 7)) * jnp.uint32(_GOLDEN)))
+    return jnp.where((places & 8) != 0, (hashes << 16) | (hashes >> 16), hashes)
+
+
+def rounded(values: Array, random16: Array) -> Array:
+    """``values`` in bf16, away from zero with the probability that makes the mean exact.
+
+    What bf16 holds exactly is kept, infinities and NaN too; a finite value beyond the largest bf16 becomes that.
+    """
+    bits = jax.lax.bitcast_convert_type(values.astype(jnp.float32), jnp.uint32)
+    magnitude = bits & jnp.uint32(0x7FFFFFFF)
+    up = jnp.minimum((magnitude + random16) >> 16, jnp.uint32(0x7F7F)) << 16
+    special = jnp.where(magnitude > 0x7F800000, jnp.uint32(0x7FC00000), magnitude)
+    magnitude = jnp.where(magnitude < 0x7F800000, up, special)
+    halves = ((magnitude | (bits & jnp.uint32(0x80000000))) >> 16).astype(jnp.uint16)
+    return jax.lax.bitcast_convert_type(halves, jnp.bfloat16)
+
+
+class Rounder:
+    """Brings the numbers of one leaf into the format of its state; draws random bits only where they are needed."""
+
+    def __init__(self, leaf: Array, step: Array, stream: int, names: tuple[str, ...]) -> None:
+        leaf = jnp.asarray(leaf)
+        self._of = ((*leaf.shape, 2) if jnp.iscomplexobj(leaf) else leaf.shape, step, names)
+        self._stream = stream
+        self._drawn: dict[int, Array] = {}
+
+    def bits(self, lane: int) -> Array:
+        """16 random bits for each element; lanes share none."""
+        draw = lane >> 1
+        if draw not in self._drawn:
+            shape, step, names = self._of
+            self._drawn[draw] = random_bits(shape, step, self._stream ^ draw << 30, names)
+        bits = self._drawn[draw]
+        return bits >> 16 if lane & 1 else bits & 0xFFFF
+
+    def stored(self, values: Array, old: Array, lane: int) -> Array:
+        """Computed values in the format of the state that they replace."""
+        return rounded(values, self.bits(lane)) if old.dtype == jnp.bfloat16 else jnp.asarray(values, old.dtype)

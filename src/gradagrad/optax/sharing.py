@@ -1,0 +1,71 @@
+"""Sums over leaves and over devices. Inside `jax.shard_map` every device sees its own part of a leaf, and
+``axis_name`` says over which mapped axes a leaf is spread; a replicated leaf must not be added up. Sharded arrays
+under plain `jax.jit` need none of this: there XLA sees whole arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from gradagrad.arguments import complaint
+
+Array = Any
+Names = tuple[str, ...]
+
+
+def axes_of_leaves(axis_name: Any, tree: Any) -> list[Names]:
+    """For each leaf of ``tree`` the axes it is spread over.
+
+    ``axis_name`` is a name, a tuple of names, or a tree of these, maybe a prefix; None in it marks what is replicated.
+    """
+    if axis_name is None or _is_names(axis_name):
+        return [_as_names(axis_name)] * len(jax.tree.leaves(tree))
+    try:
+        whole = jax.tree.map(
+            _axes_of_part,
+            axis_name,
+            tree,
+            is_leaf=lambda a: a is None or _is_names(a),
+        )
+    except (TypeError, ValueError, AttributeError) as error:
+        rule = "a name, a tuple of names, or a tree of these that is a prefix of the parameters' tree"
+        raise ValueError(complaint("axis_name", rule, axis_name, "None in it marks replicated leaves.")) from error
+    return [axes.names for axes in jax.tree.leaves(whole, is_leaf=lambda a: isinstance(a, _Axes))]
+
+
+def _axes_of_part(names: Any, part: Any) -> list[_Axes]:
+    return [_Axes(_as_names(names))] * len(jax.tree.leaves(part))
+
+
+class _Axes:
+    """Hides a tuple of names from tree functions."""
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+
+
+def _is_names(a: Any) -> bool:
+    return isinstance(a, str) or (isinstance(a, tuple) and all(isinstance(name, str) for name in a))
+
+
+def _as_names(a: Any) -> Names:
+    if not (a is None or _is_names(a)):
+        raise TypeError("not a name")
+    return () if a is None else (a,) if isinstance(a, str) else a
+
+
+def over_devices(a: Array, names: Names) -> Array:
+    """Σ over the devices that a leaf is spread over."""
+    return jax.lax.psum(a, names) if names else a
+
+
+def over_leaves(parts: Sequence[Array], axes: Sequence[Names]) -> Array:
+    """Σ over leaves and the devices that hold parts of them: one message for each set of axes."""
+    by_axes: dict[Names, Array] = {}
+    for part, names in zip(parts, axes, strict=True):
+        by_axes[names] = by_axes[names] + part if names in by_axes else part
+    first, *others = [over_devices(a, names) for names, a in by_axes.items()]
+    return sum(others, first)

@@ -1,0 +1,191 @@
+"""The rule of AutoGradaGrad, ours: log γ is one more parameter, trained by the AdaGrad that trains the others.
+
+AdaGrad keeps its denominator for each element; all of them share one numerator γ. The gradient of log γ is the
+agreement of the new gradient with the way made so far, and log γ moves along it by AdaGrad's own step::
+
+    P   = √γ · c · Σ g·Y                agreement of this gradient with the way so far, one sum over all parameters
+    B  += k·g²,   h += (1−β)(g − h)     linearly weighted sum of squares, and momentum
+    d   = h / √(2B/(k+1))               AdaGrad's direction
+    x  −= lr·γ·d
+    Y  += (lr₀·√γ/c) · d                the way so far is y = c·Y; lr₀ is the group's lr without its schedule
+    c  ← c·(1 − w/(k+1))                an old step fades, by one number that all share
+    v  += (P² − v)·r,  r = 2/(k+1)      the same weighted mean of squares, for log γ …
+    γ  ← γ·(1 + P/(2√(k·v)))            … and its AdaGrad step at rate ½, for the next step
+
+====================  =============================================================================================
+here                  meaning
+====================  =============================================================================================
+``B``                 Σ i·g_i² (field "accumulator"), beyond 2²¹ steps with a forgetting sum: see ``LONG``
+``h``, ``Y``          momentum and the way so far (fields "momentum", "way")
+``k``                 how many steps the slot has seen (field "clock")
+``c``, ``v``          fields "way_scale" and "agreement_square"
+``s``, ``weight``     total of the weights of the squares, 1 + 2 + … + k, and the newest of them, k
+``share``             r: weight / s
+``damp``              the guard: a factor so that no gradient weighs more than all before it together
+``pull``              λ/√k: decoupled decay in the step's own units; it counts in P and in the way as what it is, a step
+====================  =============================================================================================
+
+Slot numbers are kept in double: float32 cannot multiply by 1 − 5e-9. An element whose gradient is exactly zero rests:
+it and its fields stay, so that sparse and dense gradients give the same numbers. A NaN or infinity spoils its element
+and is left out of the sums from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gradagrad.rules.protocol import POINT, Array, Field, Ops, Reduction, Slot, Values, is_off
+
+FORGET = 2.0**-20
+"""Smallest share of the newest square: float32 cannot add less to a sum."""
+LONG = 2.0 / FORGET
+"""From this step on the share is ``FORGET``, and the total of the weights grows by 1/(1 − FORGET) a step."""
+FADE = 0.5
+"""w: an old step of the way fades as k^−w. 1 would make the way the distance to the mean of all points."""
+RATE = 0.5
+"""AdaGrad's rate for log γ: at most a factor of 1 ± ½ in one step."""
+POWER = 8
+"""Of the average's weights: the i-th of k points counts as about i⁸."""
+
+
+class Settings(NamedTuple):
+    """The numbers of one step of one param group."""
+
+    lr: Array = 1.0
+    steady_lr: Array = 1.0  # lr₀: lr without what a scheduler does to it
+    gamma0: Array = 1e-4
+    beta: Array = 0.7
+    eps: Array = 0.0
+    weight_decay: Array = 0.0  # decoupled; coupled decay is part of g
+    gamma_max: Array | None = None
+    guard: bool = True
+    averaging: bool = False
+
+
+class AutoRule:
+    """Move → learn; with the guard, a measure before."""
+
+    name = "auto"
+    numerator = "gamma"
+    decay_remedy = "use decoupled_weight_decay=True, which decays the touched rows."
+
+    def fields(self, s: Settings) -> tuple[Field, ...]:
+        average = (Field("average", "element", start=POINT, lane=3),) if s.averaging else ()
+        guard = (Field("square_total", "slot", least=0.0),) if s.guard else ()
+        return (
+            Field("momentum", "element"),
+            Field("accumulator", "element", least=0.0, lane=1),
+            Field("way", "element", lane=2),
+            *average,
+            Field("clock", "slot", least=0.0),
+            Field("gamma", "slot", start="gamma0", least=0.0),
+            Field("agreement_square", "slot", least=0.0),
+            Field("way_scale", "slot", start=1.0, least=0.0),
+            Field("weight_total", "slot", least=0.0),
+            *guard,
+        )
+
+    def measures(self, s: Settings) -> bool:
+        return s.guard
+
+    def learns(self, s: Settings) -> bool:
+        return True
+
+    def measure(self, values: Values, s: Settings, slots: Reduction, ops: Ops) -> tuple[Array, ...]:
+        """Σ g², for the guard."""
+        return (slots.total(values["g"] * values["g"]),)
+
+    def decide(
+        self, sums: Sequence[Array], slot: Slot, s: Settings, ops: Ops
+    ) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        """Counts the step, and works out what its move multiplies with."""
+        k = slot["clock"] + 1.0
+        share = ops.maximum(2.0 / (k + 1.0), FORGET)
+        total = slot["weight_total"]
+        total = ops.where(ops.less(k, LONG), k * (k + 1.0) * 0.5, total / (1.0 - FORGET))
+        weight = share * total
+        after = {**slot, "clock": k, "weight_total": total}
+        damp: Array = 1.0
+        if s.guard:
+            (gg,) = sums
+            before = slot["square_total"]
+            # No gradient may weigh more than all before it together: weight·g² ≤ ΣB. The first weighs what it does.
+            damp_square = ops.where(
+                ops.less(0.0, before), ops.minimum(before / ops.maximum(weight * gg, ops.tiny), 1.0), 1.0
+            )
+            damp = ops.sqrt(damp_square)
+            after["square_total"] = before + weight * gg * damp_square
+        gamma = slot["gamma"]
+        rate = gamma * s.lr
+        onward = ops.sqrt(gamma) / slot["way_scale"] * s.steady_lr
+        pull = s.weight_decay / ops.sqrt(k)
+        return after, (weight, k / total, rate, onward, pull, damp, (POWER + 1.0) / (k + POWER))
+
+    def move(
+        self,
+        values: Values,
+        pace: Sequence[Array],
+        s: Settings,
+        slots: Reduction,
+        ops: Ops,
+        touched: Array | None = None,
+    ) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        """AdaGrad with momentum, the way it adds to, and how the gradient agrees with the way before."""
+        x, g, h, B, Y = (values[key] for key in ("x", "g", "momentum", "accumulator", "way"))
+        weight, scale, rate, onward, pull, damp, average_share = (ops.narrow(number) for number in pace)
+        moves = ops.indicator(g)  # as a factor, for lists of tensors cannot be selected from at once
+        if s.guard:
+            g = g * damp
+        new_B = ops.minimum(B + g * g * weight, ops.largest)
+        new_h = h + (g - h) * (moves * (1.0 - s.beta))
+        root = ops.sqrt(ops.maximum(new_B * scale, ops.tiny)) + s.eps
+        direction, felt = new_h / root, g
+        if not is_off(s.weight_decay):
+            direction, felt = direction + x * pull, g + x * root * (moves * pull)
+        direction = direction * moves
+        new = {
+            "x": x - direction * rate,
+            "momentum": new_h,
+            "accumulator": new_B,
+            "way": Y + direction * onward,
+        }
+        if s.averaging:
+            mean = values["average"]
+            new["average"] = mean + (new["x"] - mean) * average_share
+        return new, (slots.total(felt * Y),)
+
+    def learn(self, traces: Sequence[Array], slot: Slot, s: Settings, ops: Ops) -> dict[str, Array]:
+        """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P²."""
+        k, gamma, c, v = slot["clock"], slot["gamma"], slot["way_scale"], slot["agreement_square"]
+        share = ops.maximum(2.0 / (k + 1.0), FORGET)
+        agreement = ops.sqrt(gamma) * c * traces[0]
+        new_v = ops.minimum(v + (agreement * agreement - v) * share, ops.largest)
+        change = agreement / ops.sqrt(ops.maximum(new_v * k, ops.tiny)) * RATE
+        cap = ops.largest if s.gamma_max is None else s.gamma_max
+        new_gamma = ops.minimum(ops.maximum(gamma * (change + 1.0), ops.tiny), cap)
+        return {**slot, "gamma": new_gamma, "agreement_square": new_v, "way_scale": c * (1.0 - FADE / (k + 1.0))}
+
+    def rates(self, values: Values, slot: Slot, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
+        gamma = slot["gamma"] * s.lr
+        scale = slot["clock"] / ops.maximum(slot["weight_total"], 1.0)
+        root = ops.sqrt(values["accumulator"] * ops.narrow(scale)) + s.eps
+        return gamma, slot["gamma"] / s.gamma0, ops.narrow(gamma) / root
+
+    def unfit_for_rows(self, s: Settings) -> str | None:
+        return None
+
+    def rests(self, s: Settings) -> bool:
+        return s.averaging
+
+    def rest(self, values: Values, slot: Slot, since: Array, now: Array, s: Settings, ops: Ops) -> dict[str, Array]:
+        """Only the average goes on: it moves towards the resting point, by the product of all 1 − share in between."""
+        x, mean = values["x"], values["average"]
+        left, now = 1.0, ops.maximum(now, 1.0)
+        for t in range(POWER + 1):
+            left = left * ((since + float(t)) / (now + float(t)))
+        left = ops.narrow(left)
+        return {"average": mean * left + x * (1.0 - left)}  # a row that is up to date stays exactly as it is
+
+
+RULE = AutoRule()

@@ -1,0 +1,181 @@
+"""The rule of GradaGrad (Defazio, Zhou, Xiao, arXiv 2206.06900, Algorithm 2), with three state tensors and few roots.
+
+====================  =============================================================================================
+here                  meaning
+====================  =============================================================================================
+``x``, ``g``          parameter and its gradient
+``m``                 previous momentum gradient m_{k-1}; the previous gradient itself when β = 0
+``growth``            γ_k / γ₀: what the method has multiplied the learning rate's numerator by; starts at 1
+``alpha``             α_k: the sum under the root (field "accumulator")
+``gg``, ``gm``        Σ g² and Σ g·m over whoever shares a step size (a *slot*)
+``rho``, ``beta``     adaptivity ρ and momentum β
+``A``                 (√α + ε) / growth: the metric of the step, before the learning rate
+``rate``, ``carry``   the pace: 1/A' and β·A'/A
+====================  =============================================================================================
+
+Three things differ from the paper's listing, none in exact arithmetic. The point z is not stored, because
+z_k = x_k − β/(1−β) · m_{k-1}/A_k. m is carried by a recursion instead of by subtracting iterates, which in float32
+returns zero for a small γ₀ and would end all adaptation. And one root serves two cases: where v < 0 only γ changes, so
+that the root of 1 − v/α is wanted and A'/A = γ/γ'; where v ≥ 0 only α does, so that √α is wanted and A'/A = √α'/√α.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from gradagrad.rules.protocol import Array, Field, Ops, Reduction, Slot, Values, is_off
+
+
+class Settings(NamedTuple):
+    """The numbers of one step of one param group."""
+
+    lr: Array = 1.0  # γ₀, times whatever a schedule made of it
+    rho: Array = 2.0
+    beta: Array = 0.0
+    eps: Array = 1e-10
+    weight_decay: Array = 0.0  # decoupled; coupled decay is part of g
+    gamma_max: Array | None = None  # D∞
+    growth_limit: Array | None = None  # √(1 + r), Algorithm 1's fixed clip
+    grad_bound: Array | None = None  # G∞
+    initial_accumulator_value: Array = 0.0  # what α starts from
+    lazy: bool = False
+    project: Callable[[Array, Array], Array] | None = None
+
+
+class GradaGradRule:
+    """Measure → decide → move; nothing is left to learn afterwards."""
+
+    name = "gradagrad"
+    numerator = "growth"
+    decay_remedy = "use decoupled_weight_decay=True with lazy=True, which decays the touched rows."
+
+    def fields(self, s: Settings) -> tuple[Field, ...]:
+        return (
+            Field("momentum", "element"),
+            Field("growth", "slot", start=1.0, least=1.0, lane=1),
+            # One lane for both: where one of them changes the other does not.
+            Field("accumulator", "slot", start="initial_accumulator_value", least="initial_accumulator_value", lane=1),
+        )
+
+    def measures(self, s: Settings) -> bool:
+        return True
+
+    def learns(self, s: Settings) -> bool:
+        return False
+
+    def measure(self, values: Values, s: Settings, slots: Reduction, ops: Ops) -> tuple[Array, Array]:
+        """Σ g² and Σ g·m."""
+        g, m = values["g"], values["momentum"]
+        return slots.dot(g, g), slots.dot(g, m)
+
+    def decide(
+        self, sums: Sequence[Array], slot: Slot, s: Settings, ops: Ops
+    ) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        """γ rises where v < 0, α where v > 0; ``surplus`` is −v."""
+        (gg, gm), growth, alpha = sums, slot["growth"], slot["accumulator"]
+        # Finite gradients can have infinite products; stopped at the largest number, there is no inf − inf nor inf/inf.
+        gg, agreement = ops.minimum(gg, ops.largest), ops.minimum(gm * s.rho, ops.largest)
+        surplus = agreement - gg
+        cap = ops.largest
+        if s.gamma_max is not None:
+            cap = ops.minimum(s.gamma_max / ops.maximum(s.lr, ops.tiny), ops.largest)
+            surplus = ops.where(ops.less(growth, cap), surplus, -gg)  # at the cap: plain AdaGrad
+        if s.grad_bound is not None:
+            # α still at its start marks a slot's first step; a lazy slot's first step is its first non-zero gradient.
+            square = s.grad_bound * s.grad_bound
+            first = ops.less(alpha, s.initial_accumulator_value + square * 0.5)
+            bounded = ops.where(ops.less(0.0, gg), -square, surplus) if s.lazy else -square
+            surplus = ops.where(first, bounded, surplus)
+        # Both divisors can be 0 (no gradient yet, or a square that underflowed). Floored, 0/0 is 0 and x/0 is large,
+        # and the minimum keeps whichever of the two is sane.
+        floored = ops.maximum(alpha, ops.tiny)
+        clip = ops.maximum(agreement / ops.maximum(gg, ops.tiny), 1.0)  # restricted increase: √(1+r) = ρ·gm/gg
+        if s.growth_limit is not None:
+            clip = ops.minimum(clip, s.growth_limit)
+        grows = root = None
+        if is_off(s.beta):
+            factor = ops.minimum(ops.sqrt(ops.maximum(surplus, 0.0) / floored + 1.0), clip)
+        else:
+            grows = ops.less(0.0, surplus)
+            root = ops.sqrt(ops.where(grows, surplus / floored + 1.0, floored))
+            factor = ops.where(grows, ops.minimum(root, clip), 1.0)
+        new_growth = ops.minimum(growth * factor, cap)
+        if s.gamma_max is not None:
+            new_growth = ops.maximum(new_growth, growth)  # a schedule may lower the cap; growth never falls
+        new_alpha = ops.minimum(alpha - ops.minimum(surplus, 0.0), ops.largest)
+        new_root = ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps
+        after = {"growth": new_growth, "accumulator": new_alpha}
+        rate = new_growth / new_root
+        if root is None:
+            return after, (rate,)  # β·(A'/A)·m could be 0·inf
+        carry = ops.where(grows, growth, new_root) / ops.where(grows, new_growth, root + s.eps) * s.beta
+        return after, (rate, carry)
+
+    def move(
+        self,
+        values: Values,
+        pace: Sequence[Array],
+        s: Settings,
+        slots: Reduction,
+        ops: Ops,
+        touched: Array | None = None,
+    ) -> tuple[dict[str, Array], tuple[()]]:
+        """x' = x − lr·m'/A' with m' = β·(A'/A)·m + (1−β)·g, or the projection of it."""
+        x, g, m = values["x"], values["g"], values["momentum"]
+        rate, *carried = (ops.narrow(number) for number in pace)
+        start = x if is_off(s.weight_decay) else x * (1.0 - s.lr * s.weight_decay)
+        kept = 1.0 - s.beta
+        new_m = m * carried[0] + g * kept if carried else g
+        if s.project is None:
+            new_x = start - new_m * (rate * s.lr)
+        else:
+            z = start - (g + m * carried[0] / kept if carried else g) * (rate * s.lr)
+            metric = 1.0 / (rate * ops.maximum(s.lr, ops.sqrt(ops.tiny)))  # stays finite at lr = 0, where z − p is 0
+            p = s.project(z, metric)
+            new_m = new_m + (z - p) * (metric * kept)
+            new_x = start + (p - start) * kept if carried else p
+        if touched is not None:
+            new_x, new_m = ops.where(touched, new_x, x), ops.where(touched, new_m, m)
+        return {"x": new_x, "momentum": new_m}, ()
+
+    def learn(self, traces: Sequence[Array], slot: Slot, s: Settings, ops: Ops) -> dict[str, Array]:
+        return dict(slot)
+
+    def rates(self, values: Values, slot: Slot, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
+        growth, alpha = slot["growth"], slot["accumulator"]
+        gamma = growth * s.lr
+        return gamma, growth, gamma / (ops.sqrt(alpha) + s.eps)
+
+    def unfit_for_rows(self, s: Settings) -> str | None:
+        if s.lazy:
+            return None
+        if not is_off(s.beta):
+            return (
+                f"momentum must be 0 with sparse gradients and lazy=False, got {s.beta}, since every row would go on "
+                "moving; pass lazy=True, which leaves untouched rows alone."
+            )
+        if not is_off(s.weight_decay):
+            return (
+                f"weight_decay must be 0 with sparse gradients and lazy=False, got {s.weight_decay}, since it would "
+                "touch every row; pass lazy=True, which decays the touched rows."
+            )
+        return None
+
+    def rests(self, s: Settings) -> bool:
+        return not s.lazy
+
+    def rest(self, values: Values, slot: Slot, since: Array, now: Array, s: Settings, ops: Ops) -> dict[str, Array]:
+        """A zero gradient is a previous gradient of zero (β = 0), and G∞ counts at the first step whatever it
+        brings."""
+        rested = ops.less(since, now)
+        result = {"momentum": ops.where(rested, 0.0, values["momentum"])}
+        if s.grad_bound is not None:
+            square = s.grad_bound * s.grad_bound
+            alpha = slot["accumulator"]
+            first = ops.less(alpha, s.initial_accumulator_value + square * 0.5)
+            result["accumulator"] = ops.where(rested, ops.where(first, alpha + square, alpha), alpha)
+        return result
+
+
+RULE = GradaGradRule()

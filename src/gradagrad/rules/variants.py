@@ -1,0 +1,166 @@
+"""The forms in which the kernel runs the rules, and the settings as it takes them.
+
+Options that change which operations there are make *variants*; in a variant, an option that is off is a number without
+effect. Few of them, since each is compiled for every precision and instruction set.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from gradagrad.rules import auto, gradagrad, trace
+from gradagrad.rules.protocol import Array, Ops, Reduction, Rule, Values, is_off
+from gradagrad.rules.trace import Function, Symbol, Tape
+
+
+class _BoundedGradaGrad(gradagrad.GradaGradRule):
+    """GradaGrad with a choice that is the same for all elements: projected onto a box of two numbers, or not."""
+
+    def move(
+        self, values: Values, pace: Sequence[Array], s: Any, slots: Reduction, ops: Ops, touched: Array | None = None
+    ) -> tuple[dict[str, Array], tuple[()]]:
+        lower, upper, projects = (Symbol(ops, name, "wide") for name in ("lower", "upper", "projects"))  # pyright: ignore[reportArgumentType]
+        free, _ = super().move(values, pace, s, slots, ops, touched)
+
+        def project(point: Array, metric: Array) -> Array:
+            return ops.minimum(ops.maximum(point, lower), upper)
+
+        box = s._replace(project=project)
+        bounded, _ = super().move(values, pace, box, slots, ops, touched)
+        chosen = ops.less(0.0, projects)
+        return {key: ops.where(chosen, bounded[key], free[key]) for key in free}, ()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One form of a rule: ``static`` settings say which operations there are, ``numbers`` stay variable."""
+
+    name: str
+    rule: Rule
+    static: Any
+    numbers: tuple[str, ...]
+    order: tuple[str, ...]
+    """All settings of the rule's variants, as the kernel is given them."""
+    elementwise: bool
+    """Whether slots may be elements or rows; otherwise they are tensors, groups or all."""
+
+    @property
+    def static_lazy(self) -> bool:
+        """Whether rows without a gradient stay."""
+        return bool(getattr(self.static, "lazy", False))
+
+
+GRADAGRAD_ORDER = (
+    "lr", "rho", "beta", "eps", "weight_decay", "gamma_max", "growth_limit", "grad_bound", "initial_accumulator_value",
+    "lower", "upper", "projects",
+)  # fmt: skip
+AUTO_ORDER = ("lr", "steady_lr", "beta", "eps", "weight_decay", "gamma_max")
+
+
+def _gradagrad(options: str, *, momentum: bool) -> Variant:
+    full = options != "plain"
+    numbers = GRADAGRAD_ORDER if full else ("lr", "rho", "beta", "eps", "weight_decay")
+    static = gradagrad.Settings(lazy=options == "lazy", beta=0.9 if momentum else 0.0)
+    return Variant(
+        f"gradagrad_{options}{'_momentum' if momentum else ''}",
+        _BoundedGradaGrad() if full else gradagrad.RULE,
+        static,
+        tuple(name for name in numbers if momentum or name != "beta"),
+        GRADAGRAD_ORDER,
+        True,
+    )
+
+
+def _auto(*, averaging: bool, guard: bool) -> Variant:
+    name = f"auto{'_average' if averaging else ''}{'_guard' if guard else ''}"
+    static = auto.Settings(averaging=averaging, guard=guard)
+    return Variant(name, auto.RULE, static, AUTO_ORDER, AUTO_ORDER, False)
+
+
+VARIANTS: tuple[Variant, ...] = (
+    *(_gradagrad(options, momentum=momentum) for options in ("plain", "full", "lazy") for momentum in (False, True)),
+    *(_auto(averaging=averaging, guard=guard) for averaging in (False, True) for guard in (False, True)),
+)
+_PLACES = {variant.name: i for i, variant in enumerate(VARIANTS)}
+
+
+def variant_of(s: Any) -> int | None:
+    """The place in `VARIANTS` of the form that serves these settings; None if there is none."""
+    if isinstance(s, auto.Settings):
+        return _PLACES[f"auto{'_average' if s.averaging else ''}{'_guard' if s.guard else ''}"]
+    if not isinstance(s, gradagrad.Settings):
+        return None
+    options = (s.gamma_max, s.growth_limit, s.grad_bound, s.project)
+    form = "lazy" if s.lazy else "full" if any(option is not None for option in options) else "plain"
+    return _PLACES[f"gradagrad_{form}{'' if is_off(s.beta) else '_momentum'}"]
+
+
+# An option that is None is given as a number without effect: a comparison with NaN is false.
+_NEUTRAL = {"gamma_max": math.inf, "growth_limit": math.inf, "grad_bound": math.nan}
+
+
+def numbers_of(s: Any, bounds: tuple[float, float] | None = None) -> list[float]:
+    """The settings as the kernel takes them; ``bounds`` are those of a projection onto a box."""
+    lower, upper = bounds or (-math.inf, math.inf)
+    extra = {"lower": lower, "upper": upper, "projects": bounds is not None}
+    order = AUTO_ORDER if isinstance(s, auto.Settings) else GRADAGRAD_ORDER
+    given: dict[str, Any] = {name: extra[name] if name in extra else getattr(s, name) for name in order}
+    return [float(_NEUTRAL[name] if value is None else value) for name, value in given.items()]
+
+
+class WideTape(Tape):
+    """Limits are double like settings, so that what is worked out from both is what Python's floats give."""
+
+    def __init__(self) -> None:
+        super().__init__(wide=True)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """A variant's traced functions by name (None where it needs none), and how many numbers they hand on."""
+
+    functions: dict[str, Function | None]
+    sums: int
+    paces: int
+    traces: int
+
+
+@cache
+def phases_of(place: int) -> Phases:
+    """Traces a variant, given by its place in `VARIANTS`."""
+    variant = VARIANTS[place]
+    rule, s, numbers = variant.rule, variant.static, variant.numbers
+    keys = {at: [f.key for f in rule.fields(s) if f.at == at] for at in ("element", "slot")}
+    # The guard is a factor of 1 where there is none, so that one move serves both.
+    moving = s._replace(guard=True) if hasattr(s, "guard") else s
+    measure = trace.measure(rule, s, numbers, tape=WideTape()) if rule.measures(s) else None
+    sums = len(measure.results) if measure else 0
+    decide = trace.decide(rule, s, numbers, sums, wide=False, tape=WideTape())
+    paces = sum(name.startswith("pace") for name in decide.results)
+    move = trace.move(rule, moving, numbers, paces, tape=WideTape())
+    traces = sum(name.startswith("trace") for name in move.results)
+    rest = trace.rest(rule, s, numbers, tape=WideTape()) if rule.rests(s) else None
+    functions = {
+        "step": trace.element_step(rule, s, numbers, tape=WideTape()) if variant.elementwise else None,
+        "measure": measure,
+        "decide": decide,
+        "move": move,
+        "rest": rest and changing(rest, keys["element"]),
+        "rest_slots": rest and changing(rest, keys["slot"]),
+        "learn": trace.learn(rule, s, numbers, traces, tape=WideTape()) if rule.learns(s) else None,
+    }
+    return Phases({name: f and changing(f) for name, f in functions.items()}, sums, paces, traces)
+
+
+def changing(function: Function, keys: Sequence[str] | None = None) -> Function:
+    """The function with those results only (of ``keys``) that differ from the input of the same name."""
+    results = {
+        key: result
+        for key, result in function.results.items()
+        if (keys is None or key in keys) and not (isinstance(result, Symbol) and result.name == key)
+    }
+    return Function(function.name, function.inputs, results, function.operations)

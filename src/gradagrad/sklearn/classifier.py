@@ -1,0 +1,196 @@
+"""Linear classification without a learning rate."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from gradagrad.sklearn.descent import Floats
+from gradagrad.sklearn.estimator import LinearEstimator
+from gradagrad.sklearn.losses import Hinge, Logistic, Loss, Softmax
+from gradagrad.sklearn.training import Model
+
+LOSSES = ("softmax", "log_loss", "hinge")
+RAREST = 1e-3  # share of a class below which its intercept starts no lower
+
+
+def _has_probabilities(estimator: Any) -> bool:
+    if estimator.loss != "hinge":
+        return True
+    raise AttributeError('predict_proba needs loss="softmax" or loss="log_loss", got loss=\'hinge\'.')
+
+
+class GradaGradClassifier(ClassifierMixin, LinearEstimator):
+    """A linear classifier that needs no learning rate: logistic, softmax or hinge loss, dense or sparse samples.
+
+    The names of arguments that SGDClassifier has too are its names, and mean the same. Step sizes are those of
+    AutoGradaGrad: AdaGrad's for each coefficient, times one rate that is trained along: `docs/sklearn.md`.
+
+    Args:
+        loss: "softmax" (for two classes the logistic loss), "log_loss" (logistic, each class against the rest) or
+            "hinge" (a linear support vector machine, each class against the rest).
+        penalty: "l2", "l1", "elasticnet" (a mixture, see ``l1_ratio``) or None. The intercept is never penalised.
+        alpha: strength of the penalty, as in SGDClassifier: the objective is the mean loss + α·(½‖coef‖² or ‖coef‖₁).
+            "auto" takes the best of seven by the score of a quarter of the samples, then trains on all samples with it.
+        l1_ratio: share of l1 in "elasticnet".
+        fit_intercept: whether there is an intercept.
+        max_iter: most epochs.
+        tol: training ends when the objective (with ``early_stopping`` the score) has not improved by this much in any
+            of ``n_iter_no_change`` windows; None: after ``max_iter``. A window is an epoch, or as many as make 8 steps.
+        batch_size: samples in a step. "auto": an eighth of the samples, but 1,024 to 4,096 (in `partial_fit` from 32).
+        average: whether the coefficients are the average of all points, late ones counting most, or the last point.
+            With an l1 part the average keeps the zeros of the last point.
+        class_weight: a dictionary of weights by label, "balanced" (inversely to how often a class is seen), or None.
+        early_stopping: whether to hold out a part of the samples, end by its score, and return the best point seen.
+        validation_fraction: the share held out.
+        n_iter_no_change: windows without improvement after which training ends.
+        random_state: seed of the shuffling; the same seed gives the same coefficients.
+        verbose: 1 prints a line for each window.
+
+    Attributes:
+        coef_, intercept_: of shape (classes, features) and (classes,); one row for two classes.
+        classes_: the labels.
+        alpha_: the strength that was used.
+        n_iter_: epochs made. ``t_``: steps made. ``gamma_``: the rate in the end.
+        objective_: the objective's mean over each window (in `partial_fit`, over each call).
+
+    >>> from sklearn.datasets import load_wine
+    >>> from gradagrad.sklearn import GradaGradClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> GradaGradClassifier(random_state=0).fit(X, y).score(X, y)
+    1.0
+    """
+
+    def __init__(
+        self,
+        loss: str = "softmax",
+        *,
+        penalty: str | None = "l2",
+        alpha: float | str = 1e-4,
+        l1_ratio: float = 0.15,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float | None = 1e-3,
+        batch_size: int | str = "auto",
+        average: bool = True,
+        class_weight: dict[Any, float] | str | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 3,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.average = average
+        self.class_weight = class_weight
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """One epoch over these samples.
+
+        Args:
+            X: samples, dense or sparse.
+            y: labels.
+            classes: all labels there will be; needed at the first call.
+            sample_weight: one non-negative weight for each sample; only their ratios within this call count.
+        """
+        return self._partial_fit(X, y, classes, sample_weight)
+
+    def decision_function(self, X: Any) -> Floats:
+        """The outputs: of shape (samples,) for two classes, else (samples, classes)."""
+        outputs = self._outputs(X)
+        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels."""
+        winners = _winners(self._outputs(X))
+        return self.classes_[winners]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Floats:
+        """Probabilities of shape (samples, classes), classes in the order of ``classes_``."""
+        outputs = self._outputs(X)
+        if outputs.shape[1] == 1:
+            positive = expit(outputs)
+            return np.hstack([1.0 - positive, positive])
+        if self.loss == "softmax":
+            return softmax(outputs, axis=1)
+        positive = np.maximum(expit(outputs), np.finfo(np.float64).tiny)
+        return positive / positive.sum(axis=1, keepdims=True)
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Floats:
+        """The logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def _losses(self) -> tuple[str, ...]:
+        return LOSSES
+
+    def _check_arguments(self, *, streaming: bool) -> None:
+        super()._check_arguments(streaming=streaming)
+        if streaming and self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight must be None or a dictionary in partial_fit, got "balanced"; pass a dictionary, '
+                "such as compute_class_weight gives, or sample_weight."
+            )
+
+    def _read_targets(self, y: NDArray[Any], classes: Any, *, first: bool, streaming: bool) -> NDArray[Any]:
+        """Numbers of classes."""
+        check_classification_targets(y)
+        if first:
+            if classes is None and streaming:
+                raise ValueError("classes must be given at the first call of partial_fit, got None; pass all labels.")
+            self.classes_ = np.unique(y if classes is None else classes)
+            if len(self.classes_) < 2:
+                raise ValueError(f"y must hold at least two classes, got one class: {self.classes_[0]}.")
+        elif classes is not None and not np.array_equal(self.classes_, np.unique(classes)):
+            raise ValueError(f"classes must be those of the first call, {self.classes_.tolist()}, got {classes}.")
+        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        unknown = self.classes_[codes] != y
+        if unknown.any():
+            raise ValueError(f"y must hold only labels of classes, {self.classes_.tolist()}, got {y[unknown][0]}.")
+        return codes
+
+    def _class_weights(self, targets: NDArray[Any], weights: Floats | None) -> Floats | None:
+        """Sample weights times the weights of their classes."""
+        if self.class_weight is None:
+            return weights
+        by_class = compute_class_weight(
+            self.class_weight, classes=self.classes_, y=self.classes_[targets], sample_weight=weights
+        )
+        return by_class[targets] if weights is None else by_class[targets] * weights
+
+    def _first(self, X: Any, targets: NDArray[Any], weights: Floats | None) -> Model:
+        count = len(self.classes_)
+        shares = np.bincount(targets, weights=weights, minlength=count) / len(targets)
+        shares = np.clip(shares[1:] if count == 2 else shares, RAREST, 1.0 - RAREST)
+        loss: Loss = (
+            Hinge() if self.loss == "hinge" else Logistic() if self.loss == "log_loss" or count == 2 else Softmax()
+        )
+        return self._start(X, weights, loss, loss.start(shares))
+
+    def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
+        return float(np.average(_winners(outputs) == targets, weights=weights))
+
+
+def _winners(outputs: Floats) -> NDArray[Any]:
+    return (outputs[:, 0] > 0.0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)

@@ -1,0 +1,270 @@
+"""What the classifier and the regressor share: arguments, preparing, training, publishing the coefficients."""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, is_classifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.utils import check_random_state
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from gradagrad.sklearn.batches import Batch, Units, cut
+from gradagrad.sklearn.descent import Descent, Floats
+from gradagrad.sklearn.losses import Loss
+from gradagrad.sklearn.training import Model, Stop, automatic_size, epoch, follow_path, train
+
+PATH = np.logspace(-1, -7, 7)
+"""Strengths of the penalty that ``alpha="auto"`` tries, in units of the mean square of the columns' spread."""
+HELD_OUT = 0.25
+"""Share of the samples by which it chooses."""
+PENALTIES = ("l2", "l1", "elasticnet", None)
+
+
+class Samples(NamedTuple):
+    """Checked samples, their targets as numbers, and weights of mean 1 (None where all are alike)."""
+
+    X: Any
+    targets: NDArray[Any]
+    weights: Floats | None
+
+    def at(self, rows: NDArray[Any]) -> Samples:
+        """Some of them."""
+        return Samples(self.X[rows], self.targets[rows], None if self.weights is None else self.weights[rows])
+
+
+class LinearEstimator(BaseEstimator):
+    """A linear model trained without a learning rate."""
+
+    coef_: Any
+    intercept_: Floats
+
+    # scikit-learn reads the arguments from each class's own signature; these are their types.
+    loss: str
+    penalty: str | None
+    alpha: float | str
+    l1_ratio: float
+    fit_intercept: bool
+    max_iter: int
+    tol: float | None
+    batch_size: int | str
+    average: bool
+    early_stopping: bool
+    validation_fraction: float
+    n_iter_no_change: int
+    random_state: Any
+    verbose: int
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def sparsify(self) -> Self:
+        """Turns ``coef_`` into a sparse matrix, which pays where the l1 penalty has made most of it zero."""
+        check_is_fitted(self)
+        self.coef_ = sp.csr_matrix(self.coef_)
+        return self
+
+    # What a kind of estimator says of itself.
+
+    def _losses(self) -> tuple[str, ...]:
+        raise NotImplementedError
+
+    def _read_targets(self, y: NDArray[Any], classes: Any, *, first: bool, streaming: bool) -> NDArray[Any]:
+        """y as numbers, checked."""
+        raise NotImplementedError
+
+    def _class_weights(self, targets: NDArray[Any], weights: Floats | None) -> Floats | None:
+        return weights
+
+    def _first(self, X: Any, targets: NDArray[Any], weights: Floats | None) -> Model:
+        """A model at its starting point."""
+        raise NotImplementedError
+
+    def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
+        """The score of held-out samples, as `score` would give it."""
+        raise NotImplementedError
+
+    # The way from samples to coefficients.
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Trains until the objective, or with ``early_stopping`` the score of held-out samples, no longer improves.
+
+        Args:
+            X: samples, dense or sparse (CSR is used as it is and stays sparse).
+            y: labels or numbers.
+            sample_weight: one non-negative weight for each sample; only their ratios count.
+        """
+        samples = self._read(X, y, None, sample_weight, first=True, streaming=False)
+        rng = check_random_state(self.random_state)
+        self.alpha_ = self._choose_alpha(samples, rng) if self.alpha == "auto" else float(self.alpha)
+        held: Samples | None = None
+        if self.early_stopping:
+            samples, held = self._hold_out(samples, self.validation_fraction, rng)
+        model = self._model = self._first(*samples)
+        score = None if held is None else lambda: self._judge_held(model, *held)
+        stop = Stop(int(self.max_iter), self.tol, int(self.n_iter_no_change), score)
+        batches = self._batches(model, samples, rng, streaming=False)
+        point, self.n_iter_, converged = train(model, batches, stop, rng, self.average, int(self.verbose))
+        if not converged:
+            warnings.warn(
+                f"max_iter ({self.max_iter}) was reached before the objective stopped falling by tol ({self.tol}); "
+                "raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        self._publish(model, point)
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
+        """One epoch. The first call fixes the units of the columns, and of the targets."""
+        first = not hasattr(self, "_model")
+        samples = self._read(X, y, classes, sample_weight, first=first, streaming=True)
+        if first:
+            self.alpha_ = float(self.alpha)
+            self._model = self._first(*samples)
+        model, rng = self._model, check_random_state(self.random_state)
+        dense = isinstance(samples.X, np.ndarray)
+        if model.by_rows and dense:
+            samples = samples._replace(X=sp.csr_matrix(samples.X))
+        elif not model.by_rows and not dense:
+            model.turn_to_rows()
+        value = epoch(model, self._batches(model, samples, rng, streaming=True), rng)
+        model.history.append(value + model.descent.penalty())
+        self.n_iter_ = 1
+        if self.verbose:
+            print(f"step {model.descent.steps}: objective {model.history[-1]:.6f}, γ {model.descent.gamma:.3g}")
+        self._publish(model, model.point(self.average))
+        return self
+
+    def _read(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool, streaming: bool) -> Samples:
+        """What was given, checked."""
+        self._check_arguments(streaming=streaming)
+        X_, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, accept_large_sparse=False
+        )
+        targets = self._read_targets(y, classes, first=first, streaming=streaming)
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X_, dtype=np.float64, ensure_non_negative=True)
+        return _normalised(Samples(X_, targets, self._class_weights(targets, weights)))
+
+    def _check_arguments(self, *, streaming: bool) -> None:
+        one_of("loss", self.loss, self._losses())
+        one_of("penalty", self.penalty, PENALTIES)
+        if self.alpha != "auto":
+            number("alpha", self.alpha, lambda a: a >= 0.0, 'at least 0, or "auto"')
+        elif streaming:
+            raise ValueError('alpha must be a number in partial_fit, got "auto"; take alpha_ of a fit to some samples.')
+        number("l1_ratio", self.l1_ratio, lambda a: 0.0 <= a <= 1.0, "between 0 and 1")
+        whole("max_iter", self.max_iter, "a whole number of at least 1")
+        whole("n_iter_no_change", self.n_iter_no_change, "a whole number of at least 1")
+        if self.tol is not None:
+            number("tol", self.tol, lambda a: a == a, "a number, or None to use all of max_iter")
+        if self.batch_size != "auto":
+            whole("batch_size", self.batch_size, 'a whole number of at least 1, or "auto"')
+        number("validation_fraction", self.validation_fraction, lambda a: 0.0 < a < 1.0, "above 0 and below 1")
+        if streaming and self.early_stopping:
+            raise ValueError(
+                "early_stopping must be False in partial_fit, got True; score held-out samples between calls instead."
+            )
+
+    def _choose_alpha(self, samples: Samples, rng: np.random.RandomState) -> float:
+        """The strength with the best score of held-out samples, along a path from strong to weak."""
+        kept, held = self._hold_out(samples, HELD_OUT, rng)
+        self.alpha_ = 1.0
+        model = self._first(*kept)
+        finite = model.units.spread[np.isfinite(model.units.spread)]
+        alphas = PATH * float(np.mean(finite**2)) if len(finite) else PATH  # in units of the columns
+        stop = Stop(int(self.max_iter), self.tol, 1)  # to compare, roughly is enough
+        batches = self._batches(model, kept, rng, streaming=False)
+        return follow_path(model, batches, alphas, stop, rng, lambda: self._judge_held(model, *held), int(self.verbose))
+
+    def _hold_out(self, samples: Samples, share: float, rng: np.random.RandomState) -> tuple[Samples, Samples]:
+        parts: Any = train_test_split(
+            np.arange(len(samples.targets)),
+            test_size=share,
+            stratify=samples.targets if is_classifier(self) else None,
+            random_state=rng,
+        )
+        kept, held = parts
+        return _normalised(samples.at(kept)), samples.at(held)
+
+    def _start(
+        self, X: Any, weights: Floats | None, loss: Loss, start: Floats, centre: float = 0.0, scale: float = 1.0
+    ) -> Model:
+        """A model whose outputs are constant, ``start`` in units of the targets."""
+        units = Units.of(X, weights, intercept=self.fit_intercept)
+        by_rows = not isinstance(X, np.ndarray)
+        x = np.zeros((len(start), X.shape[1] + 1))
+        if self.fit_intercept:
+            x[:, -1] = start
+        alpha = 0.0 if self.penalty is None else self.alpha_
+        l1_ratio = {"l1": 1.0, "elasticnet": float(self.l1_ratio)}.get(self.penalty or "", 0.0)
+        # The objective is counted in units of scale²: ½α·coef² keeps its strength there, α·|coef| does not.
+        l2 = np.append(alpha * (1.0 - l1_ratio) / units.spread**2, 0.0)[None]
+        l1 = np.append(alpha * l1_ratio / (units.spread * scale), 0.0)[None]
+        entries = 1 + (X.nnz // X.shape[0] if by_rows else X.shape[1])
+        descent = Descent(x.T.copy(), l2.T, l1.T, entries) if by_rows else Descent(x, l2, l1, entries)
+        return Model(descent, by_rows, units, loss, centre, scale)
+
+    def _batches(self, model: Model, samples: Samples, rng: np.random.RandomState, *, streaming: bool) -> list[Batch]:
+        count = len(samples.targets)
+        size = automatic_size(count, streaming=streaming) if self.batch_size == "auto" else int(self.batch_size)
+        return cut(samples.X, model.encode(samples.targets), samples.weights, model.units, size, rng)
+
+    def _judge_held(self, model: Model, X: Any, targets: NDArray[Any], weights: Floats | None) -> float:
+        coefficients, intercept = model.coefficients(model.point(self.average))
+        return self._judge(X @ coefficients.T + intercept, targets, weights)
+
+    def _publish(self, model: Model, point: Floats) -> None:
+        self.coef_, self.intercept_ = model.coefficients(point)
+        self.gamma_ = model.descent.gamma
+        self.t_ = model.descent.steps
+        self.objective_ = np.asarray(model.history) * model.scale**2
+
+    def _outputs(self, X: Any) -> Floats:
+        """What the linear model gives for each sample."""
+        check_is_fitted(self)
+        samples = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return safe_sparse_dot(samples, self.coef_.T, dense_output=True) + self.intercept_
+
+
+def _normalised(samples: Samples) -> Samples:
+    """Samples of weight 0 left out, the others' weights with mean 1."""
+    if samples.weights is None:
+        return samples
+    counts = samples.weights > 0.0
+    if not counts.any():
+        raise ValueError(
+            "sample_weight must be positive for at least one sample, got none; leave it out for equal weights."
+        )
+    left = samples if counts.all() else samples.at(counts)
+    weights = samples.weights[counts]
+    return left._replace(weights=weights / weights.mean())
+
+
+def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
+    """Refuses anything but these."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
+
+
+def number(name: str, value: Any, holds: Callable[[Any], bool], rule: str, kind: Any = numbers.Real) -> None:
+    """Refuses what is no number, and numbers for which ``holds`` does not."""
+    if not isinstance(value, kind) or isinstance(value, bool) or not holds(value):
+        raise ValueError(f"{name} must be {rule}, got {value!r}.")
+
+
+def whole(name: str, value: Any, rule: str) -> None:
+    """Refuses all but 1, 2, 3, …"""
+    number(name, value, lambda a: a >= 1, rule, numbers.Integral)

@@ -1,0 +1,130 @@
+"""Linear regression without a learning rate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+
+from gradagrad.sklearn.descent import Floats
+from gradagrad.sklearn.estimator import LinearEstimator, number
+from gradagrad.sklearn.losses import Huber, Loss, Squared
+from gradagrad.sklearn.training import Model
+
+LOSSES = ("squared_error", "huber")
+
+
+class GradaGradRegressor(RegressorMixin, LinearEstimator):
+    """A linear regression that needs no learning rate: squared or Huber loss, dense or sparse samples.
+
+    The names of arguments that SGDRegressor has too are its names, and mean the same, but for ``tol``, which counts in
+    units of the targets' variance. `docs/sklearn.md` tells the rest.
+
+    Args:
+        loss: "squared_error" (half the square) or "huber" (that up to ``epsilon``, linear beyond).
+        penalty: "l2", "l1", "elasticnet" (a mixture, see ``l1_ratio``) or None. The intercept is never penalised.
+        alpha: strength of the penalty, as in SGDRegressor: the objective is the mean loss + α·(½‖coef‖² or ‖coef‖₁).
+            "auto" takes the best of seven by the score of a quarter of the samples, then trains on all samples with it.
+        l1_ratio: share of l1 in "elasticnet".
+        epsilon: where the Huber loss becomes linear, in units of y.
+        fit_intercept: whether there is an intercept.
+        max_iter: most epochs.
+        tol: training ends when the objective (with ``early_stopping`` the score) has not improved by this much in any
+            of ``n_iter_no_change`` windows; None: after ``max_iter``. A window is an epoch, or as many as make 8 steps.
+        batch_size: samples in a step. "auto": an eighth of the samples, but 1,024 to 4,096 (in `partial_fit` from 32).
+        average: whether the coefficients are the average of all points, late ones counting most, or the last point.
+            With an l1 part the average keeps the zeros of the last point.
+        early_stopping: whether to hold out a part of the samples, end by its score, and return the best point seen.
+        validation_fraction: the share held out.
+        n_iter_no_change: windows without improvement after which training ends.
+        random_state: seed of the shuffling; the same seed gives the same coefficients.
+        verbose: 1 prints a line for each window.
+
+    Attributes:
+        coef_, intercept_: of shape (features,) and (1,).
+        alpha_: the strength that was used.
+        n_iter_: epochs made. ``t_``: steps made. ``gamma_``: the rate in the end.
+        objective_: the objective's mean over each window (in `partial_fit`, over each call).
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gradagrad.sklearn import GradaGradRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> round(GradaGradRegressor(random_state=0).fit(X, y).score(X, y), 2)
+    0.51
+    """
+
+    def __init__(
+        self,
+        loss: str = "squared_error",
+        *,
+        penalty: str | None = "l2",
+        alpha: float | str = 1e-4,
+        l1_ratio: float = 0.15,
+        epsilon: float = 0.1,
+        fit_intercept: bool = True,
+        max_iter: int = 1000,
+        tol: float | None = 1e-3,
+        batch_size: int | str = "auto",
+        average: bool = True,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 3,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.epsilon = epsilon
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.tol = tol
+        self.batch_size = batch_size
+        self.average = average
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """One epoch over these samples.
+
+        Args:
+            X: samples, dense or sparse.
+            y: numbers.
+            sample_weight: one non-negative weight for each sample; only their ratios within this call count.
+        """
+        return self._partial_fit(X, y, None, sample_weight)
+
+    def predict(self, X: Any) -> Floats:
+        """Numbers of shape (samples,)."""
+        return np.ravel(self._outputs(X))  # a sparsified coef_ is a matrix
+
+    def _losses(self) -> tuple[str, ...]:
+        return LOSSES
+
+    def _check_arguments(self, *, streaming: bool) -> None:
+        super()._check_arguments(streaming=streaming)
+        number("epsilon", self.epsilon, lambda a: a > 0.0, "above 0")
+
+    def _read_targets(self, y: NDArray[Any], classes: Any, *, first: bool, streaming: bool) -> NDArray[Any]:
+        return y.astype(np.float64, copy=False)
+
+    def _first(self, X: Any, targets: NDArray[Any], weights: Floats | None) -> Model:
+        centre = float(np.average(targets, weights=weights)) if self.fit_intercept else 0.0
+        scale = math.sqrt(float(np.average((targets - centre) ** 2, weights=weights))) or 1.0
+        loss: Loss = Huber(self.epsilon / scale) if self.loss == "huber" else Squared()
+        return self._start(X, weights, loss, np.zeros(1), centre, scale)
+
+    def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
+        return float(r2_score(targets, outputs[:, 0], sample_weight=weights))
+
+    def _publish(self, model: Model, point: Floats) -> None:
+        super()._publish(model, point)
+        self.coef_ = self.coef_[0]

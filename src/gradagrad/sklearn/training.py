@@ -1,0 +1,178 @@
+"""Training a linear model: batches in, coefficients out, until the objective no longer falls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gradagrad.sklearn.batches import Batch, Units
+from gradagrad.sklearn.descent import Descent, Floats
+from gradagrad.sklearn.losses import Loss
+
+WINDOW = 8
+"""Progress is judged over whole epochs that make at least this many steps: single steps say too little."""
+RISE = 1.5
+"""While γ rises by more than this factor in a window, the method is still finding its rate and nothing is judged."""
+LEAST, MOST = 1024, 4096
+"""Samples in a batch. What convergence takes is a few hundred steps, of whatever size, and small ones cost the same."""
+LEAST_STREAMING = 32
+"""Where every sample is seen once, by `partial_fit`, the steps have to come from smaller batches."""
+COUNT = 8
+"""Batches in an epoch, within these limits."""
+
+
+@dataclass
+class Model:
+    """What is trained, and what is needed to go on. Targets are (y − centre) / scale."""
+
+    descent: Descent
+    """Coefficients (outputs, inputs); (inputs, outputs) where ``by_rows``, for batches that touch some inputs only."""
+    by_rows: bool
+    units: Units
+    loss: Loss
+    centre: float = 0.0
+    scale: float = 1.0
+    history: list[float] = field(default_factory=list[float])
+
+    def encode(self, targets: NDArray[Any]) -> NDArray[Any]:
+        """Targets as the loss wants them, in the model's units."""
+        outputs = self.descent.x.shape[1 if self.by_rows else 0]
+        return self.loss.encode((targets - self.centre) / self.scale if self.scale != 1.0 else targets, outputs)
+
+    def point(self, averaged: bool) -> Floats:
+        """Where the model stands. The average of sparse points is not sparse: it keeps the zeros of the last one."""
+        point = self.descent.x
+        if averaged:
+            average = self.descent.average()
+            point = np.where(point == 0.0, 0.0, average) if self.descent.has_l1 else average
+        return point.T if self.by_rows else point
+
+    def turn_to_rows(self) -> None:
+        """Makes a model of dense columns one of sparse columns, which have no centre: the intercept takes it over."""
+        self.descent.transpose()
+        shift = self.units.centre / self.units.spread
+        for array in (self.descent.x, self.descent.elements["lag"]):
+            array[-1] -= shift @ array[:-1]
+        self.units = replace(self.units, centre=np.zeros_like(shift))
+        self.by_rows = True
+
+    def coefficients(self, point: Floats) -> tuple[Floats, Floats]:
+        """(coef_, intercept_) for columns and targets as they were given."""
+        coefficients, intercept = self.units.restore(point)
+        return np.ascontiguousarray(coefficients * self.scale), intercept * self.scale + self.centre
+
+
+@dataclass(frozen=True)
+class Stop:
+    """When training ends. ``score`` is None where the training objective decides, else the larger the better."""
+
+    max_iter: int
+    tol: float | None
+    patience: int
+    score: Callable[[], float] | None = None
+
+
+def automatic_size(samples: int, *, streaming: bool) -> int:
+    """Samples in a batch."""
+    return min(max(samples // COUNT, LEAST_STREAMING if streaming else LEAST), MOST)
+
+
+def train(
+    model: Model, batches: Sequence[Batch], stop: Stop, rng: np.random.RandomState, averaged: bool, verbose: int
+) -> tuple[Floats, int, bool]:
+    """(the point, epochs, whether it stopped by itself)."""
+    descent = model.descent
+    stride = -(-WINDOW // len(batches))
+    best, waited, epochs, began = np.inf, 0, 0, time.perf_counter()
+    kept: Floats | None = None
+    while epochs < stop.max_iter:
+        gamma = descent.gamma
+        for _ in range(min(stride, stop.max_iter - epochs) - 1):
+            epoch(model, batches, rng, judged=False)
+            epochs += 1
+        value = epoch(model, batches, rng) + descent.penalty()
+        epochs += 1
+        model.history.append(value)
+        judged = value if stop.score is None else -stop.score()
+        if verbose:
+            score = "" if stop.score is None else f", validation score {-judged:.4f}"
+            elapsed = time.perf_counter() - began
+            print(f"epoch {epochs}: objective {value:.6f}{score}, γ {descent.gamma:.3g}, {elapsed:.2f} s")
+        if stop.score is not None and (kept is None or judged < best):
+            kept = model.point(averaged).copy()
+        if stop.tol is None:
+            continue
+        waited = waited + 1 if judged > best - stop.tol and descent.gamma < RISE * gamma else 0
+        best = min(best, judged)
+        if waited >= stop.patience:
+            return (model.point(averaged) if kept is None else kept), epochs, True
+    return (model.point(averaged) if kept is None else kept), epochs, stop.tol is None
+
+
+def follow_path(
+    model: Model,
+    batches: Sequence[Batch],
+    alphas: Floats,
+    stop: Stop,
+    rng: np.random.RandomState,
+    score: Callable[[], float],
+    verbose: int,
+) -> float:
+    """Trains with one strength of the penalty after the other, each from where the last one ended.
+
+    Returns the one with the best ``score``, and goes no further once two have not improved it. The penalty of ``model``
+    is that of strength 1.
+    """
+    descent = model.descent
+    l2, l1 = descent.l2, descent.l1
+    best, chosen, waited = -np.inf, float(alphas[0]), 0
+    for alpha in map(float, alphas):
+        descent.l2, descent.l1 = l2 * alpha, l1 * alpha
+        descent.elements["lag"][...] = 0.0  # the average begins anew
+        train(model, batches, stop, rng, True, 0)
+        value = score()
+        if verbose:
+            print(f"alpha {alpha:.3g}: validation score {value:.4f}")
+        waited = 0 if value > best else waited + 1
+        if value > best:
+            best, chosen = value, alpha
+        if waited == 2:
+            break
+    return chosen
+
+
+def epoch(model: Model, batches: Sequence[Batch], rng: np.random.RandomState, *, judged: bool = True) -> float:
+    """Every batch once, in random order. Returns the mean loss on the way where it is to be ``judged``."""
+    take = _step_touched if model.by_rows else _step
+    total, samples = 0.0, 0
+    for i in rng.permutation(len(batches)) if len(batches) > 1 else (0,):
+        total += take(model.descent, batches[i], model.loss, judged)
+        samples += batches[i].samples
+    return total / samples
+
+
+def _step(descent: Descent, batch: Batch, loss: Loss, judged: bool) -> float:
+    X = batch.X
+    outputs = descent.x.astype(X.dtype, copy=False) @ X.T
+    value, slope = loss.derive(outputs, batch.targets, batch.weights, judged)
+    descent.step((slope @ X).astype(np.float64, copy=False), batch.samples)
+    return value
+
+
+def _step_touched(descent: Descent, batch: Batch, loss: Loss, judged: bool) -> float:
+    X, touched = batch.X, batch.touched
+    assert touched is not None
+    values = descent.rows(touched)
+    x = values["x"].astype(X.dtype, copy=False)
+    outputs = (X @ x[:-1] + x[-1]).T
+    value, slope = loss.derive(outputs, batch.targets, batch.weights, judged)
+    g = np.empty_like(values["x"])
+    g[:-1] = X.T @ slope.T
+    g[-1] = slope.sum(axis=1) if batch.intercept else 0.0
+    descent.step_rows(touched, values, g, batch.samples)
+    return value

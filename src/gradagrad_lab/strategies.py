@@ -1,0 +1,341 @@
+"""The three ways in which a group of runs is trained.
+
+`Stacked`: settings × seeds of one small problem in one computation, one param group per setting; nothing couples two
+runs, so each gives the curve that it would give alone. `Stream`: models side by side that read one stream of rows once.
+`Single`: one model, one optimizer, as anyone would write it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
+from gradagrad_lab import optimizers
+from gradagrad_lab.study import Method, Run
+from gradagrad_lab.training import Training
+
+
+class Stack(Protocol):
+    """Many runs of one problem side by side, ordered settings × seeds. All settings of a seed see the same
+    mini-batches in the same order, as separate runs of that seed would."""
+
+    steps_per_epoch: int
+
+    def start(self) -> Tensor:
+        """The starting points: (settings, seeds, rows, columns)."""
+        ...
+
+    def batches(self, epoch: int) -> Iterator[Any]:
+        """The epoch's mini-batches, a function of seed and epoch alone: a resumed run sees the same ones."""
+        ...
+
+    def gradient(self, points: Tensor, batch: Any, out: Tensor) -> None:
+        """Write the mini-batch gradient of every run into ``out``; all shaped as `start`."""
+        ...
+
+    def evaluate(self, points: Tensor) -> dict[str, Tensor]:
+        """Measures over the whole training set, each (settings, seeds); NaN for a run that has diverged."""
+        ...
+
+
+class StackedProblem(ABC):
+    """A problem whose runs are stacked; a size is a number of epochs, and everything is measured after each."""
+
+    metrics: tuple[str, ...] = ("loss",)
+
+    @property
+    @abstractmethod
+    def label(self) -> str: ...
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def stack(self, lanes: int, seeds: Sequence[int]) -> Stack: ...
+
+    def rate_factor(self, epoch: int, size: int) -> float:
+        """What a schedule multiplies every learning rate by."""
+        return 1.0
+
+    def measures(self, method: Method, size: int) -> Mapping[str, int]:
+        return dict.fromkeys((*self.metrics, *optimizers.entry_of(method.optimizer).watched), size)
+
+    def together(self, runs: Sequence[Run]) -> list[list[Run]]:
+        """Settings that miss the same seeds, of one optimizer and length; peers, which keep scalars, one by one."""
+        groups: dict[Any, list[Run]] = {}
+        seeds: dict[Any, list[int]] = {}
+        for run in runs:
+            seeds.setdefault((run.method, run.size), []).append(run.seed)
+        for place, run in enumerate(runs):
+            alone = () if optimizers.entry_of(run.method.optimizer).stackable else (place,)
+            own = tuple(seeds[run.method, run.size])
+            groups.setdefault((run.method.optimizer, run.size, own, alone), []).append(run)
+        return list(groups.values())
+
+    def cost(self, runs: Sequence[Run]) -> float:
+        """Overhead per step and setting, and time per number moved."""
+        settings = len({run.method for run in runs})
+        stack = self.stack(1, [runs[0].seed])
+        steps, numbers = runs[0].size * stack.steps_per_epoch, stack.start().numel()
+        optimizer = runs[0].method.optimizer
+        if not optimizers.entry_of(optimizer).stackable:
+            return len(runs) * steps * 400e-6
+        per_setting = 15e-6 if optimizer == "sgd" else 45e-6
+        return steps * (150e-6 + settings * per_setting + len(runs) * 2.5e-9 * numbers)
+
+    def begin(self, runs: Sequence[Run]) -> Training:
+        return Stacked(self, runs)
+
+
+class Stacked(Training):
+    """Settings × seeds in one computation. Every optimizer is the real class; the runs of a setting lie side by side in
+    its one parameter."""
+
+    def __init__(self, problem: StackedProblem, runs: Sequence[Run]) -> None:
+        self.methods = list(dict.fromkeys(run.method for run in runs))
+        self.seeds = list(dict.fromkeys(run.seed for run in runs))
+        self._places = [(self.methods.index(run.method), self.seeds.index(run.seed)) for run in runs]
+        if len(runs) != len(self.methods) * len(self.seeds):
+            raise ValueError("stacked runs must be every method from every seed")
+        self.name = runs[0].method.optimizer
+        self.rounds = runs[0].size
+        self.problem = problem
+        self.stack = problem.stack(len(self.methods), self.seeds)
+        self.points = self.stack.start()
+        self.gradients = torch.empty_like(self.points)
+        self.optimizer, self.parameters = self.make_optimizer()
+        for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
+            parameter.grad = gradient.view(parameter.shape)
+        self._history: list[dict[str, Tensor]] = []
+
+    def make_optimizer(self) -> tuple[Optimizer, list[Parameter]]:
+        return optimizers.make(self.name, self.points, [dict(method.options) for method in self.methods])
+
+    def step(self, batch: Any) -> None:
+        self.stack.gradient(self.points, batch, out=self.gradients)
+        self.optimizer.step()
+
+    def advance(self, number: int) -> None:
+        factor = self.problem.rate_factor(number, self.rounds)
+        if factor != 1.0:
+            for group, method in zip(self.optimizer.param_groups, self.methods, strict=True):
+                group["lr"] = factor * method["lr"]
+        for batch in self.stack.batches(number):
+            self.step(batch)
+        self._history.append(self.measure())
+
+    def measure(self) -> dict[str, Tensor]:
+        """Everything promised, each (settings, seeds)."""
+        with optimizers.evaluation_point(self.optimizer):
+            measured = self.stack.evaluate(self.points)
+        # A run that met inf or NaN stays diverged, even if the loss at this very point happens to be finite.
+        broken = ~torch.isfinite(self.points.flatten(start_dim=2)).all(dim=2)
+        for values in measured.values():
+            values[broken] = torch.nan
+        return measured | optimizers.watch(self.name, self.optimizer, len(self.seeds))
+
+    def curves(self) -> list[dict[str, list[float]]]:
+        measured = {name: torch.stack([row[name] for row in self._history], dim=-1) for name in self._history[0]}
+        return [{name: values[place].tolist() for name, values in measured.items()} for place in self._places]
+
+    def state(self) -> dict[str, Any] | None:
+        return {"points": self.points, "optimizer": self.optimizer.state_dict(), "history": self._history}
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.points.copy_(state["points"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self._history = state["history"]
+
+
+class Computed(Training):
+    """No training at all: numbers that a formula gives, for every run of the group."""
+
+    rounds = 1
+
+    def __init__(self, compute: Callable[[], list[dict[str, list[float]]]]) -> None:
+        self._compute = compute
+
+    def advance(self, number: int) -> None:
+        self._found = self._compute()
+
+    def curves(self) -> list[dict[str, list[float]]]:
+        return self._found
+
+    def state(self) -> dict[str, Any] | None:
+        return None
+
+    def load(self, state: dict[str, Any]) -> None:
+        raise NotImplementedError("a formula has no checkpoint")
+
+
+class Reader(Protocol):
+    """Models side by side, one per run, that read a stream of rows once."""
+
+    steps: int
+
+    def step(self, number: int) -> None:
+        """Train every model on batch ``number`` of the stream."""
+        ...
+
+    def curves(self) -> list[dict[str, list[float]]]:
+        """After the last step, for each run: what the problem promised."""
+        ...
+
+    def state(self) -> dict[str, Any] | None: ...
+
+    def load(self, state: dict[str, Any]) -> None: ...
+
+
+class Stream(Training):
+    """A `Reader`, in ``rounds`` equal stretches between which one may stop."""
+
+    def __init__(self, reader: Reader, rounds: int = 40) -> None:
+        self.reader = reader
+        self.rounds = max(1, min(rounds, reader.steps))
+
+    def advance(self, number: int) -> None:
+        for step in range(number * self.reader.steps // self.rounds, (number + 1) * self.reader.steps // self.rounds):
+            self.reader.step(step)
+
+    def curves(self) -> list[dict[str, list[float]]]:
+        return self.reader.curves()
+
+    def state(self) -> dict[str, Any] | None:
+        return self.reader.state()
+
+    def load(self, state: dict[str, Any]) -> None:
+        self.reader.load(state)
+
+
+class Average:
+    """x̄ += 9/(k + 8)·(x − x̄), kept beside any optimizer: the average that AutoGradaGrad and DoG use."""
+
+    def __init__(self, parameters: Sequence[Parameter]) -> None:
+        self._parameters: list[Tensor] = list(parameters)
+        self._average: list[Tensor] = [parameter.detach().clone() for parameter in parameters]
+        self._steps = 0
+
+    @torch.no_grad()
+    def update(self) -> None:
+        self._steps += 1
+        torch._foreach_lerp_(self._average, self._parameters, 9.0 / (self._steps + 8))
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The averages in place of the parameters."""
+        kept = [parameter.detach().clone() for parameter in self._parameters]
+        with torch.no_grad():
+            torch._foreach_copy_(self._parameters, self._average)
+        yield
+        with torch.no_grad():
+            torch._foreach_copy_(self._parameters, kept)
+
+
+class Task(Protocol):
+    """One seed of a model: its mini-batch losses and its measures."""
+
+    parameters: list[Parameter]
+
+    def loss_on(self, step: int) -> Tensor: ...
+    def full_train_loss(self) -> float: ...
+    def held_out(self) -> dict[str, float]: ...
+
+
+class Single(Training):
+    """One model under one optimizer, measured at its last point and at the average of its points.
+
+    The average is the same for every optimizer, kept beside it; a Schedule-Free one is measured at its evaluation point
+    both times, which is an average already.
+    """
+
+    rounds = 40
+
+    def __init__(self, task: Task, factory: Callable[[list[Parameter]], Optimizer], seed: int, steps: int) -> None:
+        self.task, self.steps = task, steps
+        self.initial = task.full_train_loss()
+        self.broken = False
+        self._losses: list[float] = []
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.optimizer: Any = factory(task.parameters)
+            self._random = torch.get_rng_state()
+        if hasattr(self.optimizer, "train"):  # Schedule-Free refuses to step before it is told that this is training
+            self.optimizer.train()
+        self._average = None if hasattr(self.optimizer, "eval") else Average(task.parameters)
+
+    def advance(self, number: int) -> None:
+        begin, end = number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds
+        losses: list[Tensor] = []
+        if not self.broken and begin < end:
+            with torch.random.fork_rng(devices=[]):
+                torch.set_rng_state(self._random)
+                losses = [self._step(step) for step in range(begin, end)]
+                self._random = torch.get_rng_state()
+        before = self._losses[-1] if self._losses else self.initial
+        mean = float(torch.stack(losses).mean()) if losses else (math.nan if self.broken else before)
+        self.broken = self.broken or (bool(losses) and not math.isfinite(mean))
+        self._losses.append(mean)
+
+    def _step(self, number: int) -> Tensor:
+        for parameter in self.task.parameters:
+            parameter.grad = None
+        loss = self.task.loss_on(number)
+        loss.backward()
+        self.optimizer.step()
+        if self._average is not None:
+            self._average.update()
+        return loss.detach()
+
+    def measured(self) -> dict[str, Any]:
+        """Losses at the start and the end, held-out measures, mini-batch losses on the way, γ where there is one."""
+        end: dict[str, Any] = {"initial": self.initial, "train": math.nan, "averaged_train": math.nan}
+        end |= {"held_out": {}, "averaged_held_out": {}, "curve": self._losses, "gamma": math.nan}
+        if self.broken:
+            return end
+        if self._average is None:
+            self.optimizer.eval()
+        end |= {"train": self.task.full_train_loss(), "held_out": self.task.held_out()}
+        with contextlib.nullcontext() if self._average is None else self._average.averaged():
+            end |= {"averaged_train": self.task.full_train_loss(), "averaged_held_out": self.task.held_out()}
+        numerators = [state["gamma"] for state in self.optimizer.state.values() if "gamma" in state]
+        end["gamma"] = float(numerators[0]) if numerators else math.nan
+        return end
+
+    def curves(self) -> list[dict[str, list[float]]]:
+        measured = self.measured()
+        points: dict[str, list[float]] = {
+            "loss": [measured["train"]],
+            "averaged loss": [measured["averaged_train"]],
+            "initial loss": [measured["initial"]],
+            "mini-batch loss": measured["curve"],
+            "gamma": [measured["gamma"]],
+        }
+        for name in HELD_OUT:
+            points[f"held-out {name}"] = [measured["held_out"].get(name, math.nan)]
+            points[f"averaged held-out {name}"] = [measured["averaged_held_out"].get(name, math.nan)]
+        return [points]
+
+    def state(self) -> dict[str, Any] | None:
+        return None  # a second or two: not worth a checkpoint
+
+    def load(self, state: dict[str, Any]) -> None:
+        raise NotImplementedError("a single run has no checkpoint")
+
+
+HELD_OUT = ("loss", "accuracy")
+SINGLE_MEASURES: dict[str, int] = {
+    "loss": 1,
+    "averaged loss": 1,
+    "initial loss": 1,
+    "mini-batch loss": Single.rounds,
+    "gamma": 1,
+    **{f"{where} {name}": 1 for name in HELD_OUT for where in ("held-out", "averaged held-out")},
+}

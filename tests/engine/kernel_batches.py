@@ -1,0 +1,156 @@
+"""Batches made up for tests of the kernel, and the same step by torch operations."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from gradagrad import kernel
+from gradagrad.engine import tensors, torch_steps, views
+from gradagrad.engine.batch import Batch
+from gradagrad.engine.kernel import KERNEL
+from gradagrad.engine.state import new_field, shared_keys
+from gradagrad.engine.torch_steps import TorchSteps
+from gradagrad.projections import Box, NonNegative
+from gradagrad.rules import gradagrad
+
+needs_kernel = pytest.mark.skipif(not kernel.kernel_status().loaded, reason=str(kernel.kernel_status()))
+
+# Every option of the rule by itself, and many together.
+GRADAGRAD: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "momentum": {"beta": 0.9},
+    "rho": {"rho": 10.0},
+    "eps": {"eps": 0.1, "beta": 0.5},
+    "capped": {"gamma_max": 0.12},
+    "capped, momentum": {"gamma_max": 0.12, "beta": 0.9},
+    "limited": {"growth_limit": 1.01, "beta": 0.9},
+    "bounded": {"grad_bound": 2.0, "initial_accumulator_value": 0.5},
+    "decoupled": {"weight_decay": 0.5, "beta": 0.9},
+    "coupled": {"coupled_decay": 0.5},
+    "lazy": {"lazy": True},
+    "lazy, momentum": {"lazy": True, "beta": 0.9},
+    "lazy, bounded": {"lazy": True, "grad_bound": 2.0},
+    "maximize": {"maximize": True, "beta": 0.9},
+    "box": {"project": Box(-0.5, 0.75)},
+    "box, momentum": {"project": Box(-0.5, 0.75), "beta": 0.9},
+    "non-negative": {"project": NonNegative(), "beta": 0.9},
+    "decaying": {"lr_decay": 0.3},
+    "all": {
+        "project": Box(-1.0, 1.0), "beta": 0.7, "gamma_max": 0.15, "growth_limit": 1.3, "grad_bound": 2.0,
+        "coupled_decay": 0.1, "maximize": True, "initial_accumulator_value": 0.1, "rho": 3.0, "eps": 1e-3,
+    },
+}  # fmt: skip
+AUTO: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "averaging": {"averaging": True},
+    "guard": {"guard": True},
+    "guard, averaging": {"guard": True, "averaging": True, "maximize": True},
+    "decay": {"weight_decay": 0.1, "averaging": True},
+    "capped": {"gamma_max": 1.2e-4, "eps": 1e-3, "coupled_decay": 0.1},
+    "scheduled": {"lr": 0.5, "steady_lr": 2.0, "beta": 0.0},
+}
+_OF_BATCH = ("coupled_decay", "lr_decay", "maximize", "stochastic_rounding")
+
+
+class ExactOps(tensors.TensorOps):
+    """torch's square root may be off by one unit in the last place; numpy's is exact, and so is the kernel's."""
+
+    def sqrt(self, a: Any) -> Any:
+        if not isinstance(a, Tensor):
+            return a**0.5
+        values = a.numpy()
+        return torch.from_numpy(np.sqrt(values, out=np.empty(values.shape, values.dtype)))
+
+
+def make(
+    shapes: Sequence[tuple[int, ...] | Tensor] = ((7, 33), (130,), ()),
+    scope: Any = "element",
+    dtype: torch.dtype = torch.float32,
+    state_dtype: torch.dtype = torch.float32,
+    rule: Any = gradagrad,
+    **options: Any,
+) -> Batch:
+    """A batch before its first step, with random parameters of these shapes, or with these parameters."""
+    own = {name: options.pop(name) for name in _OF_BATCH if name in options}
+    if rule is gradagrad:
+        options = {"lr": 0.1, **options}
+    batch = Batch(rule=rule.RULE, settings=rule.Settings(**options), scope=scope, **own)
+    batch.params = [a if isinstance(a, Tensor) else torch.randn(a, dtype=torch.float64).to(dtype) for a in shapes]
+    batch.owners, batch.streams = batch.params, list(range(3, 3 + len(shapes)))
+    fill(batch, state_dtype)
+    return batch
+
+
+def fill(batch: Batch, state_dtype: torch.dtype = torch.float32) -> None:
+    """Gives a batch's parameters new state."""
+    group = {"state_dtype": state_dtype, "capturable": False}
+    shared = shared_keys(batch.fields, batch.scope)
+    batch.steps = [torch.zeros((), dtype=torch.int64) for _ in batch.params]
+    for field in batch.fields:
+        made = [new_field(field, group, batch.settings, batch.scope, p) for p in batch.params]
+        if field.key in shared:
+            batch.shared[field.key] = made[0]
+        else:
+            batch.state[field.key] = made
+    batch.rows = [{key: batch.state[key][i] for key in batch.state} for i in range(len(batch.params))]
+
+
+def draw_gradients(batch: Batch, *, zeros: bool = False) -> None:
+    """Gives the batch new gradients with a common direction, some rows and entries zero if asked."""
+    batch.grads = []
+    for p in batch.params:
+        gradient = torch.empty_strided(p.shape, p.stride(), dtype=p.dtype)
+        batch.grads.append(gradient.copy_(torch.randn(p.shape, dtype=torch.float64) + 0.5))
+    for gradient in batch.grads if zeros else ():
+        if gradient.dim():
+            gradient[::2] = 0
+            gradient[gradient.real > 1.5] = 0
+
+
+def twin(batch: Batch) -> Batch:
+    """An independent copy with the same memory layouts."""
+    bare = replace(batch, settings=batch.settings, views=None)
+    project = getattr(batch.settings, "project", None)
+    if project is not None:
+        bare.settings = batch.settings._replace(project=None)
+    result = copy.deepcopy(bare)
+    result.settings = batch.settings
+    return result
+
+
+def torch_step(batch: Batch) -> None:
+    """The step by torch operations, with exact square roots."""
+    with mock.patch.object(views, "tensor_ops", ExactOps), mock.patch.object(torch_steps, "tensor_ops", ExactOps):
+        TorchSteps(together=False).step(batch)
+
+
+def step_both(ours: Batch, theirs: Batch, *, zeros: bool = False) -> None:
+    """The same new gradients for both, then a step by the kernel and one by torch operations."""
+    draw_gradients(ours, zeros=zeros)
+    theirs.grads = [g.clone(memory_format=torch.preserve_format) for g in ours.grads]
+    assert KERNEL.refusal(ours) is None, KERNEL.refusal(ours)
+    KERNEL.step(ours)
+    torch_step(theirs)
+
+
+def assert_same(ours: Batch, theirs: Batch, rtol: float = 0.0, atol: float = 0.0, about: str = "") -> None:
+    """All tensors equal, bit for bit unless a tolerance is given; NaN equals NaN."""
+    for name in ("params", "steps"):
+        _compare(f"{about} {name}", getattr(ours, name), getattr(theirs, name), rtol, atol)
+    for key in theirs.state:
+        _compare(f"{about} {key}", ours.state[key], theirs.state[key], rtol, atol)
+    _compare(f"{about} shared", list(ours.shared.values()), list(theirs.shared.values()), rtol, atol)
+
+
+def _compare(what: str, ours: list[Tensor], theirs: list[Tensor], rtol: float, atol: float) -> None:
+    for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        torch.testing.assert_close(a, b, equal_nan=True, rtol=rtol, atol=atol, msg=lambda m, i=i: f"{what}[{i}]: {m}")

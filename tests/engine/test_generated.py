@@ -1,0 +1,51 @@
+"""The kernel's loops are the rules: generated text is what is checked in, and variants cover all settings."""
+
+import itertools
+import math
+
+import pytest
+
+from gradagrad.projections import NonNegative
+from gradagrad.rules import auto, cpp, gradagrad, variants
+
+
+def test_the_header_is_what_the_rules_generate():
+    shown = "run: python -m gradagrad.rules.cpp"
+    assert cpp.PATH.read_text(encoding="utf-8") == cpp.header(), shown
+
+
+def test_every_setting_has_a_variant_that_has_its_options():
+    options = {"gamma_max": 1.0, "growth_limit": 1.1, "grad_bound": 1.0, "project": NonNegative(), "lazy": True}
+    for chosen, beta in itertools.product(itertools.product((False, True), repeat=len(options)), (0.0, 0.9)):
+        given = {name: value for (name, value), use in zip(options.items(), chosen, strict=True) if use}
+        place = variants.variant_of(gradagrad.Settings(beta=beta, **given))
+        assert place is not None
+        variant = variants.VARIANTS[place]
+        assert variant.static.lazy == given.get("lazy", False)
+        assert ("beta" in variant.numbers) == bool(beta)
+        assert set(given) - {"lazy", "project"} <= set(variant.numbers)
+        assert ("projects" in variant.numbers) or "project" not in given
+    for averaging, guard in itertools.product((False, True), repeat=2):
+        place = variants.variant_of(auto.Settings(averaging=averaging, guard=guard))
+        assert place is not None
+        static = variants.VARIANTS[place].static
+        assert (static.averaging, static.guard) == (averaging, guard)
+    assert variants.variant_of(("another", "rule")) is None
+
+
+def test_numbers_stand_where_the_header_looks_for_them():
+    s = gradagrad.Settings(lr=0.5, rho=3.0, beta=0.9, growth_limit=1.5)
+    given = dict(zip(variants.GRADAGRAD_ORDER, variants.numbers_of(s, (-1.0, 2.0)), strict=True))
+    assert (given["lr"], given["rho"], given["growth_limit"]) == (0.5, 3.0, 1.5)
+    assert (given["lower"], given["upper"], given["projects"]) == (-1.0, 2.0, 1.0)
+    assert given["gamma_max"] == math.inf
+    assert math.isnan(given["grad_bound"])
+
+
+@pytest.mark.parametrize("phase", ["step", "measure", "decide", "move", "learn"])
+def test_no_loop_branches(phase: str):
+    """A rule is straight-line; what is chosen by element is chosen by `select`."""
+    for place in range(len(variants.VARIANTS)):
+        function = variants.phases_of(place).functions[phase]
+        for operation in function.needed() if function else ():
+            assert operation.op in cpp.CPP.templates

@@ -1,0 +1,171 @@
+"""The kernel's arithmetic is the rules': bit for bit where every element is its own slot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from gradagrad.engine.kernel import KERNEL
+from gradagrad.rules import auto
+from gradagrad.scope import SCOPES, SINGLE
+from tests.engine.kernel_batches import (
+    AUTO,
+    GRADAGRAD,
+    assert_same,
+    draw_gradients,
+    make,
+    needs_kernel,
+    step_both,
+    torch_step,
+    twin,
+)  # fmt: skip
+
+pytestmark = needs_kernel
+FORMATS = [
+    (torch.float32, torch.float32),
+    (torch.float64, torch.float64),
+    (torch.bfloat16, torch.float32),
+    (torch.float16, torch.float32),
+    (torch.float32, torch.bfloat16),
+    (torch.bfloat16, torch.bfloat16),
+    (torch.float16, torch.bfloat16),
+    (torch.float64, torch.bfloat16),
+]
+EDGES = [(n,) for n in (0, 1, 15, 16, 17, 127, 128, 129, 513, 1030)]
+
+
+@pytest.mark.parametrize("name", GRADAGRAD)
+@pytest.mark.parametrize(("dtype", "state_dtype"), FORMATS, ids=str)
+def test_elements_equal_the_rule_bit_for_bit(name: str, dtype: torch.dtype, state_dtype: torch.dtype):
+    """Random numbers that round bf16 state included."""
+    ours = make([(5, 61), (), *EDGES], dtype=dtype, state_dtype=state_dtype, **GRADAGRAD[name])
+    theirs = twin(ours)
+    for step in range(4):
+        step_both(ours, theirs, zeros=True)
+        assert_same(ours, theirs, about=f"step {step}")
+
+
+@pytest.mark.parametrize("name", GRADAGRAD)
+@pytest.mark.parametrize("scope", ["row", *SINGLE])
+def test_shared_step_sizes_equal_the_rule(name: str, scope: str):
+    """Sums are taken in another order, so that in float64 they agree to its last digits."""
+    shapes = [(7, 33), (130,), (), (3, 700), (2, 17_000), (0, 4)]
+    ours = make(shapes, scope, torch.float64, **GRADAGRAD[name])
+    theirs = twin(ours)
+    for step in range(5):
+        step_both(ours, theirs, zeros=step % 2 == 1)
+        assert_same(ours, theirs, 1e-11, 1e-12, f"step {step}")
+
+
+@pytest.mark.parametrize("name", AUTO)
+@pytest.mark.parametrize("scope", SINGLE)
+def test_auto_equals_the_rule(name: str, scope: str):
+    ours = make([(7, 33), (130,), (), (2, 17_000), (0,)], scope, torch.float64, rule=auto, **AUTO[name])
+    theirs = twin(ours)
+    for step in range(6):
+        step_both(ours, theirs, zeros=step % 2 == 1)
+        assert_same(ours, theirs, 1e-11, 1e-13, f"step {step}")
+
+
+@pytest.mark.parametrize("rule", ["gradagrad", "auto"])
+@pytest.mark.parametrize(("dtype", "state_dtype"), FORMATS, ids=str)
+def test_formats_with_shared_step_sizes(rule: str, dtype: torch.dtype, state_dtype: torch.dtype):
+    """One step from the same start: what is rounded at random is rounded alike, but for sums that differ in a last
+    digit."""
+    options: dict[str, Any] = {"beta": 0.9} if rule == "gradagrad" else {"rule": auto, "averaging": True}
+    for scope in ("tensor", "all"):
+        ours = make([(40, 50), (700,)], scope, dtype, state_dtype, stochastic_rounding=True, **options)
+        theirs = twin(ours)
+        step_both(ours, theirs)
+        assert_same(ours, theirs, 1e-5, 1e-6)
+
+
+SPECIAL = [float("nan"), float("inf"), float("-inf"), 3e38, -3e38, 1e-44, 0.0, -0.0, 1e20, 1e-20]
+
+
+@pytest.mark.parametrize("name", ["plain", "momentum", "limited", "lazy", "coupled", "box, momentum"])
+@pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_numbers_at_the_ends_of_the_range_are_the_rule_s(name: str, state_dtype: torch.dtype):
+    ours = make([(10, 10)], state_dtype=state_dtype, **GRADAGRAD[name])
+    theirs = twin(ours)
+    for _ in range(3):
+        draw_gradients(ours)
+        ours.grads[0].fill_diagonal_(1.0).copy_(torch.tensor(SPECIAL) * ours.grads[0].sign())
+        ours.params[0][3] = ours.params[0][3] * 1e30
+        theirs.grads, theirs.params[0][3] = [g.clone() for g in ours.grads], ours.params[0][3]
+        KERNEL.step(ours)
+        torch_step(theirs)
+        assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_spoilt_element_spoils_nothing_else(bad: float):
+    ours = make([(40,), (30,)], "all", torch.float64, rule=auto, guard=True, averaging=True)
+    theirs = twin(ours)
+    for step in range(4):
+        draw_gradients(ours)
+        if step == 1:
+            ours.grads[0][7] = bad
+        theirs.grads = [g.clone() for g in ours.grads]
+        KERNEL.step(ours)
+        torch_step(theirs)
+    assert_same(ours, theirs, 1e-11, 1e-13)
+    assert all(torch.isfinite(number) for number in ours.shared.values())
+    assert torch.isfinite(ours.params[0]).sum() == 39
+
+
+def test_large_doubles_become_the_largest_bf16_and_infinities_stay():
+    ours = make([(4,)], dtype=torch.float64, state_dtype=torch.bfloat16, beta=0.0)
+    ours.grads = [torch.tensor([1e300, -1e39, float("inf"), 2.0], dtype=torch.float64)]
+    KERNEL.step(ours)
+    largest = torch.finfo(torch.bfloat16).max
+    assert ours.state["momentum"][0].tolist()[:3] == [largest, -largest, float("inf")]
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.9])
+def test_no_nan_is_rounded_to_a_number(beta: float):
+    """Not even one whose bits are all set, which a carry would turn into zero, or with only low ones, into infinity."""
+    ours = make([(300,)], state_dtype=torch.bfloat16, beta=beta)
+    patterns = torch.tensor([0x7FFFFFFF, -1, 0x7F800001, -8388607], dtype=torch.int32).view(torch.float32)
+    ours.grads = [patterns.repeat(75)]
+    KERNEL.step(ours)
+    assert ours.state["momentum"][0].isnan().all()
+
+
+@pytest.mark.parametrize("scope", SINGLE)
+@pytest.mark.parametrize("rule", ["gradagrad", "auto"])
+def test_phase_by_phase_is_the_same_step(scope: str, rule: str):
+    options: dict[str, Any] = {"beta": 0.9} if rule == "gradagrad" else {"rule": auto, "guard": True}
+    whole = make([(100, 33), (40_000,), (5,)], scope, torch.float64, **options)
+    phases = twin(whole)
+    for _ in range(3):
+        draw_gradients(whole)
+        phases.grads = whole.grads
+        KERNEL.step(whole)
+        before = twin(phases)
+        assert KERNEL.refusal(phases) is None
+        sums = KERNEL.measure(phases)
+        assert sums is not None
+        assert sums.shape == (3 if scope == "tensor" else 1, 2 if rule == "gradagrad" else 1)
+        assert_same(phases, before)  # measuring writes nothing
+        traces = KERNEL.move(phases, sums)
+        if phases.is_shared:
+            assert all(torch.equal(a, b) for a, b in zip(phases.shared.values(), before.shared.values(), strict=True))
+            KERNEL.settle(phases, sums, traces)
+        assert_same(phases, whole, 1e-13, 1e-14)
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+def test_a_long_run_stays_beside_the_rule(scope: str):
+    ours = make([(20, 30), (50,)], scope, torch.float64, beta=0.5, lr_decay=0.01)
+    theirs = twin(ours)
+    target = [torch.randn_like(p) for p in ours.params]
+    for _ in range(200):
+        for batch in (ours, theirs):
+            batch.grads = [p - t for p, t in zip(batch.params, target, strict=True)]
+        KERNEL.step(ours)
+        torch_step(theirs)
+    for a, b in zip(ours.params, theirs.params, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)

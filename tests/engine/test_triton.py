@@ -1,0 +1,306 @@
+"""The Triton backend without a GPU: what it launches, remembers and refuses, its text, and Triton's interpreter."""
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+from torch._subclasses import FakeTensorMode
+
+from benchmarks import gpu_model
+from engine import golden
+from engine.interpreted.batches import batch_of, set_gradients
+from gradagrad import gpu_check
+from gradagrad.engine import choice, triton_plan, triton_runtime
+from gradagrad.engine import triton as backend
+from gradagrad.engine.batch import Batch
+from gradagrad.engine.triton import TritonBackend
+from gradagrad.engine.triton_source import source
+from gradagrad.engine.triton_tables import Memory
+from gradagrad.projections import Ball, Box
+from gradagrad.rules import auto, gradagrad, trace
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("file", sorted(p.name for p in (Path(__file__).parent / "interpreted").glob("test_*.py")))
+def test_in_the_interpreter(file):
+    """Triton must be told before it is imported, so these run in a process of their own."""
+    pytest.importorskip("triton")
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "GRADAGRAD_BACKEND": "triton", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/engine/interpreted/{file}"]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+# Dispatch, with launches written down instead of done.
+
+
+class Launches(list):
+    """A launcher that checks that each kernel gets what it asks for."""
+
+    def __call__(self, plan, name, programs, arguments):
+        header = re.search(rf"def {name}_kernel\((.*?)\):", source(plan), re.DOTALL)
+        assert header
+        wanted = {argument.split(":")[0].strip() for argument in header[1].split(",")}
+        assert wanted <= arguments.keys()
+        assert all(value.device == arguments["table"].device for value in arguments.values() if torch.is_tensor(value))
+        self.append((name, programs, arguments))
+
+    @property
+    def names(self):
+        return [name for name, *_ in self]
+
+
+@pytest.fixture(autouse=True)
+def _as_if_interpreting(monkeypatch):
+    """CPU tensors stand for those of a GPU; Triton itself is not needed."""
+    monkeypatch.setenv("GRADAGRAD_BACKEND", "triton")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(triton_plan, "unavailable", lambda: None)
+
+
+MANY = [(64, 33), (33,)] * 80
+
+
+@pytest.mark.parametrize(
+    ("scope", "rule", "settings", "names"),
+    [
+        ("element", gradagrad.RULE, {}, ["step"]),
+        ("row", gradagrad.RULE, {"beta": 0.9}, ["step", "step"]),
+        ("tensor", gradagrad.RULE, {}, ["measure", "move", "settle"]),
+        ("group", gradagrad.RULE, {"beta": 0.9}, ["measure", "move", "settle"]),
+        ("all", auto.RULE, {"averaging": True, "guard": False}, ["move", "settle"]),
+        ("all", auto.RULE, {"guard": True}, ["measure", "move", "settle"]),
+    ],
+)
+def test_launches_for_160_tensors(scope, rule, settings, names):
+    launches = Launches()
+    batch = batch_of(scope, rule=rule, shapes=MANY, **settings)
+    set_gradients(batch, 0)
+    steps = TritonBackend(launches)
+    assert steps.refusal(batch) is None
+    steps.step(batch)
+    assert launches.names == names
+    assert all(int(step) == 1 for step in batch.steps)
+
+
+def test_kinds_of_tensors_have_kernels_of_their_own_and_share_the_slot():
+    batch = batch_of("group", shapes=[(8, 4), (8, 4), (4,)])
+    batch.params[1], batch.params[2] = batch.params[1].bfloat16(), batch.params[2].half()
+    set_gradients(batch, 0)
+    batch.grads[0] = batch.grads[0].to_sparse(1)
+    launches = Launches()
+    TritonBackend(launches).step(batch)
+    assert launches.names == ["measure"] * 3 + ["move"] * 3 + ["settle"]
+    measured = [arguments for name, _, arguments in launches if name == "measure"]
+    assert [arguments["first"] for arguments in measured] == [0, 1, 2]  # one after the other in the same memory
+    settled = launches[-1][2]
+    assert settled["sums"].shape == (3, 2)
+    assert settled["sum_spans"].tolist() == [0, 3]
+
+
+def test_chunks_cover_every_element_once_and_promise_only_what_is_aligned():
+    memory = torch.zeros(20_001)
+    batch = batch_of("element", shapes=[(20_000,), (20_000,), (0,)])
+    batch.params[1] = memory[1:]
+    launches = Launches()
+    TritonBackend(launches).step(batch)
+    shares = launches[0][2]["work"].reshape(-1, 4).tolist()
+    for tensor, size in enumerate((20_000, 20_000, 0)):
+        own = [share for share in shares if share[0] == tensor]
+        places = [place for _, begin, count, _ in own for place in range(begin, begin + count)]
+        assert places == list(range(size))
+        assert all(begin % 512 == 0 and full % 512 == 0 for _, begin, _, full in own)
+        assert sum(full for *_, full in own) == (19_968 if tensor == 0 else 0)
+
+
+def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
+    uploads = []
+    upload = Memory.upload
+    monkeypatch.setattr(Memory, "upload", lambda self, numbers: uploads.append(len(numbers)) or upload(self, numbers))
+    batch, launches = batch_of("group", shapes=MANY), Launches()
+    steps = TritonBackend(launches)
+    steps.step(batch)
+    first = len(uploads)
+    for _ in range(3):
+        steps.step(batch)
+    assert len(uploads) == first
+    kept = batch.grads[0]
+    batch.grads[0] = torch.zeros_like(kept)
+    steps.step(batch)
+    assert len(uploads) == first + 1  # addresses only
+    batch.grads[0] = kept
+    steps.step(batch)
+    assert len(uploads) == first + 1
+    batch.settings = batch.settings._replace(lr=0.5, rho=3.0, beta=0.0)  # a schedule needs no new text
+    steps.step(batch)
+    assert len({id(arguments["table"]) for _, _, arguments in launches}) == 2
+    assert launches[-1][2]["lr"] == 0.5
+
+
+def test_a_schedule_changes_no_text():
+    def plan(**settings):
+        return triton_plan.Planner(batch_of("element", **settings), read_counters=True).plan(0)
+
+    assert plan(lr=0.1, rho=2.0, beta=0.9) == plan(lr=0.0, rho=3.0, beta=0.5)
+    assert plan(lr=0.1) != plan(lr=0.1, beta=0.9)
+
+
+def _refused(change, scope="element", **settings):
+    batch = batch_of(scope, shapes=[(4, 6)], **settings)
+    change(batch)
+    return TritonBackend(Launches()).refusal(batch)
+
+
+@pytest.mark.parametrize(
+    ("reason", "change", "settings"),
+    [
+        ("differentiable=True", lambda b: setattr(b, "differentiable", True), {}),
+        ("must be NonNegative\\(\\) or a Box with plain numbers, got Ball", lambda b: None, {"project": Ball(1.0)}),
+        ("plain numbers, got Box", lambda b: None, {"project": Box(torch.zeros(4, 6), 1.0)}),
+        ("without gaps", lambda b: b.params.__setitem__(0, torch.zeros(4, 12)[:, ::2]), {}),
+        (
+            '"momentum" of parameter 3 must be laid out',
+            lambda b: b.state["momentum"].__setitem__(0, torch.zeros(6, 4).t()),
+            {},
+        ),
+        ("must be torch.float32", lambda b: b.state["momentum"].__setitem__(0, torch.zeros(4, 6).half()), {}),
+        ("16, 32 or 64 bits", lambda b: b.params.__setitem__(0, torch.zeros(4, 6, dtype=torch.int32)), {}),
+        ("dense or a sparse COO", lambda b: b.grads.__setitem__(0, torch.eye(4, 6).to_sparse_csr()), {}),
+        ("first dimension only", lambda b: b.grads.__setitem__(0, torch.eye(4, 6).to_sparse(2)), {}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Sparse CSR")
+def test_refusals(reason, change, settings):
+    assert re.search(reason, _refused(change, **settings) or "")
+
+
+def test_refuses_rows_in_pieces_and_other_devices(monkeypatch):
+    assert "each row in one piece" in (_refused(lambda b: b.params.__setitem__(0, torch.zeros(6, 4).t()), "row") or "")
+    monkeypatch.delenv("GRADAGRAD_BACKEND")
+    assert _refused(lambda b: None) == "parameters must be on a GPU that Triton knows (cuda), got cpu."
+
+
+def test_says_that_triton_is_missing():
+    code = (
+        "import sys; sys.modules['triton'] = None\n"
+        "from gradagrad.engine.triton import TRITON; from engine.interpreted.batches import batch_of\n"
+        "print(TRITON.refusal(batch_of('element')))"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT / "tests")])}
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert result.stdout.startswith("triton cannot be imported"), result.stderr
+    assert "it comes with torch for CUDA and ROCm" in result.stdout
+
+
+def test_a_captured_graph_needs_its_tables_and_keeps_them(monkeypatch):
+    monkeypatch.setattr(backend, "_capturing", lambda batch: True)
+    batch = batch_of("group", shapes=MANY)
+    steps = TritonBackend(Launches())
+    assert "take a step first" in (steps.refusal(batch) or "")
+    with pytest.raises(RuntimeError, match=r"zero_grad\(set_to_none=False\)"):
+        steps.step(batch)
+    assert all(int(step) == 0 for step in batch.steps)
+    monkeypatch.setattr(backend, "_capturing", lambda batch: False)
+    steps.step(batch)
+    monkeypatch.setattr(backend, "_capturing", lambda batch: True)
+    assert steps.refusal(batch) is None
+    steps.step(batch)
+    assert steps.preparation._captured
+
+
+def _on(device: str) -> Batch:
+    with FakeTensorMode():
+        params, grads = [torch.empty(2, device=device)], [torch.empty(2, device=device)]
+    return Batch(gradagrad.RULE, gradagrad.Settings(), "element", params=params, grads=grads)
+
+
+@pytest.mark.parametrize(("fused", "foreach"), [(None, None), (True, None), (False, None), (None, True)])
+def test_who_steps_on_a_gpu(fused, foreach, monkeypatch):
+    """fused=None takes Triton where it can, True insists, and foreach=True asks for something else."""
+    group = {"fused": fused, "foreach": foreach, "differentiable": False}
+    monkeypatch.setattr(backend.TRITON, "refusal", lambda batch: None)
+    wanted = fused or (fused is None and not foreach)
+    assert (choice.choose(_on("cuda"), group) is backend.TRITON) == wanted
+    monkeypatch.setattr(backend.TRITON, "refusal", lambda batch: "no reason.")
+    if fused:
+        with pytest.raises(RuntimeError, match="fused=True is impossible here: no reason"):
+            choice.choose(_on("cuda"), group)
+    else:
+        assert choice.choose(_on("cuda"), group).name == "torch"
+
+
+def test_who_is_refused_is_stepped_by_others():
+    for batch in (batch_of("group"), batch_of("all", rule=auto.RULE, guard=False)):
+        assert TritonBackend(Launches()).refusal(batch) is None
+        choice.ONE_BY_ONE.step(batch)
+        assert int(batch.steps[0]) == 1
+
+
+def test_says_why_triton_cannot_run(monkeypatch):
+    """A machine without a C compiler has Triton and cannot use it; steps must not break there."""
+
+    def fails(*_):
+        raise RuntimeError("Failed to find C compiler.\nPlease specify it.")
+
+    monkeypatch.setattr(triton_runtime, "load", fails)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    reason = triton_runtime.cannot_launch.__wrapped__(torch.device("cuda", 7))
+    assert reason == "triton cannot run on cuda:7 (RuntimeError: Failed to find C compiler.)."
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert triton_runtime.triton_status() == "not used: torch finds no CUDA or ROCm device here."
+
+
+# The text.
+
+
+@pytest.mark.parametrize("name", golden.PLANS)
+def test_generated_source_is_the_golden_one(name):
+    assert source(golden.PLANS[name]) == golden.path(name).read_text(), (
+        "if this is meant: python tests/engine/golden.py"
+    )
+
+
+def test_a_rule_that_branches_on_data_is_refused():
+    class Branching(gradagrad.GradaGradRule):
+        def measure(self, values, s, slots, ops):
+            return (values["g"], values["g"]) if ops.less(values["g"], 0.0) else (values["momentum"], values["g"])
+
+    with pytest.raises(TypeError, match="the rule branches on t0, which is data"):
+        trace.measure(Branching(), gradagrad.Settings(), ("lr",))
+
+
+def test_the_gpu_command_says_that_there_is_none(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert gpu_check.main() == 1
+    assert capsys.readouterr().out.startswith("No GPU: torch")
+    lines = list(gpu_check.versions(torch.device("cpu")))
+    assert lines[0].startswith("gradagrad ")
+
+
+# The cost model.
+
+
+@pytest.mark.parametrize(
+    ("name", "launches", "size", "times_adam"),
+    [
+        ("element", 1, 36, 1.35),
+        ("element, β = 0.9", 1, 36, 1.35),
+        ("element, β = 0.9, bf16 state", 1, 24, 1.0),
+        ("row, β = 0.9", 2, 20, 1.0),
+        ("group, β = 0.9", 3, 28, 1.1),
+        ("AutoGradaGrad", 3, 40, 1.45),
+        ("AutoGradaGrad, no guard", 2, 36, 1.35),
+        ("AutoGradaGrad, averaged", 3, 48, 1.75),
+    ],
+)
+def test_launches_and_bytes_can_only_fall(name, launches, size, times_adam):
+    cost, adam = gpu_model.kernels(gpu_model.OURS[name]), gpu_model.fused_adam()
+    assert (cost.launches, cost.size) == (launches, size)
+    for gpu in gpu_model.GPUS.values():
+        assert cost.seconds(gpu, 84_000_000) <= times_adam * adam.seconds(gpu, 84_000_000)

@@ -1,0 +1,74 @@
+"""What compilers for GPUs make of the generated kernels: nothing spilt, wide accesses, few enough instructions.
+
+``python -m benchmarks.gpu_compile`` prints the whole table.
+"""
+
+import pytest
+import torch
+
+from benchmarks.gpu_compile import GPUS, KERNELS, TARGETS, compiled
+from engine.interpreted.batches import batch_of
+from gradagrad.engine.triton import WARPS, TritonBackend, module
+
+triton = pytest.importorskip("triton")
+REGISTERS = 128
+"""So that four programs of 128 threads fit on a multiprocessor of 65,536: enough loads under way to fill the bus."""
+ACCESSES = {
+    "element, β = 0.9": 9,  # reads x, g and three fields, writes all but g
+    "group, β = 0.9: move": 5,
+    "row, β = 0.9": 7,  # measures g and m, then moves
+    "auto: move": 9,
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("label", ACCESSES)
+def test_kernel(label, target):
+    plan, name, size = KERNELS[label]
+    result = compiled(plan, name, target, size)
+    assert result.spills == 0
+    assert result.registers <= REGISTERS
+    if not (target == "gfx942" and label.startswith("row")):  # 64 lanes have 512 columns for 64 bits each
+        assert result.wide >= ACCESSES[label]
+    if result.instructions is not None:
+        assert result.narrow == 0
+        assert result.instructions <= GPUS[target].instructions(size)
+
+
+class Driver:
+    """Stands for a GPU's, as far as compiling goes."""
+
+    def get_current_device(self):
+        return 0
+
+    def get_current_stream(self, device):
+        return 0
+
+    def get_current_target(self):
+        return triton.backends.compiler.GPUTarget(*TARGETS["sm_80"])
+
+
+def test_a_schedule_compiles_nothing_anew(monkeypatch):
+    """Arguments as the backend passes them, bound and typed by Triton itself; only the launch is left out."""
+    monkeypatch.setattr(triton.runtime.driver, "_active", Driver())
+    compiled_kernels = {}
+
+    def compile_only(plan, name, programs, arguments):
+        kernel = module(plan)[f"{name}_kernel"]
+        given = {key: arguments[key] for key in kernel.arg_names}
+        result = kernel.warmup(grid=(programs,), **given, num_warps=WARPS, enable_fp_fusion=False)
+        compiled_kernels[id(result)] = result
+
+    batch = batch_of("element", shapes=((600,), (3,)), state=torch.bfloat16, lr=0.1)
+    steps = TritonBackend(compile_only, read_counters=False)
+    for k in range(17):  # of which the first and the sixteenth are special to Triton, unless told otherwise
+        batch.settings = batch.settings._replace(lr=0.1 * k)
+        steps.step(batch)
+    (result,) = compiled_kernels.values()
+    assert result.src.signature["lr"] == result.src.signature["eps"] == "fp64"
+    assert result.src.signature["step"] == "i32"

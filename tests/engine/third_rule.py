@@ -1,0 +1,65 @@
+"""A third rule, as proof that a rule is a plug-in: AdaGrad-norm with a heavy ball. The engine does not know it."""
+
+from typing import NamedTuple
+
+from gradagrad.arguments import Number, Table
+from gradagrad.engine.base import EngineOptimizer
+from gradagrad.rules.protocol import Field, is_off
+
+
+class Settings(NamedTuple):
+    lr: object = 1.0
+    beta: object = 0.0
+    lazy: bool = False
+
+
+class HeavyBallRule:
+    name, numerator, decay_remedy = "heavy ball", "accumulator", "leave it out."
+
+    def fields(self, s):
+        return Field("velocity", "element"), Field("accumulator", "slot", least=0.0, lane=1)
+
+    def measures(self, s):
+        return True
+
+    def learns(self, s):
+        return False
+
+    def measure(self, values, s, slots, ops):
+        return (slots.dot(values["g"], values["g"]),)
+
+    def decide(self, sums, slot, s, ops):
+        total = ops.minimum(slot["accumulator"] + sums[0], ops.largest)
+        return {"accumulator": total}, (1.0 / ops.sqrt(ops.maximum(total, ops.tiny)),)
+
+    def move(self, values, pace, s, slots, ops, touched=None):
+        step = values["g"] * (ops.narrow(pace[0]) * s.lr)
+        velocity = step if is_off(s.beta) else values["velocity"] * s.beta + step
+        new = {"x": values["x"] - velocity, "velocity": velocity}
+        if touched is not None:
+            new = {key: ops.where(touched, a, values[key]) for key, a in new.items()}
+        return new, ()
+
+    def unfit_for_rows(self, s):
+        return None if s.lazy else "pass lazy=True."
+
+    def rests(self, s):
+        return False
+
+    def rates(self, values, slot, s, ops):
+        rate = s.lr / ops.sqrt(ops.maximum(slot["accumulator"], ops.tiny))
+        return rate, rate, rate
+
+
+class HeavyBall(EngineOptimizer):
+    rule = HeavyBallRule()
+    arguments = Table({"lr": Number("a number", lambda v: v >= 0)}, ("lazy",), {}, "granularity", ())
+
+    def __init__(self, params, **options):
+        defaults = {"lr": 0.1, "momentum": 0.0, "granularity": "group", "lazy": False, "weight_decay": 0.0}
+        flags = dict.fromkeys(("maximize", "differentiable", "capturable", "stochastic_rounding"), False)
+        ways = {"decoupled_weight_decay": True, "foreach": None, "fused": None, "state_dtype": options.pop("dtype")}
+        super().__init__(params, defaults | flags | ways | options)
+
+    def _settings(self, group):
+        return Settings(group["lr"], group["momentum"], group["lazy"])

@@ -1,0 +1,148 @@
+"""What scikit-learn expects of an estimator."""
+
+import doctest
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import SGDClassifier, SGDRegressor
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.utils.estimator_checks import check_estimator
+
+from gradagrad.sklearn import GradaGradClassifier, GradaGradRegressor, classifier, regressor
+
+from .problems import classes, numbers
+
+
+def not_passed(estimator):
+    """Checks that failed, and those that were skipped."""
+    results = check_estimator(estimator, on_fail=None, on_skip=None)
+    return ({r["check_name"] for r in results if r["status"] == s} for s in ("failed", "skipped"))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (GradaGradClassifier(), SGDClassifier()),
+        (GradaGradClassifier("log_loss", penalty="l1"), SGDClassifier()),
+        (GradaGradRegressor(), SGDRegressor()),
+    ],
+    ids=str,
+)
+def test_all_of_scikit_learns_checks(ours, theirs):
+    failed, skipped = not_passed(ours)
+    assert failed == set()
+    assert skipped <= set().union(*not_passed(theirs))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("ours", [GradaGradClassifier("hinge"), GradaGradRegressor("huber")], ids=str)
+def test_all_checks_but_those_that_a_kink_can_spoil(ours):
+    """At a kink rounding decides a slope, so weights equal repetition but roughly; SGDClassifier is excused too."""
+    failed, _ = not_passed(ours)
+    assert failed <= {f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")}
+
+
+def test_pipelines_and_searches():
+    X, y = load_wine(return_X_y=True)
+    model = make_pipeline(PolynomialFeatures(2, interaction_only=True), GradaGradClassifier(random_state=0))
+    grid = {"gradagradclassifier__alpha": [1e-3, 1.0], "gradagradclassifier__loss": ["softmax", "hinge"]}
+    search = GridSearchCV(model, grid, cv=3).fit(X, y)
+    assert search.best_score_ > 0.95
+    assert cross_val_score(GradaGradClassifier(random_state=0), X, y, cv=5).mean() > 0.95
+
+
+@pytest.mark.parametrize(("estimator", "problem"), [(GradaGradClassifier, classes(3)), (GradaGradRegressor, numbers())])
+def test_a_pickle_goes_on_where_it_was(estimator, problem):
+    X, y = problem
+    more = {"classes": np.unique(y)} if estimator is GradaGradClassifier else {}
+    model = estimator(random_state=0).partial_fit(X, y, **more)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+    for m in (model, copy):
+        m.partial_fit(X, y)
+    np.testing.assert_array_equal(copy.coef_, model.coef_)
+
+
+def test_seeds_repeat_and_differ():
+    X, y = classes(2, rows=4000)
+    one, again, other = (GradaGradClassifier(random_state=seed, max_iter=3, tol=None).fit(X, y) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one.coef_, again.coef_)
+    assert not np.array_equal(one.coef_, other.coef_)
+
+
+def test_progress_only_where_asked(capfd):
+    X, y = classes(2)
+    GradaGradClassifier().fit(X, y)
+    assert capfd.readouterr() == ("", "")
+    model = GradaGradClassifier(verbose=1, early_stopping=True, random_state=0).fit(X, y)
+    lines = capfd.readouterr().out.splitlines()
+    assert len(lines) == len(model.objective_)
+    assert lines[-1].startswith(f"epoch {model.n_iter_}: objective ")
+    assert "validation score" in lines[-1]
+
+
+def test_too_few_epochs_are_told():
+    with pytest.warns(ConvergenceWarning, match=r"max_iter \(2\) was reached .*; raise max_iter or tol"):
+        GradaGradClassifier(max_iter=2).fit(*classes(2))
+
+
+MISTAKES = [
+    ({"loss": "log"}, "loss must be one of 'softmax', 'log_loss', 'hinge', got 'log'"),
+    ({"penalty": "l3"}, "penalty must be one of 'l2', 'l1', 'elasticnet', None, got 'l3'"),
+    ({"alpha": -1.0}, 'alpha must be at least 0, or "auto", got -1.0'),
+    ({"l1_ratio": 2}, "l1_ratio must be between 0 and 1, got 2"),
+    ({"max_iter": 0.5}, "max_iter must be a whole number of at least 1, got 0.5"),
+    ({"tol": "small"}, "tol must be a number, or None to use all of max_iter, got 'small'"),
+    ({"batch_size": "all"}, "batch_size must be a whole number of at least 1, or \"auto\", got 'all'"),
+    ({"validation_fraction": 1.0}, "validation_fraction must be above 0 and below 1, got 1.0"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[m for _, m in MISTAKES])
+def test_mistakes_are_named(arguments, message):
+    with pytest.raises(ValueError) as error:
+        GradaGradClassifier(**arguments).fit(*classes(2))
+    assert message in str(error.value)
+
+
+def test_mistakes_of_streams_are_named():
+    X, y = classes(2)
+    with pytest.raises(ValueError, match="classes must be given at the first call of partial_fit"):
+        GradaGradClassifier().partial_fit(X, y)
+    model = GradaGradClassifier().partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        model.partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"y must hold only labels of classes, \[0, 1\], got 2"):
+        model.partial_fit(X, y + 1)
+    with pytest.raises(ValueError, match=r'class_weight must be .* got "balanced"; pass a dictionary'):
+        GradaGradClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match='alpha must be a number in partial_fit, got "auto"'):
+        GradaGradClassifier(alpha="auto").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match="early_stopping must be False in partial_fit"):
+        GradaGradClassifier(early_stopping=True).partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(
+        ValueError, match=r"sample_weight must be positive|Sample weights must contain at least one non-zero"
+    ):
+        GradaGradClassifier().fit(X, y, np.zeros(len(y)))
+    with pytest.raises(NotFittedError):
+        GradaGradRegressor().predict(X)
+    with pytest.raises(AttributeError, match="predict_proba"):
+        GradaGradClassifier("hinge").fit(X, y).predict_proba(X)
+
+
+def test_no_torch_is_loaded():
+    code = "import sys, gradagrad.sklearn; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("module", [classifier, regressor], ids=["classifier", "regressor"])
+def test_examples_in_docstrings(module):
+    assert doctest.testmod(module) == doctest.TestResults(failed=0, attempted=4)

@@ -1,0 +1,81 @@
+"""How the rule is driven: in place, on the rows that are touched, with its average."""
+
+import numpy as np
+import pytest
+
+from gradagrad.rules import auto
+from gradagrad.sklearn.descent import Descent
+from gradagrad.sklearn.in_place import InPlaceMove
+from gradagrad.sklearn.ops import ArrayOps, Sums
+
+SETTINGS = [
+    auto.Settings(),
+    auto.Settings(guard=not auto.Settings().guard),
+    auto.Settings(weight_decay=0.1, eps=1e-3),
+    auto.Settings(averaging=True),
+]
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.3])
+@pytest.mark.parametrize("s", SETTINGS, ids=range(len(SETTINGS)))
+def test_in_place_is_the_rule_bit_for_bit(s, zeros):
+    rng = np.random.RandomState(0)
+    move = InPlaceMove(auto.RULE, s, 7)
+    for size in (5, 1000, 3):
+        keys = ["x", *(f.key for f in auto.RULE.fields(s) if f.at == "element")]
+        values = {key: rng.randn(size) ** 2 for key in keys} | {"g": rng.randn(size) * (rng.rand(size) >= zeros)}
+        pace = tuple(rng.rand(7))
+        expected, traces = auto.RULE.move(values, pace, s, Sums(), ArrayOps())
+        own = {key: array.copy() for key, array in values.items()}
+        assert move(own, pace) == pytest.approx(traces, rel=1e-12)
+        for key, array in expected.items():
+            np.testing.assert_array_equal(own[key], array)
+        np.testing.assert_array_equal(own["g"], values["g"])
+
+
+def test_a_number_that_is_not_finite_spoils_its_element_alone():
+    descent = Descent(np.zeros((1, 4)), np.zeros((1, 4)), np.zeros((1, 4)), 4)
+    for bad in (1.0, np.nan, 1.0, 1.0):
+        descent.step(np.array([[1.0, bad, -1.0, 2.0]]), 1)
+    assert np.isnan(descent.x[0, 1])
+    assert np.isfinite(descent.x[0, [0, 2, 3]]).all()
+    assert np.isfinite(descent.gamma)
+    assert descent.gamma > 0.25
+
+
+def test_the_average_is_the_rules():
+    rng = np.random.RandomState(0)
+    descent = Descent(np.ones((3, 2)), np.full((3, 1), 0.1), np.zeros((3, 1)), 3)
+    mean = np.ones((3, 2))
+    for k in range(1, 200):
+        descent.step(rng.randn(3, 2), 1)
+        mean += (descent.x - mean) * (auto.POWER + 1.0) / (k + auto.POWER)
+    np.testing.assert_allclose(descent.average(), mean, rtol=1e-10)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_touched_rows_take_the_steps_of_all_rows(outputs):
+    """Without a penalty a row without a gradient rests, so naming the others is all the same."""
+    rng = np.random.RandomState(0)
+    none = np.zeros((8, 1))
+    whole, rows = (Descent(np.zeros((8, outputs)), none, none, 8) for _ in range(2))
+    for _ in range(50):
+        touched = np.flatnonzero(rng.rand(8) < 0.5)
+        g = np.zeros((8, outputs))
+        g[touched] = rng.randn(len(touched), outputs)
+        whole.step(g, 1)
+        rows.step_rows(touched, rows.rows(touched), g[touched], 1)
+    np.testing.assert_allclose(rows.x, whole.x, rtol=1e-9)
+    np.testing.assert_allclose(rows.average(), whole.average(), rtol=1e-9)
+    assert rows.gamma == pytest.approx(whole.gamma, rel=1e-9)
+
+
+def test_l1_rests_at_zero_and_stops_there():
+    l1 = np.array([[1.0, 1.0, 0.0]])
+    descent = Descent(np.array([[0.0, 1e-9, 1e-9]]), np.zeros((1, 3)), l1, 3)
+    descent.step(np.array([[0.5, 0.5, 0.5]]), 1)
+    assert descent.x[0, 0] == 0.0  # |g| ≤ l1 at 0: rests
+    assert descent.x[0, 1] == 0.0  # would cross 0: stops there
+    assert descent.x[0, 2] < 0.0  # no penalty, no stop
+    descent.step(np.array([[1.5, 0.0, 0.0]]), 1)
+    assert descent.x[0, 0] < 0.0

@@ -1,0 +1,126 @@
+"""What is found is the minimiser of the objective as it is documented, for dense and sparse samples alike."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+
+from gradagrad.sklearn import GradaGradClassifier, GradaGradRegressor
+
+from .problems import ALPHA, classes, least, numbers, objective, rare_columns
+
+
+def long(**changes: Any) -> Any:
+    """Arguments of a fit to the end."""
+    return {"alpha": ALPHA, "tol": None, "max_iter": 1500, "random_state": 0} | changes
+
+
+PROBLEMS: dict[str, Any] = {
+    "softmax": (GradaGradClassifier, classes(3), 3),
+    "log_loss": (GradaGradClassifier, classes(3), 3),
+    "squared_error": (GradaGradRegressor, numbers(), 1),
+    "huber": (GradaGradRegressor, numbers(), 1),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"sparse": True}, {"weighted": True}, {"fit_intercept": False}], ids=str)
+@pytest.mark.parametrize("loss", PROBLEMS)
+def test_smooth_losses(loss, options):
+    estimator, (X, y), outputs = PROBLEMS[loss]
+    weights = np.random.RandomState(0).randint(0, 4, len(y)).astype(float) if "weighted" in options else None
+    intercept = options.get("fit_intercept", True)
+    model = estimator(loss, fit_intercept=intercept, **long())
+    model.fit(sp.csr_matrix(X) if "sparse" in options else X, y, weights)
+    best = least(loss, X, y, outputs, weights=weights, fit_intercept=intercept)
+    assert objective(loss, X, y, model.coef_, model.intercept_, weights=weights) <= best * (1.0 + 2e-4)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_hinge(count):
+    X, y = classes(count)
+    model = GradaGradClassifier("hinge", **long()).fit(X, y)
+    best = least("soft hinge", X, y, 1 if count == 2 else count)
+    assert objective("hinge", X, y, model.coef_, model.intercept_) <= best * 1.01
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_l1_finds_the_zeros(kind):
+    X, y = classes(2, columns=20)
+    X = X / np.logspace(-1, 1, 20)
+    ours = GradaGradClassifier(penalty="l1", **long(alpha=0.05)).fit(kind(X), y)
+    theirs = LogisticRegression(l1_ratio=1.0, solver="saga", C=1.0 / (0.05 * len(y)), max_iter=20000, tol=1e-8)
+    theirs.fit(X, y)
+    np.testing.assert_array_equal(ours.coef_ == 0.0, theirs.coef_ == 0.0)
+    assert 0 < np.count_nonzero(ours.coef_) < 20
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
+    assert (ours.sparsify().predict(X) == theirs.predict(X)).mean() > 0.99
+
+
+def test_rare_columns_pay_for_the_steps_between():
+    """With several batches most columns are left out by most steps; the penalty is the documented one all the same."""
+    X, y = rare_columns()
+    model = GradaGradClassifier(batch_size=20, **long(max_iter=300)).fit(X, y)
+    best = least("log_loss", X.toarray(), y, 1)
+    assert objective("log_loss", X.toarray(), y, model.coef_, model.intercept_) <= best + 1e-3
+
+
+def test_batches_and_single_precision():
+    X, y = classes(4, rows=6000)
+    best = least("softmax", X, y, 4)
+    for kind in (np.float64, np.float32):
+        model = GradaGradClassifier(**long(max_iter=60)).fit(X.astype(kind), y)
+        assert objective("softmax", X, y, model.coef_, model.intercept_) <= best + 1e-3
+
+
+def test_units_of_columns_do_not_matter():
+    """Scaled by powers of two, every number is the same but for its exponent."""
+    X, y = classes(3)
+    X -= 3.0
+    scales = 2.0 ** np.array([-20, 10, 0, 30, -5, 7])
+    plain, scaled = (GradaGradClassifier(penalty=None, tol=None, max_iter=50).fit(X * s, y) for s in (1.0, scales))
+    np.testing.assert_allclose(scaled.coef_ * scales, plain.coef_, rtol=1e-9)
+    np.testing.assert_allclose(scaled.predict_proba(X * scales), plain.predict_proba(X), rtol=1e-9)
+
+
+def test_class_weights_are_sample_weights():
+    X, y = classes(3)
+    y = np.array(["a", "b", "c"])[y]
+    chosen = {"a": 2.0, "b": 0.5, "c": 1.0}
+    by_class = GradaGradClassifier(class_weight=chosen, tol=None, max_iter=50).fit(X, y)
+    by_sample = GradaGradClassifier(tol=None, max_iter=50).fit(X, y, [chosen[label] for label in y])
+    np.testing.assert_allclose(by_class.coef_, by_sample.coef_, rtol=1e-9)
+    rare = (y != "c") | (np.arange(len(y)) % 10 == 0)
+    plain, balanced = (GradaGradClassifier(class_weight=w).fit(X[rare], y[rare]) for w in (None, "balanced"))
+    assert (balanced.predict(X) == "c").sum() > (plain.predict(X) == "c").sum()
+
+
+def test_constant_columns_count_for_nothing():
+    X, y = classes(2)
+    with_constant = np.hstack([X, np.full((len(X), 1), 0.1)])
+    plain, more = GradaGradClassifier().fit(X, y), GradaGradClassifier().fit(with_constant, y)
+    assert more.coef_[0, -1] == 0.0
+    np.testing.assert_allclose(more.predict_proba(with_constant), plain.predict_proba(X), atol=0.02)
+
+
+def test_early_stopping_returns_the_best_point():
+    X, y = classes(4, rows=3000)
+    model = GradaGradClassifier(early_stopping=True, random_state=0).fit(X, y)
+    assert model.score(X, y) > GradaGradClassifier(max_iter=1, tol=None, random_state=0).fit(X, y).score(X, y)
+    X, y = numbers()
+    assert GradaGradRegressor("huber", early_stopping=True, random_state=0).fit(X, y).score(X, y) > 0.3
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_alpha_may_be_left_to_held_out_samples(kind):
+    """Sixty columns of noise beside one that tells something: a strong penalty is better, and is found in any units."""
+    rng = np.random.RandomState(0)
+    X, X_test = rng.randn(150, 61), rng.randn(2000, 61)
+    y, y_test = (X[:, 0] + 0.3 * rng.randn(150) > 0).astype(int), (X_test[:, 0] > 0).astype(int)
+    weak, auto = (GradaGradClassifier(alpha=alpha, random_state=0).fit(kind(1000.0 * X), y) for alpha in (1e-4, "auto"))
+    assert auto.alpha_ > 100.0
+    assert auto.score(kind(1000.0 * X_test), y_test) > weak.score(kind(1000.0 * X_test), y_test)
+    assert (
+        GradaGradRegressor(alpha="auto", random_state=0).fit(kind(X), X[:, 0]).score(kind(X_test), X_test[:, 0]) > 0.9
+    )

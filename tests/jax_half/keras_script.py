@@ -1,0 +1,71 @@
+"""What `test_keras` runs under each backend: exits with an error unless all is as it should be."""
+
+# Keras types what its functions give and take as little.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportOperatorIssue=false
+import sys
+
+import keras
+import numpy as np
+import pytest
+from oracle import algorithm_2
+
+from gradagrad.keras import GradaGrad
+
+LISTING = (
+    ({}, {}),
+    ({"momentum": 0.9, "rho": 10.0}, {"beta": 0.9, "rho": 10.0}),
+    ({"grad_bound": 3.0}, {"G": 3.0}),
+    ({"gamma_max": 0.5}, {"D": 0.5}),
+    ({"growth_limit": 1.2**0.5}, {"r": 0.2}),
+)
+WRONG = (
+    ({"granularity": "group"}, "granularity must be one of 'element', 'row', 'tensor', got 'group'"),
+    ({"rho": -1}, "rho must be a finite number >= 0, got -1.0"),
+    ({"learning_rate": -1.0}, "learning_rate must be"),
+)
+
+
+def follows_the_listing() -> None:
+    noise = np.random.default_rng(3).standard_normal((50, 6)) * 0.3
+    start = np.linspace(-1.0, 2.0, 6)
+
+    def gradient(k, x):
+        return [0.6 * (x[i] - 1.0) + noise[k][i] for i in range(6)]
+
+    # On torch Keras computes in float32, so that fewer steps can be compared.
+    is_double = keras.backend.result_type("float64", "float64") == "float64"
+    steps, tolerance = (50, {"rtol": 1e-9, "atol": 1e-12}) if is_double else (10, {"rtol": 1e-4, "atol": 1e-5})
+    for options, listing in LISTING:
+        optimizer = GradaGrad.from_config(GradaGrad(0.25, eps=0.0, **options).get_config())
+        x = keras.Variable(start, dtype="float64")
+        expected = algorithm_2(gradient, list(start), steps, gamma_0=0.25, **listing).x
+        for k in range(steps):
+            g = np.array(gradient(k, keras.ops.convert_to_numpy(x)))
+            optimizer.apply([keras.ops.convert_to_tensor(g, dtype="float64")], [x])
+            np.testing.assert_allclose(keras.ops.convert_to_numpy(x), expected[k + 1], **tolerance)
+
+
+def trains() -> None:
+    keras.utils.set_random_seed(0)
+    x = np.random.default_rng(0).standard_normal((256, 4)).astype("float32")
+    y = np.sin(x[:, :1]) + x[:, 1:2] * x[:, 2:3]
+    for granularity, rate in (("element", 0.02), ("row", 0.3), ("tensor", 0.3)):
+        model = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
+        optimizer = GradaGrad(rate, granularity=granularity, momentum=0.5, lazy=True, weight_decay=1e-4)
+        model.compile(optimizer=optimizer, loss="mse")
+        losses = model.fit(x, y, epochs=8, batch_size=32, verbose=0).history["loss"]
+        assert losses[-1] < 0.6 * losses[0], (granularity, losses)
+
+
+def refuses() -> None:
+    for wrong, message in WRONG:
+        with pytest.raises(ValueError, match=message):
+            GradaGrad(**wrong)
+
+
+if __name__ == "__main__":
+    follows_the_listing()
+    trains()
+    refuses()
+    assert ("torch" in sys.modules) == (keras.backend.backend() == "torch")

@@ -1,0 +1,93 @@
+"""Both halves refuse the same things, in the same words but for the name of lr."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import torch
+
+from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.optax import auto_gradagrad, gradagrad, scale_by_gradagrad
+
+SAME = [
+    {"rho": -1.0},
+    {"rho": "2"},
+    {"momentum": 1.0},
+    {"momentum": True},
+    {"weight_decay": math.nan},
+    {"lr_decay": -1},
+    {"initial_accumulator_value": -0.5},
+    {"eps": 10**400},
+    {"grad_bound": 1e200},
+    {"grad_bound": 1e-6, "initial_accumulator_value": 1.0},
+    {"gamma_max": 0.0},
+    {"growth_limit": 0.9},
+    {"granularity": "column"},
+    {"granularity": np.array(["row", "row"])},
+    {"lazy": 1},
+    {"maximize": None},
+    {"stochastic_rounding": "yes"},
+    {"lazy": True, "weight_decay": 0.1},
+    {"projection": abs, "weight_decay": 0.1, "decoupled_weight_decay": True},
+]
+SAME_AUTO = [
+    {"gamma0": 0.0},
+    {"gamma0": 1j},
+    {"momentum": -0.1},
+    {"gamma_max": 1e-5},
+    {"guard": 1},
+    {"averaging": "ema"},
+    {"weight_decay": -1.0},
+]
+
+
+@pytest.mark.parametrize("options", SAME, ids=str)
+def test_gradagrad(options):
+    said(options, GradaGrad, gradagrad)
+
+
+@pytest.mark.parametrize("options", SAME_AUTO, ids=str)
+def test_auto_gradagrad(options):
+    said(options, AutoGradaGrad, auto_gradagrad)
+
+
+def said(options, of_torch, of_jax):
+    with pytest.raises((TypeError, ValueError)) as expected:
+        of_torch([torch.nn.Parameter(torch.ones(2))], **options)
+    with pytest.raises(type(expected.value)) as found:
+        of_jax(**options)
+    assert str(found.value) == str(expected.value)
+
+
+OWN = [
+    ({"learning_rate": -1.0}, ValueError, r"learning_rate must be a finite number >= 0 \(or a schedule\), got -1\.0\."),
+    ({"learning_rate": jnp.array(-1.0)}, ValueError, "learning_rate must be"),
+    ({"learning_rate": jnp.ones(2)}, ValueError, r"learning_rate must be .* Pass a 0-d array\."),
+    ({"learning_rate": jnp.array(1j)}, TypeError, "learning_rate must be .* hyperparam_dtype"),
+    ({"learning_rate": jnp.array(True)}, TypeError, "learning_rate must be"),
+    ({"gamma_max": 0.5}, ValueError, r"gamma_max must be at least learning_rate = 1\.0, got 0\.5"),
+    ({"state_dtype": jnp.float16}, ValueError, "state_dtype must be jnp.float32 or jnp.bfloat16"),
+    ({"state_dtype": "half"}, ValueError, "state_dtype must be .* got 'half'"),
+    ({"state_dtype": None}, ValueError, "state_dtype must be .* got None"),
+    ({"projection": 3}, TypeError, r"projection must be None or a callable .* jnp\.clip"),
+    ({"lazy": True, "axis_name": "i", "granularity": "group"}, ValueError, "lazy must be False with axis_name"),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), OWN, ids=[str(o) for o, *_ in OWN])
+def test_what_only_jax_takes(options, error, message):
+    with pytest.raises(error, match=message):
+        gradagrad(**options)
+
+
+def test_names_of_dtypes_and_schedules_are_accepted():
+    for dtype in ("bfloat16", jnp.bfloat16, np.dtype("float32")):
+        gradagrad(lambda count: 0.1, state_dtype=dtype)
+        scale_by_gradagrad(state_dtype=dtype)
+        auto_gradagrad(lambda count: 0.1, state_dtype=dtype)
+
+
+def test_a_traced_number_is_believed():
+    jax.jit(lambda lr, beta: gradagrad(lr, momentum=beta).init(jnp.ones(2)))(0.1, 0.5)

@@ -1,0 +1,139 @@
+"""AutoGradaGrad: its formulas written out once more in plain numbers, the torch class, and float32 over many steps."""
+
+# Optax types states and updates as any tree of arrays.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportOperatorIssue=false
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from gradagrad import AutoGradaGrad
+from gradagrad.optax import auto_gradagrad, auto_gradagrad_eval_params
+
+from .cases import noises, run_jax, run_torch
+
+OPTIONS = {
+    "plain": {},
+    "gamma0": {"gamma0": 1e-2, "momentum": 0.0},
+    "coupled": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+    "decoupled": {"weight_decay": 0.1},
+    "unguarded": {"guard": False},
+    "cap": {"gamma_max": 0.05, "eps": 0.01},
+    "averaged": {"averaging": "polynomial"},
+    "uphill": {"maximize": True},
+}
+
+
+class Literal:
+    """The rule for one flat list, as its formulas stand; an element without a gradient rests."""
+
+    def __init__(self, x, gamma=1e-4, beta=0.7, decay=0.0, guard=True):
+        self.x, n = list(x), len(x)
+        self.h, self.B, self.y, self.mean = [0.0] * n, [0.0] * n, [0.0] * n, list(x)
+        self.gamma, self.beta, self.decay, self.guard, self.v, self.k = gamma, beta, decay, guard, 0.0, 0
+
+    def step(self, g):
+        self.k += 1
+        k, n = self.k, len(self.x)
+        damp = 1.0
+        if self.guard and sum(self.B) > 0.0:
+            damp = min(1.0, math.sqrt(sum(self.B) / max(k * sum(a * a for a in g), 1e-300)))
+        g = [a * damp for a in g]
+        agreement = 0.0
+        for i in range(n):
+            self.B[i] += k * g[i] ** 2
+            if g[i] != 0.0:
+                root = math.sqrt(2.0 * self.B[i] / (k + 1))
+                pull = self.decay / math.sqrt(k)
+                self.h[i] += (1.0 - self.beta) * (g[i] - self.h[i])
+                agreement += math.sqrt(self.gamma) * (g[i] + pull * self.x[i] * root) * self.y[i]
+                d = self.h[i] / root + pull * self.x[i]
+                self.x[i] -= self.gamma * d
+                self.y[i] += math.sqrt(self.gamma) * d
+            self.y[i] *= 1.0 - 0.5 / (k + 1)
+            self.mean[i] += 9.0 / (k + 8) * (self.x[i] - self.mean[i])
+        self.v += (agreement**2 - self.v) * 2.0 / (k + 1)
+        if self.v > 0.0:
+            self.gamma *= 1.0 + agreement / (2.0 * math.sqrt(k * self.v))
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize("options", [{}, {"decay": 0.1}, {"guard": False}], ids=str)
+def test_the_formulas(options):
+    """In a closed loop: each step's gradient depends on all steps before it."""
+    generator = np.random.default_rng(5)
+    noise = generator.standard_normal((500, 6)) * 0.3
+    noise[200] *= 1.0 if "guard" in options else 1e3
+    hit = (generator.random((500, 6)) < 0.8) * 1.0
+    literal = Literal(np.linspace(-1.0, 2.0, 6), **options)
+    names = {"decay": "weight_decay"}
+    ours = auto_gradagrad(averaging="polynomial", **{names.get(k, k): v for k, v in options.items()})
+    x = jnp.linspace(-1.0, 2.0, 6)
+
+    def step(carry, given):
+        x, state = carry
+        update, state = ours.update((0.6 * (x - 1.0) + given[0]) * given[1], state, x)
+        return (x + update, state), (x + update, state.gamma, state.average)
+
+    _, found = jax.jit(lambda c: jax.lax.scan(step, c, (jnp.asarray(noise), jnp.asarray(hit))))((x, ours.init(x)))
+    expected = []
+    for k in range(500):
+        literal.step([(0.6 * (a - 1.0) + noise[k][i]) * hit[k][i] for i, a in enumerate(literal.x)])
+        expected.append((list(literal.x), literal.gamma, list(literal.mean)))
+    assert literal.gamma > 1e-2  # it has grown a hundredfold
+    for ours_found, wanted in zip(found, zip(*expected, strict=True), strict=True):
+        np.testing.assert_allclose(ours_found, np.array(wanted), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.usefixtures("double")
+def test_torch_and_jax_take_the_same_steps():
+    signs = {name: -1.0 if name == "uphill" else 1.0 for name in OPTIONS}
+    optimizers = {name: auto_gradagrad(0.5, **options) for name, options in OPTIONS.items()}
+    _, found = run_jax(optimizers, 500, signs)
+    for name, options in OPTIONS.items():
+        for key, expected in run_torch(partial(AutoGradaGrad, lr=0.5, **options), 500, signs[name]).items():
+            np.testing.assert_allclose(found[name][key], expected, rtol=1e-10, atol=1e-11, err_msg=f"{name}, {key}")
+
+
+def test_a_schedule_counts_in_the_steps_and_not_in_the_way():
+    """Halved from the first step on, it gives the way of an unscaled run whose parameters do not matter."""
+    runs = {"whole": auto_gradagrad(1.0), "schedule": auto_gradagrad(lambda count: 0.5)}
+    g = jnp.asarray(noises(1)["vector"][0], jnp.float32)
+    ways, updates = {}, {}
+    for name, optimizer in runs.items():
+        x = jnp.zeros_like(g)
+        updates[name], state = optimizer.update(g, optimizer.init(x), x)
+        ways[name] = state.way
+    np.testing.assert_array_equal(ways["whole"], ways["schedule"])
+    np.testing.assert_allclose(updates["schedule"], 0.5 * updates["whole"], rtol=1e-6)
+
+
+def test_float32_follows_double():
+    """Numbers that all share, in float32: 2,000 steps of 4,096 elements end at the loss and near the γ of double."""
+    ends = {}
+    for x64 in (False, True):
+        with jax.enable_x64(x64):
+            dtype = jnp.float64 if x64 else jnp.float32
+            target = jnp.asarray(np.random.default_rng(0).standard_normal(4096), dtype)
+            scale = jnp.asarray(np.geomspace(1e-2, 1.0, 4096), dtype)
+            optimizer = auto_gradagrad(averaging="polynomial")
+
+            def step(carry, _, target=target, scale=scale, optimizer=optimizer):
+                x, state = carry
+                updates, state = optimizer.update(scale * (x - target), state, x)
+                return (optax.apply_updates(x, updates), state), None
+
+            x = jnp.zeros(4096, dtype)
+            (x, state), _ = jax.jit(lambda c, s=step: jax.lax.scan(s, c, None, length=2000))((x, optimizer.init(x)))
+            mean = auto_gradagrad_eval_params(state, x)
+            ends[x64] = [float(jnp.sum(scale * (a - target) ** 2)) for a in (x, mean)] + [float(state.gamma)]
+    start = float(np.sum(np.geomspace(1e-2, 1.0, 4096) * np.random.default_rng(0).standard_normal(4096) ** 2))
+    assert max(ends[True][:2]) < 0.01 * start
+    assert abs(ends[False][0] - ends[True][0]) < 1e-3 * start
+    assert abs(ends[False][1] - ends[True][1]) < 1e-3 * start
+    assert 0.5 < ends[False][2] / ends[True][2] < 2.0

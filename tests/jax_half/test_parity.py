@@ -1,0 +1,95 @@
+"""In double precision both halves take the same steps, and so does the paper's listing."""
+
+# Optax types states and updates as any tree of arrays.
+# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
+# pyright: reportOperatorIssue=false
+import math
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracle import algorithm_1, algorithm_2, lemma_r
+
+from gradagrad import GradaGrad
+from gradagrad.optax import gradagrad, scale_by_gradagrad
+
+from .cases import OPTIONS, for_jax, for_torch, run_jax, run_torch
+
+pytestmark = [pytest.mark.usefixtures("double"), pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")]
+STEPS = 500
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
+def test_torch_and_jax_take_the_same_steps(granularity, momentum):
+    common = {"granularity": granularity, "momentum": momentum}
+    signs = {name: -1.0 if name == "uphill" else 1.0 for name in OPTIONS}
+    optimizers = {name: gradagrad(0.3, **common, **for_jax(options)) for name, options in OPTIONS.items()}
+    (_, states), found = run_jax(optimizers, STEPS, signs)
+    assert all(int(state.count) == STEPS for state in states.values())
+    for name, options in OPTIONS.items():
+        given = {"lr": 0.3, **common, **for_torch(options)}
+        for key, expected in run_torch(partial(GradaGrad, **given), STEPS, signs[name]).items():
+            assert expected.size == 0 or np.abs(expected[-1] - expected[0]).max() > 1e-3, name
+            np.testing.assert_allclose(found[name][key], expected, rtol=1e-12, atol=1e-12, err_msg=f"{name}, {key}")
+
+
+LISTING = {
+    "plain": ({}, {}),
+    "momentum": ({"momentum": 0.9, "rho": 10.0}, {"beta": 0.9, "rho": 10.0}),
+    "bound": ({"grad_bound": 3.0}, {"G": 3.0}),
+    "cap": ({"gamma_max": 0.5}, {"D": 0.5}),
+    "limit": ({"growth_limit": math.sqrt(1.2)}, {"r": 0.2}),
+    "start": ({"initial_accumulator_value": 0.3}, {"alpha_0": 0.3}),
+    "box": (
+        {"projection": lambda z, a: jnp.clip(z, -0.5, 0.5), "momentum": 0.5},
+        {"proj": lambda z, a: [min(max(v, -0.5), 0.5) for v in z], "beta": 0.5},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*LISTING, "group"])
+def test_the_listing(name):
+    noise = np.random.default_rng(3).standard_normal((200, 6)) * 0.3
+    start = np.linspace(-1.0, 2.0, 6)
+
+    def gradient(k, x):
+        return [0.6 * (x[i] - 1.0) + noise[k][i] for i in range(6)]
+
+    if name == "group":
+        ours = gradagrad(0.3, rho=10.0, granularity="group", eps=0.0)
+        trace = algorithm_1(gradient, list(start), 200, gamma_0=0.3, rho=10.0, r=lemma_r(10.0))
+    else:
+        options, listing = LISTING[name]
+        ours = gradagrad(0.3, eps=0.0, **options)
+        trace = algorithm_2(gradient, list(start), 200, gamma_0=0.3, **listing)
+
+    def step(carry, shift):
+        x, state = carry
+        update, state = ours.update(0.6 * (x - 1.0) + shift, state, x)
+        return (x + update, state), x + update
+
+    x = jnp.asarray(start)
+    _, found = jax.jit(lambda x: jax.lax.scan(step, (x, ours.init(x)), jnp.asarray(noise)))(x)
+    np.testing.assert_allclose(found, trace.x[1:], rtol=1e-11, atol=1e-12)
+
+
+def test_the_direction_alone_is_scaled_by_whoever_follows():
+    import optax
+
+    optimizers = {
+        "whole": gradagrad(0.3, momentum=0.5),
+        "chain": optax.chain(scale_by_gradagrad(momentum=0.5), optax.scale_by_learning_rate(0.3)),
+    }
+    _, found = run_jax(optimizers, 50, dict.fromkeys(optimizers, 1.0))
+    for key, expected in found["whole"].items():
+        np.testing.assert_allclose(found["chain"][key], expected, rtol=1e-14, atol=1e-14)
+
+
+def test_all_means_group_here():
+    optimizers = {scope: gradagrad(0.3, rho=10.0, granularity=scope) for scope in ("group", "all")}
+    _, found = run_jax(optimizers, 5, dict.fromkeys(optimizers, 1.0))
+    for key, expected in found["group"].items():
+        np.testing.assert_array_equal(found["all"][key], expected)

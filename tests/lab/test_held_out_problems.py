@@ -1,0 +1,53 @@
+"""The second set of held-out problems: a seed decides everything, and many runs share one call without a difference."""
+
+import pytest
+import torch
+
+from benchmarks.stacked import Stack
+from gradagrad_lab.data import keel as archive
+from gradagrad_lab.errors import UserError
+from gradagrad_lab.problems import fresh, keel
+from gradagrad_lab.problems.fresh import SECOND_HELD_OUT
+
+
+def _made_up(name, data_dir=None):
+    """A table of the right form, so that no test needs the archive: numbers, or few categories, then a class."""
+    random = torch.Generator().manual_seed(3)
+    columns = {"phoneme": 5, "splice": 60, "marketing": 13, "movement_libras": 90, "satimage": 36}.get(name, 20)
+    return [
+        [*(str(number) for number in torch.randint(4, (columns,), generator=random).tolist()), str(row % 2)]
+        for row in range(200)
+    ]
+
+
+@pytest.fixture(autouse=True)
+def tables(monkeypatch):
+    monkeypatch.setattr(archive, "table", _made_up)
+    yield
+    keel._measured.cache_clear()
+    keel._categories.cache_clear()
+
+
+@pytest.mark.parametrize("problem", SECOND_HELD_OUT, ids=lambda problem: problem.name)
+def test_a_seed_decides_everything_and_runs_can_be_stacked(problem):
+    before = torch.random.get_rng_state()
+    stack, other = Stack(problem, [3]), Stack(problem, [4])
+    assert torch.equal(before, torch.random.get_rng_state()), "the global generator is left alone"
+    assert torch.equal(stack.start, Stack(problem, [3]).start)
+    stacked = stack.gradients(stack.start.unsqueeze(0), 0)[0, 0]
+    assert not torch.equal(stacked, other.gradients(other.start.unsqueeze(0), 0)[0, 0])
+    task = problem.make(3)
+    task.loss_on(0).backward()
+    own = torch.cat([parameter.grad.flatten() for parameter in task.parameters])
+    torch.testing.assert_close(stacked, own, rtol=1e-4, atol=1e-5)
+
+
+def test_one_problem_has_more_than_a_million_parameters():
+    assert sum(parameter.numel() for parameter in fresh.words.make(0).parameters) > 1_000_000
+
+
+def test_a_damaged_archive_is_refused(tmp_path, monkeypatch):
+    monkeypatch.undo()
+    (tmp_path / archive.WHEEL).write_bytes(b"no wheel")
+    with pytest.raises(UserError, match="is refused: its sha256"):
+        archive.table("ring", tmp_path)

@@ -1,0 +1,37 @@
+"""The examples that need nothing but torch run, and show what they say. The others are run beside what they show."""
+
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+
+def test_box_regression():
+    x, before, after = import_module("examples.box_regression").main(1000)
+    assert ((x >= 0) & (x <= 1)).all()
+    assert after < 1e-6 * before
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
+def test_sparse_text():
+    example = import_module("examples.sparse_text")
+    results = example.main(3000)
+    assert min(*results[1.0]) > 0.6  # five packages
+    assert results[1e-3][1] > results[1e-3][0]  # from too small a learning rate GradaGrad gets further
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
+def test_matrix_factorisation():
+    example = import_module("examples.matrix_factorisation")
+    results = example.main(600)
+    assert results["AutoGradaGrad"] < 0.5 * results["nothing"]
+    assert results["GradaGrad, rows, lazy"] < results["nothing"]
+
+
+def test_small_transformer():
+    last, average = import_module("examples.small_transformer").main(200)
+    assert last > 0.9
+    assert average > 0.9

@@ -1,0 +1,134 @@
+"""What surrounds the library: why there is no kernel, the command without the lab's packages, the package page."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gradagrad
+from gradagrad import kernel
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def setup():
+    pytest.importorskip("setuptools")
+    spec = importlib.util.spec_from_file_location("gradagrad_setup", ROOT / "setup.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+# What setup.py records, a word of the reason, a word of the remedy, and what the remedy must not advise: it was done.
+RECORDS = [
+    ({"kind": "no torch"}, "torch was not there", "--no-build-isolation", "compiler"),
+    ({"kind": "old torch", "detail": "2.4.1"}, "torch 2.4.1", "torch that is there now", "compiler"),
+    ({"kind": "no compiler", "detail": "none"}, "no C++ compiler", "Install g++ or clang++", "With another"),
+    (
+        {"kind": "failed", "detail": "a.h:1: error: no.", "compiler": "g++ 12"},
+        "a.h:1: error: no",
+        "export CXX=clang++",
+        "Install",
+    ),
+    ({"kind": "failed", "detail": "bad", "compiler": "Debian clang version 14"}, "bad", "export CXX=g++", "Install"),
+    ({"kind": "unwanted"}, "GRADAGRAD_KERNEL=0", "Without that variable", "compiler"),
+    ({"kind": "portable"}, "wheel for every platform", "--no-binary", "Install"),
+    ({"kind": "windows"}, "Windows", "WSL", "pip"),
+    ({}, "never built", "--editable", "--force-reinstall"),
+    ({"kind": "of a later version"}, "never built", "--editable", "--force-reinstall"),
+]
+
+
+@pytest.mark.parametrize(("record", "reason", "remedy", "done_already"), RECORDS)
+def test_the_reason_recorded_is_told_with_a_remedy_that_fits(
+    monkeypatch, tmp_path, record, reason, remedy, done_already
+):
+    monkeypatch.delenv("GRADAGRAD_KERNEL_PATH", raising=False)
+    monkeypatch.setattr(kernel, "__file__", str(tmp_path / "kernel.py"))  # where there is no library
+    monkeypatch.setattr(kernel, "build_record", lambda: record)
+    kernel.kernel_status.cache_clear()
+    try:
+        status = kernel.kernel_status()
+    finally:
+        kernel.kernel_status.cache_clear()
+    assert not status.loaded
+    assert reason in status.reason
+    assert remedy in status.remedy
+    assert done_already not in status.remedy
+    assert "{" not in str(status)
+
+
+def test_every_kind_that_setup_records_has_a_text(setup):
+    kinds = set(re.findall(r'NoKernelError\(\s*"([^"]+)"', Path(setup.__file__).read_text())) | {"unwanted"}
+    assert kinds == set(kernel._REASONS) - {""}
+
+
+def test_a_compiler_that_fails_does_not_fail_the_build_and_is_recorded(tmp_path):
+    broken = tmp_path / "c++"
+    broken.write_text("#!/bin/sh\necho 'step.cpp:1: error: no such luck' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    command = [sys.executable, "setup.py", "--quiet", "build", "--build-base", str(tmp_path / "build")]
+    environment = os.environ | {"CXX": str(broken), "GRADAGRAD_KERNEL": ""}
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, capture_output=True, timeout=120)
+    (record,) = (tmp_path / "build").rglob("_build.json")
+    kept = json.loads(record.read_text(encoding="utf-8"))
+    assert (kept["kernel"], kept["kind"]) == (False, "failed")
+    assert kept["detail"] == "step.cpp:1: error: no such luck"
+    assert subprocess.run(
+        command, cwd=ROOT, env=environment | {"GRADAGRAD_KERNEL": "1"}, capture_output=True
+    ).returncode
+
+
+def test_a_damaged_record_is_no_trouble(monkeypatch, tmp_path):
+    (tmp_path / "_build.json").write_text("{")
+    monkeypatch.setattr(kernel, "__file__", str(tmp_path / "kernel.py"))
+    assert kernel.build_record.__wrapped__() == {}
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The `gradagrad` command where typer is not installed."""
+    code = f"import sys; sys.modules['typer'] = None\nfrom gradagrad_lab.entry import main; main({list(arguments)})"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize(("arguments", "exit_code"), [([], 0), (["--help"], 0), (["reproduce", "--quick"], 2)])
+def test_without_the_labs_packages_the_command_says_how_to_get_them(arguments, exit_code):
+    result = command(*arguments)
+    assert result.returncode == exit_code
+    assert "pip install 'gradagrad[lab]'" in (result.stderr if exit_code else result.stdout)
+    assert gradagrad.__version__ in result.stdout
+    assert "kernel" in result.stdout
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("module", ["gradagrad", "gradagrad_lab.entry"])
+def test_version_alone(module):
+    shown = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, timeout=120)
+    assert shown.stdout == f"gradagrad {gradagrad.__version__}\n"
+
+
+def test_each_compiler_gets_flags_it_knows(setup, monkeypatch):
+    """-ftree-loop-vectorize is an error in clang, whatever name clang goes by."""
+    for predefined, name in (("#define __clang__ 1", "clang"), ("#define __GNUC__ 12", "gcc")):
+        answer = subprocess.CompletedProcess([], 0, predefined, "")
+        monkeypatch.setattr(setup.subprocess, "run", lambda *a, answer=answer, **k: answer)
+        assert setup.family("c++") == name
+        assert ("-ftree-loop-vectorize" in setup.flags("c++")) == (name == "gcc")
+
+
+def test_the_package_page_has_no_relative_links(setup):
+    links = re.findall(r"\]\(([^)]+)\)", setup.readme())
+    assert links
+    assert all(re.match(r"https?://|#", link) for link in links)
+    inside = [link for link in links if f"/v{gradagrad.__version__}/" in link]
+    assert inside
+    for link in inside:
+        assert (ROOT / link.partition(f"/v{gradagrad.__version__}/")[2].partition("#")[0]).exists(), link

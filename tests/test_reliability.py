@@ -1,0 +1,244 @@
+"""What an attack on the package broke once: each must be refused in words, or work, and leave nothing half done."""
+
+import copy
+import json
+import math
+import signal
+
+import pytest
+import torch
+from cases import DRIVERS
+
+import gradagrad
+from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.projections import Box, NonNegative
+
+OPTIMIZERS = {"GradaGrad": lambda p, **o: GradaGrad(p, lr=0.1, **o), "AutoGradaGrad": AutoGradaGrad}
+every_optimizer = pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+
+
+def trained(make, steps=3, n=2, **options):
+    params = [torch.nn.Parameter(torch.linspace(0.5, 1.5, 6).reshape(3, 2)) for _ in range(n)]
+    optimizer = make(params, **options)
+    for _ in range(steps):
+        for p in params:
+            p.grad = p.detach() - 3.0
+        optimizer.step()
+    return params, optimizer
+
+
+META, SPARSE = torch.empty((), device="meta"), torch.zeros(3, 2).to_sparse()
+EDITS = [
+    *(("step", value) for value in (None, "abc", {}, [1, 2], -1, 1.5, math.nan, math.inf, META, SPARSE, True)),
+    *(("momentum", value) for value in (None, 3.0, META, SPARSE, torch.ones(3, 2).int(), torch.full((3, 2), math.nan))),
+    *(("accumulator", value) for value in (torch.full((3, 2), -1.0), torch.full((3, 2), math.inf), torch.ones(5))),
+    ("row_steps", "abc"),
+    ("row_steps", torch.tensor([-1, 0, 0])),
+]
+OWN = {
+    "GradaGrad": [("growth", torch.full((3, 2), 0.5)), ("last_rows", torch.tensor([7])), ("last_rows", 1.0)],
+    "AutoGradaGrad": [("gamma", torch.tensor(-1.0)), ("gamma", torch.tensor(math.nan)), ("clock", torch.ones(2))],
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_a_refused_checkpoint_changes_nothing(name):
+    params, optimizer = trained(OPTIMIZERS[name])
+    for key, value in [*EDITS, *OWN[name]]:
+        saved = copy.deepcopy(optimizer.state_dict())
+        saved["state"][1][key] = value
+        before = copy.deepcopy(optimizer.state_dict())
+        with pytest.raises(ValueError, match=key):
+            optimizer.load_state_dict(saved)
+        after = optimizer.state_dict()
+        torch.testing.assert_close(after["state"], before["state"], rtol=0, atol=0)
+        assert after["param_groups"] == before["param_groups"]
+        for p in params:
+            p.grad = torch.ones_like(p)
+        optimizer.step()  # and it can still step
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
+def test_finite_gradients_beyond_the_root_of_the_largest_number(granularity, driver):
+    params = [torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(3))]
+    optimizer = GradaGrad(params, lr=1e-3, granularity=granularity, **DRIVERS[driver])
+    for size in (1.0, 2e19, 2e19, -3e38, 1.0):
+        for p in params:
+            p.grad = torch.full_like(p, size)
+        optimizer.step()
+    for p in params:
+        assert torch.isfinite(p).all()
+        assert all(torch.isfinite(a).all() for a in optimizer.state[p].values())
+
+
+class Interrupt(BaseException):
+    pass
+
+
+@every_optimizer
+@pytest.mark.parametrize("way", [{"fused": False}, {"fused": None}, {"foreach": True}], ids=str)
+def test_a_step_is_taken_whole_whatever_a_signal_handler_raises(make, way):
+    """An alarm every few microseconds: however it falls, all parameters and all counters have moved, or none."""
+
+    def handler(*_):
+        raise Interrupt
+
+    params = [torch.nn.Parameter(torch.ones(5)) for _ in range(6)]
+    groups = [{"params": params[:3]}, {"params": params[3:]}]
+    optimizer = make(groups, **way)
+    reference = make([torch.nn.Parameter(torch.ones(5)) for _ in range(6)], **way)
+    for p in [*params, *reference.param_groups[0]["params"]]:
+        p.grad = torch.ones(5)
+    optimizer.step()
+    reference.step()
+    before = signal.signal(signal.SIGALRM, handler)
+    interrupted = 0
+    try:
+        for k in range(60):
+            taken = optimizer.state[params[0]]["step"].item()
+            try:
+                signal.setitimer(signal.ITIMER_REAL, 2e-5 * (k + 1))
+                optimizer.step()
+            except Interrupt:
+                interrupted += 1
+            finally:
+                while True:
+                    try:
+                        signal.setitimer(signal.ITIMER_REAL, 0)
+                        break
+                    except Interrupt:
+                        continue
+            counts = {int(optimizer.state[p]["step"]) for p in params}
+            assert len(counts) == 1
+            for _ in range(counts.pop() - taken):
+                reference.step()
+            torch.testing.assert_close(params[0], reference.param_groups[0]["params"][0], rtol=1e-6, atol=1e-7)
+            torch.testing.assert_close(params[5], reference.param_groups[0]["params"][5], rtol=1e-6, atol=1e-7)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert interrupted > 0
+
+
+@every_optimizer
+def test_a_parameter_that_changed_its_shape_is_refused_before_anything_moves(make):
+    params, optimizer = trained(make)
+    params[1].data = torch.ones(4)
+    params[1].grad = torch.ones(4)
+    params[0].grad = torch.ones(3, 2)
+    before = params[0].detach().clone()
+    with pytest.raises(RuntimeError, match="shape"):
+        optimizer.step()
+    assert torch.equal(params[0], before)
+    assert optimizer.state[params[0]]["step"] == 3
+
+
+def test_a_subclass_of_a_box_keeps_its_own_projection():
+    class Shifted(Box):
+        def __call__(self, point, metric):
+            return super().__call__(point, metric) + 5.0
+
+    class Positive(NonNegative):
+        def __call__(self, point, metric):
+            return torch.full_like(point, 7.0)
+
+    for projection, expected in ((Shifted(-1.0, 0.0), 5.0), (Positive(), 7.0)):
+        p = torch.nn.Parameter(torch.zeros(2))
+        optimizer = GradaGrad([p], lr=0.1, projection=projection)
+        p.grad = -torch.ones(2)
+        optimizer.step()
+        assert torch.equal(p, torch.full((2,), expected))
+
+
+@every_optimizer
+def test_where_torch_operations_work_none_is_never_refused(make):
+    """Gradients that the kernel's schema does not take: conjugate and negation views, zero tensors."""
+    p = torch.nn.Parameter(torch.ones(3))
+    optimizer = make([p])
+    for gradient in (torch.ones(3, dtype=torch.complex64).conj().imag, torch._efficientzerotensor(3)):
+        p.grad = gradient
+        optimizer.step()
+    q = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
+    optimizer = make([q])
+    q.grad = torch.ones(3, dtype=torch.complex64).conj()
+    optimizer.step()
+    assert torch.isfinite(torch.view_as_real(q)).all()
+
+
+@every_optimizer
+def test_counters_go_on_past_what_float32_can_count(make):
+    params, optimizer = trained(make)
+    for p in params:
+        optimizer.state[p]["step"].fill_(2**24)
+        p.grad = torch.ones_like(p)
+    optimizer.step()
+    optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert all(optimizer.state[p]["step"] == 2**24 + 1 for p in params)
+
+
+@pytest.mark.parametrize("fused", [False, None])
+def test_double_parameters_with_bf16_state_stay_finite(fused):
+    p = torch.nn.Parameter(torch.ones(4, dtype=torch.float64))
+    optimizer = GradaGrad([p], lr=0.1, state_dtype=torch.bfloat16, fused=fused)
+    for size in (1e30, 1e30, -1e30):
+        p.grad = torch.full((4,), size, dtype=torch.float64)
+        optimizer.step()
+    assert all(torch.isfinite(a).all() for a in (p, *optimizer.state[p].values()))
+
+
+@every_optimizer
+def test_tensors_can_be_swapped_after_steps_of_many(make):
+    params, _optimizer = trained(make, n=20)
+    other = torch.nn.Parameter(torch.zeros(3, 2))
+    for p in params:
+        p.grad = None
+    torch.utils.swap_tensors(params[3], other)
+    assert torch.equal(params[3], torch.zeros(3, 2))
+
+
+@every_optimizer
+def test_integer_parameters_are_refused(make):
+    with pytest.raises(TypeError, match=r"params must be tensors of floating point.*int64"):
+        make([torch.ones(3, dtype=torch.int64)])
+
+
+def test_a_wrapper_that_wraps_itself_does_not_hang():
+    _, optimizer = trained(OPTIMIZERS["GradaGrad"])
+
+    class Wrapper:
+        param_groups = optimizer.param_groups
+
+    wrapper = Wrapper()
+    wrapper.optimizer = wrapper
+    with pytest.raises(TypeError, match="wrapper of one, got Wrapper"):
+        gradagrad.learning_rates(wrapper)
+    wrapper.optimizer = None
+    wrapper.original_optimizer = optimizer  # as Opacus keeps it
+    assert gradagrad.learning_rates(wrapper)["gradagrad/group0/gamma_median"] > 0.0
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '[{"step": 1}]', "[" * 5000, json.dumps([{"step": "x", "groups": []}])]
+)
+def test_a_damaged_history_is_named(tmp_path, text):
+    file = tmp_path / "history.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"history\.json is not a history"):
+        gradagrad.History.load(file)
+
+
+def test_settings_that_others_overwrite_are_noticed():
+    p = torch.nn.Parameter(torch.ones(2))
+    optimizer = GradaGrad([p], lr=0.1)
+    torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=10)
+    p.grad = torch.ones(2)
+    with pytest.raises(RuntimeError, match="cycle_momentum=False"):
+        optimizer.step()
+    optimizer = GradaGrad([{"params": [p], "rho": 0.05, "adaptive": False}], lr=0.1)  # as SAM hands its groups on
+    with pytest.raises(RuntimeError, match="SAM's rho has taken the place"):
+        optimizer.step()
+    assert torch.equal(p, torch.ones(2))
+    p._fsdp_flattened = True
+    with pytest.raises(ValueError, match="FSDP2"):
+        AutoGradaGrad([p])
+    GradaGrad([p])  # every element by itself
