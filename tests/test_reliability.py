@@ -76,6 +76,8 @@ class Interrupt(BaseException):
     pass
 
 
+# Python itself swallows, with this warning, what a handler raises while an object is being collected.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @every_optimizer
 @pytest.mark.parametrize("way", [{"fused": False}, {"fused": None}, {"foreach": True}], ids=str)
 def test_a_step_is_taken_whole_whatever_a_signal_handler_raises(make, way):
