@@ -132,8 +132,8 @@ class AutoGradaGrad(Averaged):
             averaging=group["averaging"] is not None,
         )
 
-    def _init_group(self, group: Mapping[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
-        super()._init_group(group, params, grads)
+    def _init_group(self, group: Mapping[str, Any], params: list[Tensor], grads: list[Tensor], *more: Any) -> None:
+        super()._init_group(group, params, grads, *more)
         for parameter in group["params"] if group["averaging"] is not None else ():
             state = self.state.get(parameter)
             if parameter.grad is None and state and "average" in state and "row_steps" not in state:
