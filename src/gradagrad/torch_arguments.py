@@ -33,11 +33,11 @@ def check_number_or_lr(name: str, value: Any, wanted: Number) -> Any:
     wanted = replace(wanted, rule=f"{wanted.rule} (or a tensor with one element)")
     if not isinstance(value, Tensor):
         return check_number(name, value, wanted)
-    if value.is_complex() or value.dtype == torch.bool:
-        raise TypeError(complaint(name, wanted.rule, value, "Pass a real tensor, or a float."))
+    if value.is_complex() or value.dtype == torch.bool or value.is_meta or value.layout != torch.strided:
+        raise TypeError(complaint(name, wanted.rule, value, "Pass a dense, real tensor with a value, or a float."))
     if value.numel() != 1:
         raise ValueError(complaint(name, wanted.rule, value, "A Tensor lr must be 1-element; pass a 0-d one."))
-    if not _is_traced(value) and not wanted.holds(float(value.detach())):
+    if not torch.compiler.is_compiling() and not wanted.holds(float(value.detach())):
         raise ValueError(complaint(name, wanted.rule, float(value.detach()), wanted.remedy))
     return value
 
@@ -96,7 +96,3 @@ def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any
             f"a scheduler moves momentum (now {group['momentum']}), which is 0 here; construct it with "
             "cycle_momentum=False, or the optimizer with a momentum."
         )
-
-
-def _is_traced(value: Tensor) -> bool:
-    return torch.compiler.is_compiling() or value.is_meta

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """The command's exit code; a user's mistake is one sentence on standard error."""
-    errors = Console(stderr=True, highlight=False)
+    errors = Console(stderr=True, highlight=False, emoji=False)  # a path may hold ":x:"
     signal.signal(signal.SIGTERM, _terminated)
     try:
         code: Any = app(list(arguments) if arguments is not None else None, standalone_mode=False)
