@@ -1,4 +1,4 @@
-"""Runs tests as other machines would: older instruction sets, one and two threads, any order, twice in a row, under load.
+"""Runs tests as other machines would: older instruction sets, one or two threads, any order, twice in a row, under load.
 
     python tools/anywhere.py [FILE...]            every instruction set × threads, each twice
     python tools/anywhere.py --part SECONDS       a few files, chosen anew for each commit, for CI
@@ -14,6 +14,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,8 @@ def command(files: list[str], capability: str | None, threads: int, order: str) 
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
     if capability is not None:
         environment["ATEN_CPU_CAPABILITY"] = capability
+        # What torch.compile has kept was written for another instruction set, and would be taken from there.
+        environment["TORCHINDUCTOR_CACHE_DIR"] = f"{tempfile.gettempdir()}/inductor-{capability}"
     line = [sys.executable, "-m", "pytest", "-p", "tools.anywhere", "-q", "--no-header", "-p", "no:cacheprovider"]
     return [*line, *files], environment
 

@@ -80,11 +80,11 @@ def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, 
     shared: dict[tuple[str, int], Tensor] = {}
     for saved, parameter, group, where in _saved_states(optimizer, state_dict):
         settings, scope = optimizer._settings(group), optimizer._scope(group)
-        state: dict[str, Any] = {"step": _step(saved, group, parameter, where)}
+        state: dict[str, Any] = {"step": new_step(group, parameter).fill_(step_of(saved, where))}
         for field in optimizer.rule.fields(settings):
-            value = _tensor(saved, field, where)
+            value = tensor_of(saved, field, where)
             _check_fit(field, value, scope, parameter, where)
-            _check_range(field, value, settings, where)
+            check_range(field, value, settings, where)
             state[field.key] = _as_new(field, value, group, scope, parameter)
             if field.at == "slot" and scope in SHARED:
                 first = shared.setdefault((field.key, id(group) if scope == "group" else 0), value)
@@ -103,12 +103,12 @@ def _saved_states(
     optimizer: EngineOptimizer, state_dict: StateDict
 ) -> Iterator[tuple[Mapping[str, Any], Tensor, dict[str, Any], str]]:
     """(saved state, parameter, saved group, where) for each saved parameter."""
-    for part, kind in (("state", Mapping), ("param_groups", list)):
-        if not isinstance(state_dict.get(part), kind):
-            raise ValueError(f'the state dict is damaged: it has no "{part}" {kind.__name__.lower()}.')
+    if not has_parts(state_dict):
+        raise ValueError(
+            'the state dict is damaged: it must have a dictionary "state" and a list "param_groups" of dictionaries, '
+            'each with a list of "params".'
+        )
     saved_groups, groups = state_dict["param_groups"], optimizer.param_groups
-    if not all(isinstance(group, Mapping) and isinstance(group.get("params"), list | tuple) for group in saved_groups):
-        raise ValueError('the state dict is damaged: a param group is not a dictionary with a list of "params".')
     _refuse_others(optimizer, state_dict)
     if [len(g["params"]) for g in saved_groups] != [len(g["params"]) for g in groups]:
         return  # the base class says what differs
@@ -135,6 +135,16 @@ def _saved_states(
                 yield state, parameter, saved, where
 
 
+def has_parts(state_dict: Mapping[str, Any]) -> bool:
+    """Whether this has the outward form of any torch optimizer's state dict."""
+    groups = state_dict.get("param_groups")
+    return (
+        isinstance(state_dict.get("state"), Mapping)
+        and isinstance(groups, list)
+        and all(isinstance(group, Mapping) and isinstance(group.get("params"), list | tuple) for group in groups)
+    )
+
+
 def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
     """Names the optimizer that a state dict belongs to, if it is not this one."""
     groups, name = state_dict["param_groups"], type(optimizer).__name__
@@ -155,8 +165,8 @@ def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
         raise ValueError(f"this is a state dict of {other}, not of {name}, which can make nothing of it; {remedy}")
 
 
-def _step(saved: Mapping[str, Any], group: Mapping[str, Any], parameter: Tensor, where: str) -> Tensor:
-    """The step counter; earlier versions counted in float32."""
+def step_of(saved: Mapping[str, Any], where: str) -> int:
+    """The number of steps; earlier versions counted in float32."""
     if "step" not in saved:
         raise ValueError(f'the state dict is damaged: {where} has no "step" (found {sorted(map(str, saved))}).')
     value = saved["step"]
@@ -168,10 +178,11 @@ def _step(saved: Mapping[str, Any], group: Mapping[str, Any], parameter: Tensor,
         raise ValueError(
             complaint(f'the state dict is damaged: "step" of {where}', "a whole number >= 0 and < 2^62", value)
         )
-    return new_step(group, parameter).fill_(int(value))
+    return int(value)
 
 
-def _tensor(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
+def tensor_of(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
+    """A saved tensor of floating point numbers; raises where it is anything else."""
     if field.key not in saved:
         raise ValueError(f'the state dict is damaged: {where} has no "{field.key}" (found {sorted(map(str, saved))}).')
     value = saved[field.key]
@@ -204,7 +215,7 @@ def _check_fit(field: Field, value: Tensor, scope: str, parameter: Tensor, where
         )
 
 
-def _check_range(field: Field, value: Tensor, settings: Any, where: str) -> None:
+def check_range(field: Field, value: Tensor, settings: Any, where: str) -> None:
     """Raises where numbers are not finite or lie below what the rule can have made of them."""
     numbers = distributed.local(value.detach())
     least = getattr(settings, field.least) if isinstance(field.least, str) else field.least

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import Optimizer
 
 from gradagrad.arguments import Number, Table, check_number, check_projection, complaint
 from gradagrad.arguments import checked as checked_anywhere
+from gradagrad.scope import SHARED
 
 _PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex, L1Ball, Hyperplane and HalfSpace."
 
@@ -81,6 +85,31 @@ def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
             f'parameters of FullyShardedDataParallel (FSDP1) cannot share a decision, got the scope "{scope}": each '
             "rank would decide by the pieces it holds. Shard with torch.distributed.fsdp.fully_shard (FSDP2), or use "
             'GradaGrad with granularity="element".'
+        )
+
+
+_stepped_in_backward: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+
+
+def warn_of_one_each(optimizer: Optimizer, scope_name: str) -> None:
+    """Warns where optimizers of one parameter each step inside the backward pass, though they are to share a decision.
+
+    The hook that such a parameter carries tells them from optimizers of models that have but one parameter.
+    """
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    scope = optimizer.param_groups[0][scope_name]
+    if len(params) > 1 or scope not in SHARED:
+        return
+    hooks = getattr(params[0], "_post_accumulate_grad_hooks", None) or getattr(params[0], "_in_backward_optimizers", ())
+    if not hooks:
+        return
+    _stepped_in_backward.add(optimizer)
+    if len(_stepped_in_backward) > 1:
+        warnings.warn(
+            f'one optimizer for each parameter: {scope_name}="{scope}" shares one decision among the parameters of one '
+            "optimizer, so that each parameter now decides for itself, which is another method. Give all parameters to "
+            'one optimizer and step it after backward, or use GradaGrad with granularity="element", "row" or "tensor".',
+            stacklevel=6,
         )
 
 
