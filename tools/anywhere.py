@@ -1,4 +1,4 @@
-"""Runs tests as other machines would: older instruction sets, one or two threads, any order, twice in a row, under load.
+"""Runs tests as other machines would: older instruction sets, one or two threads, any order, twice, under load.
 
     python tools/anywhere.py [FILE...]            every instruction set × threads, each twice
     python tools/anywhere.py --part SECONDS       a few files, chosen anew for each commit, for CI
