@@ -105,6 +105,24 @@ def test_finite_gradients_beyond_the_root_of_the_largest_number(granularity, dri
         assert all(torch.isfinite(a).all() for a in optimizer.state[p].values())
 
 
+@pytest.mark.parametrize("driver", [name for name in DRIVERS if name != "loop"])
+@pytest.mark.parametrize("scope", ["row", "tensor", "group", "AutoGradaGrad"])
+def test_products_beyond_float32_count_alike_in_every_way_of_stepping(scope, driver):
+    """What 1e33 adds to a shared sum is 1e66, which double has: the guard and the accumulator must see it."""
+    found = []
+    for way in ("loop", driver):
+        params = [torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(3))]
+        options = {} if scope == "AutoGradaGrad" else {"granularity": scope}
+        optimizer = OPTIMIZERS["GradaGrad" if options else scope](params, **options, **DRIVERS[way])
+        for size in (1.0, 0.9, 1e33, -1e30, 1.0):
+            for p in params:
+                p.grad = torch.full_like(p, size)
+                p.grad.view(-1)[0] = 0.5
+            optimizer.step()
+        found.append([*params, *(a for p in params for a in optimizer.state[p].values())])
+    torch.testing.assert_close(*found, rtol=1e-4, atol=0.0)
+
+
 class Interrupt(BaseException):
     pass
 
