@@ -1,4 +1,4 @@
-"""What else happens to trainings: full disks, folders that cannot be written, signals, dead ranks, sizes beyond 32 bits.
+"""What else happens to trainings: full disks, folders that cannot be written, signals, dead ranks, very large tensors.
 
     python tools/mishaps.py [NAME...]           all but "large", or those named; prints a table
     python tools/mishaps.py large               a step on 2^31 + 5 elements, which takes 9 GiB of memory
@@ -89,6 +89,7 @@ def full_disk_at_a_checkpoint() -> str:
 
 
 def read_only() -> str:
+    """A folder that cannot be written, not even by root."""
     with mounted("size=1m") as disk:
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         expect(command(disk / "out", "train", "iris", "--epochs", "2"), OUTPUT, "cannot be written")
@@ -112,6 +113,8 @@ def two_commands() -> str:
 
 
 def signalled(number: signal.Signals) -> Callable[[], str]:
+    """A polite request to stop, in the middle of training."""
+
     def trial() -> str:
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "out"
@@ -128,6 +131,7 @@ def signalled(number: signal.Signals) -> Callable[[], str]:
 
 
 def wait_for(out: Path, pattern: str, process: subprocess.Popen[str]) -> None:
+    """Until such a file is there."""
     while not list(out.glob(pattern)):
         if process.poll() is not None:
             raise AssertionError(f"it ended too soon:\n{process.communicate()[0]}")
@@ -182,6 +186,8 @@ for step in range(5):
 
 
 def dead_rank(kind: str) -> Callable[[], str]:
+    """One of two ranks is killed while it adds up gradients (DDP) or the optimizer's sums (FSDP2)."""
+
     def trial() -> str:
         with tempfile.TemporaryDirectory() as folder:
             script = Path(folder) / "rank.py"
