@@ -37,10 +37,10 @@ from gradagrad_lab.strategies import Average
 Make = Callable[[Work], list[Optimizer]]
 Shape = Callable[[float], float]
 MODELS: dict[str, tuple[str, Callable[[int], Work], int]] = {
-    "language": ("transformer, Python's source", language, 250),
-    "lora": ("the same, LoRA on English", lora, 150),
-    "cnn": ("CNN, digits on photographs", cnn, 600),
-    "vit": ("ViT, digits on photographs", vit, 600),
+    "language": ("transformer, Python's source", language, 200),
+    "lora": ("the same, LoRA on English", lora, 100),
+    "cnn": ("CNN, digits on photographs", cnn, 400),
+    "vit": ("ViT, digits on photographs", vit, 500),
     "clicks": ("click model", clicks, 2000),
 }
 PARTS = (*MODELS, "settings")

@@ -25,7 +25,7 @@ from gradagrad_lab.problems.dlrm import DLRM, Size
 from gradagrad_lab.problems.training import right_class
 
 LETTERS, CONTEXT, TEXT = 128, 64, 4_000_000
-SIDE, CLASSES = 16, 10
+SIDE, CLASSES = 12, 10
 RANK = 4
 CLICK_CAP, CLICK_BATCH = 2_000_000, 128
 
@@ -177,8 +177,8 @@ def _pictures() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
             ground = grounds[number % len(grounds)]
             top, left = (int(torch.randint(edge - SIDE, (), generator=random)) for edge in ground.shape)
             y, x = torch.randint(SIDE - 8 + 1, (2,), generator=random).tolist()
-            picture = 0.7 * ground[top : top + SIDE, left : left + SIDE].clone()
-            picture[y : y + 8, x : x + 8] += 0.6 * signs[sign]
+            picture = 0.3 * ground[top : top + SIDE, left : left + SIDE].clone()
+            picture[y : y + 8, x : x + 8] += signs[sign]
             found[number, 0] = picture - picture.mean()
         return found, names[chosen]
 
@@ -201,7 +201,7 @@ class ViT(nn.Module):
 
 
 def _convolutions() -> nn.Module:
-    """Six convolutions with batch normalisation, 16 to 96 channels."""
+    """Six convolutions with batch normalisation, 24 to 96 channels."""
     stack: list[nn.Module] = []
     before = 1
     for width, stride in ((24, 1), (24, 1), (48, 2), (48, 1), (96, 2), (96, 1)):
