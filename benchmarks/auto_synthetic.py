@@ -49,6 +49,11 @@ def _student(random: torch.Generator) -> Tensor:
     return _normal(random) / (-torch.rand(SEEDS, ELEMENTS, generator=random).clamp_min(1e-7).log()).sqrt()
 
 
+def _rare(random: torch.Generator) -> Tensor:
+    """−1, and +999 once in a thousand: of mean 0, and a steady signal until the first such event."""
+    return torch.where(torch.rand(SEEDS, ELEMENTS, generator=random) < 1e-3, 999.0, -1.0)
+
+
 NOISES: dict[str, Draw] = {
     "normal, rank 1": _low_rank(1, _normal),
     "normal, rank 10": _low_rank(10, _normal),
@@ -58,6 +63,7 @@ NOISES: dict[str, Draw] = {
     "exponential, full rank": _exponential,
     "log-normal, rank 1": _low_rank(1, _lognormal),
     "log-normal, full rank": _lognormal,
+    "rare and one-sided, rank 1": _low_rank(1, _rare),
 }
 
 
