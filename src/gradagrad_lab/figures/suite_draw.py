@@ -57,6 +57,7 @@ def pictures(standings: Standings, reduced: str) -> list[Picture]:
                 f"{len(standings.entries(judged))} {f'problems {standings.judged}' if judged else 'problems, all'}",
             )
             for judged in (True, False)
+            if judged or len(entries) > len(standings.entries(True))  # the same problems twice say nothing
         ]
 
     rows = [entry for entry in _grouped(entries) if isinstance(entry, Entry)]
@@ -65,7 +66,7 @@ def pictures(standings: Standings, reduced: str) -> list[Picture]:
             "Performance profile: no tuning",
             "suite-profile",
             f"{share}{reduced}",
-            f"Two panels of rising step curves: AutoGradaGrad beside its parameter-free peers. {told}",
+            f"Rising step curves: AutoGradaGrad beside its parameter-free peers. {told}",
             profiles(_PEERS),
             columns=2,
             size=(4.2, 3.1),
@@ -74,7 +75,7 @@ def pictures(standings: Standings, reduced: str) -> list[Picture]:
             "Performance profile: beside tuned baselines",
             "suite-profile-tuned",
             f"{share} Thin solid lines: the same methods averaged.{reduced}",
-            f"Two panels of rising step curves: AutoGradaGrad, untuned, beside tuned SGD, AdaGrad and Adam. {told}",
+            f"Rising step curves: AutoGradaGrad, untuned, beside tuned SGD, AdaGrad and Adam. {told}",
             profiles(_TUNED),
             columns=2,
             size=(4.2, 3.1),
@@ -156,7 +157,7 @@ def _ratios(axes: Axes, standings: Standings) -> None:
         if isinstance(entry, str):
             label.set_fontweight("bold")
             label.set_color(style.INK)
-    axes.set_xlabel("final training loss ÷ best tuned baseline's")
+    axes.set_xlabel("final training loss ÷ best tuned")
 
 
 def _grouped(entries: Sequence[Entry]) -> list[Entry | str]:
