@@ -37,14 +37,14 @@ from gradagrad_lab.strategies import Average
 Make = Callable[[Work], list[Optimizer]]
 Shape = Callable[[float], float]
 MODELS: dict[str, tuple[str, Callable[[int], Work], int]] = {
-    "language": ("transformer, Python's source", language, 200),
-    "lora": ("the same, LoRA on English", lora, 100),
+    "language": ("transformer, Python's source", language, 120),
+    "lora": ("the same, LoRA on English", lora, 80),
     "cnn": ("CNN, digits on photographs", cnn, 400),
     "vit": ("ViT, digits on photographs", vit, 500),
-    "clicks": ("click model", clicks, 2000),
+    "clicks": ("click model", clicks, 1000),
 }
 PARTS = (*MODELS, "settings")
-PLACES, LOWEST, HIGHEST = (-7, -6, -5, -4), -12, 0
+PLACES, LOWEST, HIGHEST = (-6, -5, -4), -12, 0
 
 
 @dataclass(frozen=True)

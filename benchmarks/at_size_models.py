@@ -136,12 +136,12 @@ class Adapted(nn.Module):
 
 @functools.cache
 def _trained() -> dict[str, Tensor]:
-    """The language model after 300 steps of AdamW on Python's sources, what LoRA starts from."""
+    """The language model after 150 steps of AdamW on Python's sources, what LoRA starts from."""
     torch.manual_seed(0)
     model = Transformer()
     loss = _next_letter(model, _sources(), 0, batch=8)["loss"]
     optimizer = torch.optim.AdamW(model.parameters(), 2e-3)
-    for step in range(300):
+    for step in range(150):
         optimizer.zero_grad()
         loss(step).backward()
         optimizer.step()
@@ -242,7 +242,7 @@ def _rows(stream: int, count: int) -> Rows:
     return ClickStream(stream, CLICK_CAP).rows(count)
 
 
-def clicks(seed: int, steps: int = 2000) -> Work:
+def clicks(seed: int, steps: int = 1000) -> Work:
     """Facebook's click model; its tables have more than ten million rows and sparse gradients."""
     train, others = _rows(TRAINING, steps * CLICK_BATCH), _rows(HELD_OUT, 8192)
     model = DLRM(ClickStream(TRAINING, CLICK_CAP).table_sizes, Size(CLICK_CAP, 4, (32, 16), (32, 16)))
