@@ -46,6 +46,7 @@ html_theme_options = {
 }
 html_math_renderer = "mathml"
 doctest_test_doctest_blocks = "default"
+doctest_global_setup = "import torch; torch.manual_seed(0)"
 
 
 # Formulas as MathML, which browsers draw by themselves: no script, no font, no network.

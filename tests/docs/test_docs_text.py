@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import json
 import re
 from importlib.util import find_spec
@@ -92,6 +93,25 @@ def test_the_readmes_example_runs() -> None:
     names: dict = {}
     exec(block[1], names)
     assert names["optimizer"].state
+
+
+@pytest.mark.parametrize(
+    ("package", "optimizer", "heading"),
+    [
+        ("torch.optim", "Adagrad", "From AdaGrad"),
+        ("torch.optim", "AdamW", "From Adam or AdamW"),
+        ("prodigyopt", "Prodigy", "From Prodigy or D-Adaptation"),
+        ("dadaptation", "DAdaptAdam", "From Prodigy or D-Adaptation"),
+        ("schedulefree", "AdamWScheduleFree", "From Schedule-Free"),
+    ],
+)
+def test_every_argument_of_another_optimizer_has_its_row(package: str, optimizer: str, heading: str) -> None:
+    text = (DOCS / "coming-from.md").read_text(encoding="utf-8")
+    section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    left = " ".join(row.split("|")[1] for row in section.splitlines() if row.startswith("|"))
+    named = set(re.findall(r"`(\w+)", left))
+    module = pytest.importorskip(package)
+    assert set(inspect.signature(getattr(module, optimizer)).parameters) - {"params"} - named == set()
 
 
 def test_every_make_target_says_what_it_does() -> None:

@@ -55,8 +55,8 @@ CONTRAST = """
   const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   let worst = [99, ""];
   while (words.nextNode()) {
-    if (!words.currentNode.data.trim()) continue;
     const element = words.currentNode.parentElement;
+    if (!words.currentNode.data.trim() || !element.getClientRects().length) continue; // nothing, or nothing shown
     const style = getComputedStyle(element), shade = element.closest("svg") ? style.fill : style.color;
     const [a, b] = [light(rgba(shade)), light(below(element))].sort((p, q) => q - p);
     const ratio = (a + 0.05) / (b + 0.05);
