@@ -76,6 +76,8 @@ class Descent:
     def step(self, g: Floats, samples: int) -> None:
         """One step of all coordinates along ``g``, the *sum* of a batch's gradients: the rule does not see scale."""
         self.steps += 1
+        # With centred columns the intercept stays where its gradient is 0 but for rounding.
+        _drop_rounding(g, samples)
         self._move(self.elements, g, samples, self.l2, self.l1)
 
     def rows(self, rows: Rows) -> dict[str, Floats]:
@@ -87,6 +89,8 @@ class Descent:
     def step_rows(self, rows: Rows, values: dict[str, Floats], g: Floats, samples: int) -> None:
         """The same for the rows that a batch touches; ``values`` is what `rows` gave, and is overwritten."""
         self.steps += 1
+        if self.steps == 1:  # where the intercept starts its gradient is 0 but for rounding
+            _drop_rounding(g, samples)
         paid, l2, l1 = values.pop("touched"), values.pop("l2"), values.pop("l1")
         np.subtract(self.steps, paid, out=paid)
         l2 *= paid
@@ -108,9 +112,6 @@ class Descent:
     def _move(self, values: dict[str, Floats], g: Floats, samples: int, l2: Floats, l1: Floats) -> None:
         """``g`` is used up."""
         x = values["x"]
-        if self.steps == 1:
-            # The intercept starts where its gradient is 0 but for rounding, which a rule blind to scale would follow.
-            g[np.abs(g) <= ROUNDING * samples] = 0.0
         old_x = x.copy()
         if self.has_l2:
             penalty = l2 * x
@@ -136,6 +137,11 @@ class Descent:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_in_place": None, "_room": None}  # made anew where they are needed
+
+
+def _drop_rounding(g: Floats, samples: int) -> None:
+    """Zeros where there is nothing but rounding, which a rule blind to scale would follow."""
+    g[np.abs(g) <= ROUNDING * samples] = 0.0
 
 
 def _take(array: Floats, rows: Rows, out: Floats) -> Floats:
