@@ -67,6 +67,8 @@ def test_what_a_text_names_exists(path: Path) -> None:
     files = re.findall(r"(?<![\w/.])(?:tests|examples|benchmarks|tools|docs|src|\.ci|\.github)/[\w./-]*\w", code)
     built = re.compile(r"docs/_build|benchmarks/results|\.so$")
     missing += [name for name in files if not built.search(name) and not (ROOT / name).exists()]
+    inner = re.findall(r"(?<![\w/.])(?:rules|engine|csrc)/[\w.]*\w", code)
+    missing += [name for name in inner if not (SOURCE / name).exists()]
     targets = re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE)
     missing += [f"make {name}" for name in re.findall(r"\bmake ([a-z][\w-]*)", code) if name not in targets]
     modules = re.findall(r"python -m ((?:gradagrad|gradagrad_lab|benchmarks)[\w.]*\w)", code)
