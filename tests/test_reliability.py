@@ -365,8 +365,13 @@ def test_a_wrapper_that_wraps_itself_does_not_hang():
     with pytest.raises(TypeError, match="wrapper of one, got Wrapper"):
         gradagrad.learning_rates(wrapper)
     wrapper.optimizer = None
-    wrapper.original_optimizer = optimizer  # as Opacus keeps it
-    assert gradagrad.learning_rates(wrapper)["gradagrad/group0/gamma_median"] > 0.0
+    for name in ("original_optimizer", "base_optimizer", "optim"):  # as Opacus, SAM and Lookahead, and ZeRO keep it
+        setattr(wrapper, name, optimizer)
+        assert gradagrad.learning_rates(wrapper)["gradagrad/group0/gamma_median"] > 0.0
+        delattr(wrapper, name)
+    Wrapper.optimizer = property(lambda self: Wrapper())  # a new one whenever it is asked
+    with pytest.raises(TypeError, match="wrapper of one, got Wrapper"):
+        gradagrad.learning_rates(Wrapper())
 
 
 @pytest.mark.parametrize(
