@@ -21,7 +21,13 @@ from gradagrad.engine.state import new_field, new_step, shared_keys
 from gradagrad.engine.views import catch_up
 from gradagrad.rules.protocol import Rule
 from gradagrad.scope import Scope
-from gradagrad.torch_arguments import checked, refuse_flattened, refuse_foreign_settings, refuse_unfit_parameters
+from gradagrad.torch_arguments import (
+    checked,
+    refuse_flattened,
+    refuse_foreign_settings,
+    refuse_unfit_parameters,
+    warn_of_one_each,
+)
 
 
 class EngineOptimizer(Optimizer, ABC):
@@ -111,6 +117,8 @@ class EngineOptimizer(Optimizer, ABC):
         if scale is not None:
             _unscale(batches, scale)
         parts = engine.prepare(batches, groups)
+        if is_first:
+            warn_of_one_each(self, self.arguments.scope)
         if is_first and self.warns_of_large_first_step and not _is_capturing():
             first_step.check(parts)
         watch = None if torch.compiler.is_compiling() else self._watch
