@@ -12,14 +12,13 @@ would: warm-up, cosine, both, weight decay, clipping, accumulation. About 15 min
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import json
 import math
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,6 +54,11 @@ class Setting:
     decay: float | None = None
     clip: float = math.inf
     together: int = 1
+
+    def factor(self, updates: int) -> Callable[[int], float]:
+        """What lr is multiplied by at each of the updates."""
+        shape = self.shape or (lambda share: 1.0)
+        return lambda step: shape(step / updates)
 
 
 def _warm_up(share: float) -> float:
@@ -149,8 +153,8 @@ def run(name: str, make: Make, seed: int, setting: Setting, advance: Callable[[]
     has_point = hasattr(optimizers[0], "eval")  # Schedule-Free evaluates at a point of its own
     if has_point:
         optimizers[0].train()
-    shape = setting.shape
-    schedules = [LambdaLR(one, lambda step: shape(step * setting.together / steps)) for one in optimizers] if shape else []  # fmt: skip # noqa: E501
+    updates = steps // setting.together
+    schedules = [LambdaLR(one, setting.factor(updates)) for one in optimizers] if setting.shape else []
     average = None if has_point or work.tables else Average(work.parameters)
     losses: list[float] = []
     started = time.process_time()
@@ -219,7 +223,7 @@ class Kept:
                 losses[place] = math.inf if found is None else found
             best, low, high = min(losses, key=losses.__getitem__), min(losses), max(losses)
             wanted = [low - 1] if best == low > LOWEST else [high + 1] if best == high < HIGHEST else []
-        return _rate(best)
+        return _rate(min(losses, key=losses.__getitem__))
 
     def everything(self, name: str) -> dict[str, list[dict[str, Any]]]:
         """Every method from every seed."""
@@ -285,13 +289,6 @@ def _cell(found: list[dict[str, Any]], key: str) -> str:
     return f"{100 * mean:.1f} %" if "accuracy" in key else f"{mean:.0f}" if key == "seconds" else f"{mean:.3f}"
 
 
-@contextlib.contextmanager
-def _quietly() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a large first step is warned about: here it is measured
-        yield
-
-
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -304,7 +301,8 @@ def main() -> None:
             parser.error(f"models must be among {', '.join(PARTS)}, got {word!r}.")
     torch.set_num_threads(1)
     console = Console(stderr=True)
-    with _quietly(), Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+    warnings.simplefilter("ignore")  # a large first step is warned about: here it is measured
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         report(Kept(options.results, options.seeds, progress), options.models or list(PARTS))
 
 
