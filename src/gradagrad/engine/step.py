@@ -32,10 +32,8 @@ class Part:
     @property
     def is_one_call(self) -> bool:
         """Whether it is stepped by one call into compiled code."""
-        return not self.axes and (
-            self.backend.is_one_call
-            or (self.backend.name == "kernel" and self.is_whole and len(self.batch.params) == 1)
-        )
+        alone = self.backend.name == "kernel" and self.is_whole and len(self.batch.params) == 1
+        return not self.axes and (self.backend.is_one_call or alone)
 
     @property
     def is_whole(self) -> bool:

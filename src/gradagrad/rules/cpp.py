@@ -113,10 +113,8 @@ class _Writer:
         lines += [f"  const T {name} = p_{name}[i];" for name in read]
         lines += ["  " + line for line in self.inside]
         for name in stored:  # what is only copied is copied in its own precision
-            copied = self.streams.get(getattr(results[name], "name", "")) is not None
-            lines.append(
-                f"  p_{name}[i] = {f'p_{results[name].name}[i]' if copied else CPP.text(results[name], 'value')};"
-            )
+            text = CPP.text(results[name], "value")
+            lines.append(f"  p_{name}[i] = {f'p_{text}[i]' if text in self.streams else text};")
         lines += [f"  total_{name} += bounded<P>({CPP.text(results[name], 'value')});" for name in self.totals]
         return [*lines, "}", *(f"totals[{i}] += total_{name};" for i, name in enumerate(self.totals))]
 
