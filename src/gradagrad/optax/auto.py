@@ -51,6 +51,7 @@ def auto_gradagrad(
     state_dtype: Any = jnp.float32,
     stochastic_rounding: bool = False,
     axis_name: Any = None,
+    fused: bool | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's.
 
@@ -121,6 +122,7 @@ def auto_gradagrad(
             "state_dtype": state_dtype,
             "stochastic_rounding": stochastic_rounding,
             "axis_name": axis_name,
+            "fused": fused,
         },
     )
     lr, gamma_max = arguments["lr"], arguments["gamma_max"]
@@ -146,6 +148,7 @@ def auto_gradagrad(
         state_dtype=arguments["state_dtype"],
         stochastic_rounding=stochastic_rounding,
         axis_name=axis_name,
+        fused=fused,
     ).transformation()
 
 

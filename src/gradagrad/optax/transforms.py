@@ -50,6 +50,7 @@ def gradagrad(
     state_dtype: Any = jnp.float32,
     stochastic_rounding: bool = False,
     axis_name: Any = None,
+    fused: bool | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     r"""AdaGrad whose learning rate can also rise (Defazio, Zhou, Xiao, arXiv 2206.06900, Algorithm 2).
 
@@ -131,6 +132,7 @@ def gradagrad(
             "state_dtype": state_dtype,
             "stochastic_rounding": stochastic_rounding,
             "axis_name": axis_name,
+            "fused": fused,
         },
     )
     return replace(
@@ -159,6 +161,7 @@ def scale_by_gradagrad(
     lazy: bool = False,
     state_dtype: Any = jnp.float32,
     axis_name: Any = None,
+    fused: bool | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """GradaGrad's direction for a learning rate of 1, to be followed by `optax.scale_by_learning_rate`.
 
@@ -178,6 +181,7 @@ def scale_by_gradagrad(
             "lazy": lazy,
             "state_dtype": state_dtype,
             "axis_name": axis_name,
+            "fused": fused,
         },
     )
     return replace(_method(arguments), descends=False).transformation()
@@ -202,6 +206,7 @@ def _method(arguments: Mapping[str, Any]) -> Method:
         state=GradaGradState,
         state_dtype=arguments["state_dtype"],
         axis_name=arguments["axis_name"],
+        fused=arguments["fused"],
     )
 
 
