@@ -52,10 +52,11 @@ def missing() -> str | None:
 def fits(leaf: Leaf, fused: bool | None) -> bool:
     """Whether passes can step this array; for ``fused=None``, also whether they should.
 
-    With several devices XLA may have spread an array over them, which a pass does not know of.
+    With several devices XLA may have spread an array over them, which a pass does not know of; with a mesh, as inside
+    `jax.shard_map`, types of arrays say so, and a pass loses that.
     """
     gradient, settings, rows = leaf.gradient, leaf.settings, leaf.scope == "row"
-    if fused is False or jax.default_backend() != "cpu" or missing():
+    if fused is False or jax.default_backend() != "cpu" or missing() or not jax.sharding.get_abstract_mesh().empty:
         return False
     if fused is None and (gradient.size < LARGE or jax.device_count() > 1):
         return False
@@ -96,14 +97,19 @@ def _with_substitute(function: Callable[..., Any], substitute: Callable[..., Any
     """``function``, but for derivatives and for many at once ``substitute``, which does the same."""
     batched = jax.custom_batching.custom_vmap(function)
 
-    @batched.def_vmap
-    def many(axis_size: int, in_batched: list[Any], *arguments: Any) -> Any:  # pyright: ignore[reportUnusedFunction]
-        axes = jax.tree.map(lambda is_batched: 0 if is_batched else None, in_batched)
+    def many(axis_size: int, in_batched: list[Any], *arguments: Any) -> Any:
+        axes = [0 if is_batched else None for is_batched in jax.tree.leaves(in_batched)]
+        axes = jax.tree.unflatten(jax.tree.structure(in_batched), axes)
         results = jax.vmap(substitute, axes, axis_size=axis_size)(*arguments)
-        return results, jax.tree.map(lambda _: True, results)
+        leaves, tree = jax.tree.flatten(results)
+        return results, tree.unflatten([True] * len(leaves))
 
+    def derivative(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
+        return jax.jvp(substitute, primals, tangents)
+
+    batched.def_vmap(many)
     with_derivative = jax.custom_jvp(batched)
-    with_derivative.defjvp(lambda primals, tangents: jax.jvp(substitute, primals, tangents))
+    with_derivative.defjvp(derivative)
     return with_derivative
 
 
@@ -118,7 +124,7 @@ def _call(phase: str, leaf: Leaf, pace: Sequence[Array]) -> tuple[dict[str, Arra
     for kind in ("element", "slot") if phase == "step" else ("element",):
         keys = [f.key for f in leaf.rule.fields(settings) if f.at == kind]
         streams |= {key: STREAMS[kind] + i for i, key in enumerate(keys)}
-    values = {**leaf.state, "g": leaf.gradient, "x": leaf.x}
+    values: dict[str, Any] = {**leaf.state, "g": leaf.gradient, "x": leaf.x}
     slots = leaf.gradient.shape[0] if leaf.scope == "row" else 1
     nothing = jnp.zeros(1, dtype)
     operands = [

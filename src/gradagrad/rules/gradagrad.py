@@ -149,7 +149,7 @@ class GradaGradRule:
         ops: Ops,
         touched: Array | None = None,
     ) -> Array:
-        """Without momentum, a gradient that is m' goes where m' goes, and no gradient at all leaves the rate as it is."""
+        """Without momentum, a gradient of m' goes where m' goes; no gradient at all leaves the rate as it is."""
         plain = s._replace(beta=0.0)
         rate = pace[:1] or self.decide((0.0, 0.0), slot, plain, ops)[1]
         return self.move({**values, "g": values["momentum"]}, rate, plain, slots, ops, touched)[0]["x"]
