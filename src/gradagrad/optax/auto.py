@@ -88,6 +88,9 @@ def auto_gradagrad(
         stochastic_rounding: bf16 parameters are rounded at random; their updates are then float32.
         axis_name: inside `jax.shard_map`: the mapped axes that arrays are spread over, one for all of them or a tree
             with None where they are replicated.
+        fused: use compiled passes over the state (CPU only), which update it in place. None uses them where JAX has a
+            single device, for float32 and float64 arrays that are large; True for small ones and beside other devices
+            too, and raises if they were not built; False leaves all to XLA, as `jax.export` needs.
 
     Returns:
         A transformation whose updates are added to the parameters (`optax.apply_updates`). All that it is given share

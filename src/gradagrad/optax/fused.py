@@ -61,8 +61,10 @@ def fits(leaf: Leaf, fused: bool | None) -> bool:
     if fused is None and (gradient.size < LARGE or jax.device_count() > 1):
         return False
     formats = {jnp.asarray(a).dtype for a in (gradient, *leaf.element_state.values())}
-    if formats != {leaf.dtype} or gradient.size == 0 or getattr(settings, "project", None) is not None:
+    if formats != {leaf.dtype} or gradient.size == 0:
         return False
+    if variant_of(settings) is None or getattr(settings, "project", None) is not None:
+        return False  # not compiled, or not known to the loops
     if getattr(settings, "lazy", False) and leaf.scope != "element":
         return False  # rows would have to be looked through
     return not rows or (gradient.ndim > 1 and gradient.size >= NARROW * gradient.shape[0])
@@ -116,7 +118,7 @@ def _with_substitute(function: Callable[..., Any], substitute: Callable[..., Any
 def _call(phase: str, leaf: Leaf, pace: Sequence[Array]) -> tuple[dict[str, Array], tuple[Array, ...]]:
     settings, dtype = leaf.settings, leaf.dtype
     variant = variant_of(settings)
-    assert variant is not None  # every rule has been compiled
+    assert variant is not None  # or it would not fit
     arrays = {key: value for key, value in settings._asdict().items() if isinstance(value, jax.Array)}
     order = VARIANTS[variant].order
     traced = [key for key in order if key in arrays]

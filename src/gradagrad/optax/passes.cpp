@@ -2,10 +2,9 @@
 // XLA:CPU would make a loop for each result, and copies of what several of them read; here there is one, in place.
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -59,30 +58,21 @@ namespace {
 
 namespace ffi = xla::ffi;
 
-// Calls f(i) for all i < count on the calling thread and on whatever others come to help. None of them is waited for unless
+// Calls f(i) for all i < count on the calling thread and on whatever others come to help. Of those, none is waited for unless
 // it has begun, so that calls which keep all threads busy cannot wait for one another.
 template <class F>
 void in_parallel(ffi::ThreadPool& pool, int64_t count, const F& f) {
   struct Work {
-    std::atomic<int64_t> next{0};
-    std::mutex mutex;
-    std::condition_variable changed;
-    int64_t left;
+    std::atomic<int64_t> next{0}, done{0};
   };
-  auto work = std::make_shared<Work>();
-  work->left = count;
+  const auto work = std::make_shared<Work>();
   const auto help = [work, count, &f] {  // f is there as long as something is left to do
-    for (int64_t i; (i = work->next.fetch_add(1)) < count;) {
-      f(i);
-      std::lock_guard<std::mutex> lock(work->mutex);
-      if (--work->left == 0) work->changed.notify_all();
-    }
+    for (int64_t i; (i = work->next.fetch_add(1)) < count; work->done.fetch_add(1)) f(i);
   };
   const int64_t helpers = std::min(pool.num_threads(), count) - 1;
   for (int64_t i = 0; i < helpers; ++i) pool.Schedule([help] { help(); });
   help();
-  std::unique_lock<std::mutex> lock(work->mutex);
-  work->changed.wait(lock, [&] { return work->left == 0; });
+  while (work->done.load() < count) std::this_thread::yield();  // for the rest of a block
 }
 
 // A piece stays in the nearest cache; a block is what a thread takes at once.
