@@ -2,7 +2,7 @@
 
 # Keras types what its functions give and take as little.
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportOperatorIssue=false
+# pyright: reportOperatorIssue=false, reportFunctionMemberAccess=false
 import json
 import sys
 import tempfile
