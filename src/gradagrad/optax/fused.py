@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Array = Any
 LARGE = 1 << 15
-"""Elements from which on a pass of its own pays: memory, and not the number of operations, takes the time."""
+"""Elements from which on memory, and not the number of operations, decides how long a step takes on a CPU."""
 NARROW = 64
 """Elements of a row below which XLA handles rows better."""
 
@@ -55,19 +55,19 @@ def fits(leaf: Leaf, fused: bool | None) -> bool:
     With several devices XLA may have spread an array over them, which a pass does not know of; with a mesh, as inside
     `jax.shard_map`, types of arrays say so, and a pass loses that.
     """
-    gradient, settings, rows = leaf.gradient, leaf.settings, leaf.scope == "row"
+    shape, size, settings = jnp.shape(leaf.gradient), jnp.size(leaf.gradient), leaf.settings
     if fused is False or jax.default_backend() != "cpu" or missing() or not jax.sharding.get_abstract_mesh().empty:
         return False
-    if fused is None and (gradient.size < LARGE or jax.device_count() > 1):
+    if fused is None and (size < LARGE or jax.device_count() > 1):
         return False
-    formats = {jnp.asarray(a).dtype for a in (gradient, *leaf.element_state.values())}
-    if formats != {leaf.dtype} or gradient.size == 0:
+    formats = {jnp.asarray(a).dtype for a in (leaf.gradient, *leaf.element_state.values())}
+    if formats != {leaf.dtype} or size == 0:
         return False
     if variant_of(settings) is None or getattr(settings, "project", None) is not None:
         return False  # not compiled, or not known to the loops
     if getattr(settings, "lazy", False) and leaf.scope != "element":
         return False  # rows would have to be looked through
-    return not rows or (gradient.ndim > 1 and gradient.size >= NARROW * gradient.shape[0])
+    return leaf.scope != "row" or (len(shape) > 1 and size >= NARROW * shape[0])
 
 
 def run(phase: str, leaf: Leaf, pace: Sequence[Array] = ()) -> tuple[dict[str, Array], tuple[Array, ...]]:

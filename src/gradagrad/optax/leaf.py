@@ -23,7 +23,7 @@ from gradagrad.optax.arrays import (
     slot_dtype,
     touched,
 )
-from gradagrad.optax.fused import fits
+from gradagrad.optax.fused import LARGE, fits
 from gradagrad.optax.fused import run as run_pass
 from gradagrad.optax.rounding import Rounder, rounded
 from gradagrad.optax.sharing import Names, over_devices
@@ -177,12 +177,8 @@ class Leaf:
         return rounded(self.x - step, self.rounder.bits(POINT_LANE)).astype(jnp.float32) - self.x
 
 
-LARGE = 1 << 16
-"""Elements from which on memory, and not the number of operations, decides how long a step takes on a CPU."""
-
-
 def evaluate(leaf: Leaf, outcome: Callable[[Leaf], dict[str, Any]], order: Sequence[str]) -> dict[str, Any]:
-    """``outcome(leaf)``, for large arrays on a CPU in a form that XLA compiles to few passes over memory.
+    """``outcome(leaf)``, for large arrays on a CPU in a form that XLA by itself compiles to few passes over memory.
 
     XLA:CPU makes one loop for each result, and keeps in memory what several of them need: roots and quotients, which
     it would rather not compute twice. But memory takes longer. So every result is worked out by itself, from inputs
