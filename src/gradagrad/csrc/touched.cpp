@@ -18,7 +18,7 @@ bool TouchedPass<T>::rows_in_place(const Loop<T>& loop) const {
 
 template <class T>
 void TouchedPass<T>::run_rows(const Loop<T>& loop, const TouchedRow* rows, int64_t count, int32_t now, double* totals) {
-  for (int64_t i = 0; i < count; ++i) catch_up_long(rows[i], now, false);
+  for (int64_t i = 0; i < count && rows[0].clock; ++i) catch_up_long(rows[i], now, false);
   loop.rows({settings_, pace_, job_.data, rows, count, job_.width, totals});
 }
 
