@@ -6,68 +6,67 @@ const LARGEST = Number.MAX_VALUE;
 function gradagradStep({ x, g, momentum, growth, accumulator, lr, rho }) {
   const t0 = g * g;
   const t1 = g * momentum;
-  const t2 = Math.min(t0, LARGEST);
-  const t3 = rho;
-  const t4 = t1 * t3;
-  const t5 = Math.min(t4, LARGEST);
-  const t6 = t5 - t2;
-  const t7 = Math.max(accumulator, TINY);
-  const t8 = Math.max(t2, TINY);
-  const t9 = t5 / t8;
-  const t10 = Math.max(t9, 1.0);
-  const t11 = Math.max(t6, 0.0);
-  const t12 = t11 / t7;
-  const t13 = t12 + 1.0;
-  const t14 = Math.sqrt(t13);
-  const t15 = Math.min(t14, t10);
-  const t16 = growth * t15;
-  const t17 = Math.min(t16, LARGEST);
-  const t18 = Math.min(t6, 0.0);
-  const t19 = accumulator - t18;
-  const t20 = Math.min(t19, LARGEST);
-  const t21 = Math.max(t20, TINY);
-  const t22 = Math.sqrt(t21);
-  const t23 = t22 + 1e-10;
-  const t24 = t17 / t23;
-  const t25 = lr;
-  const t26 = t24 * t25;
-  const t27 = g * t26;
-  const t28 = x - t27;
-  return { x: t28, momentum: g, growth: t17, accumulator: t20 };
+  const t2 = rho;
+  const t3 = t1 * t2;
+  const t4 = Math.min(t3, LARGEST);
+  const t5 = t4 - t0;
+  const t6 = Math.max(accumulator, TINY);
+  const t7 = Math.max(t5, 0.0);
+  const t8 = Math.max(t0, TINY);
+  const t9 = t7 / t8;
+  const t10 = t9 + 1.0;
+  const t11 = t7 / t6;
+  const t12 = t11 + 1.0;
+  const t13 = Math.sqrt(t12);
+  const t14 = Math.min(t13, t10);
+  const t15 = growth * t14;
+  const t16 = Math.min(t15, LARGEST);
+  const t17 = Math.min(t5, 0.0);
+  const t18 = accumulator - t17;
+  const t19 = Math.min(t18, LARGEST);
+  const t20 = Math.max(t19, TINY);
+  const t21 = Math.sqrt(t20);
+  const t22 = t21 + 1e-10;
+  const t23 = t16 / t22;
+  const t24 = lr;
+  const t25 = t23 * t24;
+  const t26 = g * t25;
+  const t27 = x - t26;
+  return { x: t27, momentum: g, growth: t16, accumulator: t19 };
 }
 
 function gradagradMomentumStep({ x, g, momentum, growth, accumulator, lr, rho, beta }) {
   const t0 = g * g;
   const t1 = g * momentum;
-  const t2 = Math.min(t0, LARGEST);
-  const t3 = rho;
-  const t4 = t1 * t3;
-  const t5 = Math.min(t4, LARGEST);
-  const t6 = t5 - t2;
-  const t7 = Math.max(accumulator, TINY);
-  const t8 = Math.max(t2, TINY);
-  const t9 = t5 / t8;
-  const t10 = Math.max(t9, 1.0);
-  const t11 = 0.0 < t6;
-  const t12 = t6 / t7;
+  const t2 = rho;
+  const t3 = t1 * t2;
+  const t4 = Math.min(t3, LARGEST);
+  const t5 = t4 - t0;
+  const t6 = Math.max(accumulator, TINY);
+  const t7 = Math.max(t5, 0.0);
+  const t8 = Math.max(t0, TINY);
+  const t9 = t7 / t8;
+  const t10 = t9 + 1.0;
+  const t11 = 0.0 < t5;
+  const t12 = t5 / t6;
   const t13 = t12 + 1.0;
-  const t14 = t11 ? t13 : t7;
+  const t14 = t11 ? t13 : t6;
   const t15 = Math.sqrt(t14);
   const t16 = Math.min(t15, t10);
-  const t17 = t11 ? t16 : 1.0;
+  const t17 = Math.max(t16, 1.0);
   const t18 = growth * t17;
   const t19 = Math.min(t18, LARGEST);
-  const t20 = Math.min(t6, 0.0);
+  const t20 = Math.min(t5, 0.0);
   const t21 = accumulator - t20;
   const t22 = Math.min(t21, LARGEST);
   const t23 = Math.max(t22, TINY);
   const t24 = Math.sqrt(t23);
   const t25 = t24 + 1e-10;
   const t26 = t19 / t25;
-  const t27 = t11 ? growth : t25;
-  const t28 = t15 + 1e-10;
-  const t29 = t11 ? t19 : t28;
-  const t30 = t27 / t29;
+  const t27 = t15 + 1e-10;
+  const t28 = t11 ? t25 : t27;
+  const t29 = t28 * t26;
+  const t30 = growth / t29;
   const t31 = beta;
   const t32 = t30 * t31;
   const t33 = 1.0 - beta;
@@ -98,73 +97,75 @@ function autoMeasure({ g }) {
   return { sum0: t3 };
 }
 
-function autoDecide({ sum0, clock, gamma, agreement_square, way_scale, weight_total, square_total, lr, steady_lr }) {
+function autoDecide({ sum0, clock, gamma, agreement_square, way_scale, square_total, lr, steady_lr }) {
   const t0 = clock + 1.0;
-  const t1 = t0 + 1.0;
-  const t2 = 2.0 / t1;
-  const t3 = Math.max(t2, 9.5367431640625e-07);
-  const t4 = t0 < 2097152.0;
-  const t5 = t0 * t1;
-  const t6 = t5 * 0.5;
-  const t7 = weight_total / 0.9999990463256836;
-  const t8 = t4 ? t6 : t7;
-  const t9 = t3 * t8;
-  const t10 = 0.0 < square_total;
-  const t11 = t9 * sum0;
-  const t12 = Math.max(t11, TINY);
-  const t13 = square_total / t12;
-  const t14 = Math.min(t13, 1.0);
-  const t15 = t10 ? t14 : 1.0;
-  const t16 = Math.sqrt(t15);
-  const t17 = t11 * t15;
-  const t18 = square_total + t17;
-  const t19 = gamma * lr;
-  const t20 = Math.sqrt(gamma);
-  const t21 = t20 / way_scale;
-  const t22 = t21 * steady_lr;
-  const t23 = Math.sqrt(t0);
-  const t24 = 0.0 / t23;
-  const t25 = t0 / t8;
-  const t26 = t0 + 8.0;
-  const t27 = 9.0 / t26;
-  return { clock: t0, gamma: gamma, agreement_square: agreement_square, way_scale: way_scale, weight_total: t8, square_total: t18, pace0: t9, pace1: t25, pace2: t19, pace3: t22, pace4: t24, pace5: t16, pace6: t27 };
+  const t1 = Math.min(t0, 2097151.0);
+  const t2 = 2097151.0 < t0;
+  const t3 = t2 ? 9.5367431640625e-07 : 0.0;
+  const t4 = 0.0 < square_total;
+  const t5 = t1 * sum0;
+  const t6 = Math.max(t5, TINY);
+  const t7 = square_total / t6;
+  const t8 = Math.min(t7, 1.0);
+  const t9 = t4 ? t8 : 1.0;
+  const t10 = Math.sqrt(t9);
+  const t11 = 1.0 - t3;
+  const t12 = square_total * t11;
+  const t13 = t5 * t9;
+  const t14 = t12 + t13;
+  const t15 = gamma * lr;
+  const t16 = Math.sqrt(gamma);
+  const t17 = t16 / way_scale;
+  const t18 = t17 * steady_lr;
+  const t19 = Math.sqrt(t0);
+  const t20 = 0.0 / t19;
+  const t21 = t1 + 1.0;
+  const t22 = t1 * t21;
+  const t23 = t0 / t22;
+  const t24 = t23 * 2.0;
+  const t25 = t0 + 8.0;
+  const t26 = 9.0 / t25;
+  return { clock: t0, gamma: gamma, agreement_square: agreement_square, way_scale: way_scale, square_total: t14, pace0: t1, pace1: t3, pace2: t24, pace3: t15, pace4: t18, pace5: t20, pace6: t10, pace7: t26 };
 }
 
-function autoMove({ x, g, momentum, accumulator, way, pace0, pace1, pace2, pace3, pace5, beta }) {
+function autoMove({ x, g, momentum, accumulator, way, pace0, pace1, pace2, pace3, pace4, pace6, beta }) {
   const t0 = g !== 0.0;
   const t1 = t0 ? 1.0 : 0.0;
-  const t2 = g * pace5;
+  const t2 = g * pace6;
   const t3 = t2 * t2;
   const t4 = t3 * pace0;
-  const t5 = accumulator + t4;
-  const t6 = Math.min(t5, LARGEST);
-  const t7 = t2 - momentum;
-  const t8 = 1.0 - beta;
-  const t9 = t8;
-  const t10 = t1 * t9;
-  const t11 = t7 * t10;
-  const t12 = momentum + t11;
-  const t13 = t6 * pace1;
-  const t14 = Math.max(t13, TINY);
-  const t15 = Math.sqrt(t14);
-  const t16 = t15 + 0.0;
-  const t17 = t12 / t16;
-  const t18 = t17 * t1;
-  const t19 = t18 * pace2;
-  const t20 = x - t19;
-  const t21 = t18 * pace3;
-  const t22 = way + t21;
-  const t23 = t2 * way;
-  const t24 = t23 * 0.0;
-  const t25 = t24 !== 0.0;
-  const t26 = t25 ? 0.0 : t23;
-  return { x: t20, momentum: t12, accumulator: t6, way: t22, trace0: t26 };
+  const t5 = accumulator * pace1;
+  const t6 = t4 - t5;
+  const t7 = t6 * t1;
+  const t8 = accumulator + t7;
+  const t9 = Math.min(t8, LARGEST);
+  const t10 = t2 - momentum;
+  const t11 = 1.0 - beta;
+  const t12 = t11;
+  const t13 = t1 * t12;
+  const t14 = t10 * t13;
+  const t15 = momentum + t14;
+  const t16 = t9 * pace2;
+  const t17 = Math.max(t16, TINY);
+  const t18 = Math.sqrt(t17);
+  const t19 = t18 + 0.0;
+  const t20 = t15 / t19;
+  const t21 = t20 * t1;
+  const t22 = t21 * pace3;
+  const t23 = x - t22;
+  const t24 = t21 * pace4;
+  const t25 = way + t24;
+  const t26 = t2 * way;
+  const t27 = t26 * 0.0;
+  const t28 = t27 !== 0.0;
+  const t29 = t28 ? 0.0 : t26;
+  return { x: t23, momentum: t15, accumulator: t9, way: t25, trace0: t29 };
 }
 
-function autoLearn({ trace0, clock, gamma, agreement_square, way_scale, weight_total, square_total }) {
-  const t0 = clock + 1.0;
-  const t1 = 2.0 / t0;
-  const t2 = Math.max(t1, 9.5367431640625e-07);
+function autoLearn({ trace0, clock, gamma, agreement_square, way_scale, square_total }) {
+  const t0 = Math.min(clock, 2097151.0);
+  const t1 = t0 + 1.0;
+  const t2 = 2.0 / t1;
   const t3 = Math.sqrt(gamma);
   const t4 = t3 * way_scale;
   const t5 = t4 * trace0;
@@ -182,27 +183,32 @@ function autoLearn({ trace0, clock, gamma, agreement_square, way_scale, weight_t
   const t17 = gamma * t16;
   const t18 = Math.max(t17, TINY);
   const t19 = Math.min(t18, LARGEST);
-  const t20 = 0.5 / t0;
-  const t21 = 1.0 - t20;
-  const t22 = way_scale * t21;
-  return { clock: clock, gamma: t19, agreement_square: t10, way_scale: t22, weight_total: weight_total, square_total: square_total };
+  const t20 = clock + 1.0;
+  const t21 = 0.5 / t20;
+  const t22 = 1.0 - t21;
+  const t23 = way_scale * t22;
+  return { clock: clock, gamma: t19, agreement_square: t10, way_scale: t23, square_total: square_total };
 }
 
-function autoRates({ accumulator, clock, gamma, weight_total, lr, gamma0 }) {
+function autoRates({ accumulator, clock, gamma, lr, gamma0 }) {
   const t0 = gamma * lr;
-  const t1 = Math.max(weight_total, 1.0);
-  const t2 = clock / t1;
-  const t3 = accumulator * t2;
-  const t4 = Math.sqrt(t3);
-  const t5 = t4 + 0.0;
-  const t6 = gamma / gamma0;
-  const t7 = t0 / t5;
-  return { gamma: t0, growth: t6, rate: t7 };
+  const t1 = Math.max(clock, 1.0);
+  const t2 = Math.min(t1, 2097151.0);
+  const t3 = t2 + 1.0;
+  const t4 = t2 * t3;
+  const t5 = t1 / t4;
+  const t6 = t5 * 2.0;
+  const t7 = accumulator * t6;
+  const t8 = Math.sqrt(t7);
+  const t9 = t8 + 0.0;
+  const t10 = gamma / gamma0;
+  const t11 = t0 / t9;
+  return { gamma: t0, growth: t10, rate: t11 };
 }
 
 const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoMeasure, autoDecide, autoMove, autoLearn, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
-  autoStart: { momentum: 0.0, accumulator: 0.0, way: 0.0, clock: 0.0, gamma: 0.0001, agreement_square: 0.0, way_scale: 1.0, weight_total: 0.0, square_total: 0.0 },
+  autoStart: { momentum: 0.0, accumulator: 0.0, way: 0.0, clock: 0.0, gamma: 0.0001, agreement_square: 0.0, way_scale: 1.0, square_total: 0.0 },
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;

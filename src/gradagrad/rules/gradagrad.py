@@ -74,10 +74,10 @@ class GradaGradRule:
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """γ rises where v < 0, α where v > 0; ``surplus`` is −v."""
         (gg, gm), growth, alpha = sums, slot["growth"], slot["accumulator"]
-        # Finite gradients can have infinite products; stopped at the largest number, there is no inf − inf nor inf/inf.
-        gg, agreement = ops.minimum(gg, ops.largest), ops.minimum(gm * s.rho, ops.largest)
+        # Finite gradients can have infinite products; with one of the two finite there is no inf − inf.
+        agreement = ops.minimum(gm * s.rho, ops.largest)
         surplus = agreement - gg
-        cap = ops.largest
+        cap: Array = ops.largest
         if s.gamma_max is not None:
             cap = ops.minimum(s.gamma_max / ops.maximum(s.lr, ops.tiny), ops.largest)
             surplus = ops.where(ops.less(growth, cap), surplus, -gg)  # at the cap: plain AdaGrad
@@ -90,16 +90,17 @@ class GradaGradRule:
         # Both divisors can be 0 (no gradient yet, or a square that underflowed). Floored, 0/0 is 0 and x/0 is large,
         # and the minimum keeps whichever of the two is sane.
         floored = ops.maximum(alpha, ops.tiny)
-        clip = ops.maximum(agreement / ops.maximum(gg, ops.tiny), 1.0)  # restricted increase: √(1+r) = ρ·gm/gg
+        positive = ops.maximum(surplus, 0.0)
+        clip = positive / ops.maximum(gg, ops.tiny) + 1.0  # restricted increase: √(1+r) = ρ·gm/gg
         if s.growth_limit is not None:
             clip = ops.minimum(clip, s.growth_limit)
         grows = root = None
         if is_off(s.beta):
-            factor = ops.minimum(ops.sqrt(ops.maximum(surplus, 0.0) / floored + 1.0), clip)
+            factor = ops.minimum(ops.sqrt(positive / floored + 1.0), clip)
         else:
             grows = ops.less(0.0, surplus)
             root = ops.sqrt(ops.where(grows, surplus / floored + 1.0, floored))
-            factor = ops.where(grows, ops.minimum(root, clip), 1.0)
+            factor = ops.maximum(ops.minimum(root, clip), 1.0)  # where γ stays, clip is 1
         new_growth = ops.minimum(growth * factor, cap)
         if s.gamma_max is not None:
             new_growth = ops.maximum(new_growth, growth)  # a schedule may lower the cap; growth never falls
@@ -109,8 +110,8 @@ class GradaGradRule:
         rate = new_growth / new_root
         if root is None:
             return after, (rate,)  # β·(A'/A)·m could be 0·inf
-        carry = ops.where(grows, growth, new_root) / ops.where(grows, new_growth, root + s.eps) * s.beta
-        return after, (rate, carry)
+        old_root = ops.where(grows, new_root, root + s.eps)
+        return after, (rate, growth / (old_root * rate) * s.beta)
 
     def move(
         self,
