@@ -20,19 +20,18 @@ function gradagradStep({ x, g, momentum, growth, accumulator, lr, rho }) {
   const t13 = Math.sqrt(t12);
   const t14 = Math.min(t13, t10);
   const t15 = growth * t14;
-  const t16 = Math.min(t15, LARGEST);
-  const t17 = Math.min(t5, 0.0);
-  const t18 = accumulator - t17;
-  const t19 = Math.min(t18, LARGEST);
-  const t20 = Math.max(t19, TINY);
-  const t21 = Math.sqrt(t20);
-  const t22 = t21 + 1e-10;
-  const t23 = t16 / t22;
+  const t16 = Math.min(t5, 0.0);
+  const t17 = accumulator - t16;
+  const t18 = Math.min(t17, LARGEST);
+  const t19 = Math.max(t18, TINY);
+  const t20 = Math.sqrt(t19);
+  const t21 = t20 + 1e-10;
+  const t22 = t15 / t21;
+  const t23 = g * t22;
   const t24 = lr;
   const t25 = t23 * t24;
-  const t26 = g * t25;
-  const t27 = x - t26;
-  return { x: t27, momentum: g, growth: t16, accumulator: t19 };
+  const t26 = x - t25;
+  return { x: t26, momentum: g, growth: t15, accumulator: t18 };
 }
 
 function gradagradMomentumStep({ x, g, momentum, growth, accumulator, lr, rho, beta }) {
@@ -55,30 +54,29 @@ function gradagradMomentumStep({ x, g, momentum, growth, accumulator, lr, rho, b
   const t16 = Math.min(t15, t10);
   const t17 = Math.max(t16, 1.0);
   const t18 = growth * t17;
-  const t19 = Math.min(t18, LARGEST);
-  const t20 = Math.min(t5, 0.0);
-  const t21 = accumulator - t20;
-  const t22 = Math.min(t21, LARGEST);
-  const t23 = Math.max(t22, TINY);
-  const t24 = Math.sqrt(t23);
-  const t25 = t24 + 1e-10;
-  const t26 = t19 / t25;
-  const t27 = t15 + 1e-10;
-  const t28 = t11 ? t25 : t27;
-  const t29 = t28 * t26;
-  const t30 = growth / t29;
-  const t31 = beta;
-  const t32 = t30 * t31;
-  const t33 = 1.0 - beta;
-  const t34 = momentum * t32;
-  const t35 = t33;
-  const t36 = g * t35;
-  const t37 = t34 + t36;
+  const t19 = Math.min(t5, 0.0);
+  const t20 = accumulator - t19;
+  const t21 = Math.min(t20, LARGEST);
+  const t22 = Math.max(t21, TINY);
+  const t23 = Math.sqrt(t22);
+  const t24 = t23 + 1e-10;
+  const t25 = t18 / t24;
+  const t26 = t15 + 1e-10;
+  const t27 = t11 ? t24 : t26;
+  const t28 = t27 * t25;
+  const t29 = growth / t28;
+  const t30 = beta;
+  const t31 = t29 * t30;
+  const t32 = 1.0 - beta;
+  const t33 = momentum * t31;
+  const t34 = t32;
+  const t35 = g * t34;
+  const t36 = t33 + t35;
+  const t37 = t36 * t25;
   const t38 = lr;
-  const t39 = t26 * t38;
-  const t40 = t37 * t39;
-  const t41 = x - t40;
-  return { x: t41, momentum: t37, growth: t19, accumulator: t22 };
+  const t39 = t37 * t38;
+  const t40 = x - t39;
+  return { x: t40, momentum: t36, growth: t18, accumulator: t21 };
 }
 
 function gradagradRates({ growth, accumulator, lr }) {
@@ -100,32 +98,29 @@ function autoMeasure({ g }) {
 function autoDecide({ sum0, clock, gamma, agreement_square, way_scale, square_total, lr, steady_lr }) {
   const t0 = clock + 1.0;
   const t1 = Math.min(t0, 2097151.0);
-  const t2 = 2097151.0 < t0;
-  const t3 = t2 ? 9.5367431640625e-07 : 0.0;
-  const t4 = 0.0 < square_total;
+  const t2 = t0 - t1;
+  const t3 = Math.min(t2, 1.0);
+  const t4 = t3 * 9.5367431640625e-07;
   const t5 = t1 * sum0;
   const t6 = Math.max(t5, TINY);
   const t7 = square_total / t6;
   const t8 = Math.min(t7, 1.0);
-  const t9 = t4 ? t8 : 1.0;
-  const t10 = Math.sqrt(t9);
-  const t11 = 1.0 - t3;
-  const t12 = square_total * t11;
-  const t13 = t5 * t9;
-  const t14 = t12 + t13;
-  const t15 = gamma * lr;
+  const t9 = square_total < TINY;
+  const t10 = t9 ? 1.0 : t8;
+  const t11 = Math.sqrt(t10);
+  const t12 = 1.0 - t4;
+  const t13 = square_total * t12;
+  const t14 = t5 * t10;
+  const t15 = t13 + t14;
   const t16 = Math.sqrt(gamma);
   const t17 = t16 / way_scale;
   const t18 = t17 * steady_lr;
-  const t19 = Math.sqrt(t0);
-  const t20 = 0.0 / t19;
-  const t21 = t1 + 1.0;
-  const t22 = t1 * t21;
-  const t23 = t0 / t22;
-  const t24 = t23 * 2.0;
-  const t25 = t0 + 8.0;
-  const t26 = 9.0 / t25;
-  return { clock: t0, gamma: gamma, agreement_square: agreement_square, way_scale: way_scale, square_total: t14, pace0: t1, pace1: t3, pace2: t24, pace3: t15, pace4: t18, pace5: t20, pace6: t10, pace7: t26 };
+  const t19 = t1 + 1.0;
+  const t20 = t1 * t19;
+  const t21 = t0 / t20;
+  const t22 = t21 * 2.0;
+  const t23 = gamma * lr;
+  return { clock: t0, gamma: gamma, agreement_square: agreement_square, way_scale: way_scale, square_total: t15, pace0: t1, pace1: t4, pace2: t22, pace3: t23, pace4: t18, pace5: 0.0, pace6: t11, pace7: 0.0 };
 }
 
 function autoMove({ x, g, momentum, accumulator, way, pace0, pace1, pace2, pace3, pace4, pace6, beta }) {
@@ -148,46 +143,44 @@ function autoMove({ x, g, momentum, accumulator, way, pace0, pace1, pace2, pace3
   const t16 = t9 * pace2;
   const t17 = Math.max(t16, TINY);
   const t18 = Math.sqrt(t17);
-  const t19 = t18 + 0.0;
-  const t20 = t15 / t19;
-  const t21 = t20 * t1;
-  const t22 = t21 * pace3;
-  const t23 = x - t22;
-  const t24 = t21 * pace4;
-  const t25 = way + t24;
-  const t26 = t2 * way;
-  const t27 = t26 * 0.0;
-  const t28 = t27 !== 0.0;
-  const t29 = t28 ? 0.0 : t26;
-  return { x: t23, momentum: t15, accumulator: t9, way: t25, trace0: t29 };
+  const t19 = t15 / t18;
+  const t20 = t19 * t1;
+  const t21 = t20 * pace3;
+  const t22 = x - t21;
+  const t23 = t20 * pace4;
+  const t24 = way + t23;
+  const t25 = t2 * way;
+  const t26 = t25 * 0.0;
+  const t27 = t26 !== 0.0;
+  const t28 = t27 ? 0.0 : t25;
+  return { x: t22, momentum: t15, accumulator: t9, way: t24, trace0: t28 };
 }
 
 function autoLearn({ trace0, clock, gamma, agreement_square, way_scale, square_total }) {
-  const t0 = Math.min(clock, 2097151.0);
-  const t1 = t0 + 1.0;
-  const t2 = 2.0 / t1;
-  const t3 = Math.sqrt(gamma);
-  const t4 = t3 * way_scale;
-  const t5 = t4 * trace0;
-  const t6 = t5 * t5;
+  const t0 = Math.sqrt(gamma);
+  const t1 = t0 * way_scale;
+  const t2 = t1 * trace0;
+  const t3 = Math.min(clock, 2097151.0);
+  const t4 = t3 * 0.5;
+  const t5 = t4 + 0.5;
+  const t6 = t2 * t2;
   const t7 = t6 - agreement_square;
-  const t8 = t7 * t2;
+  const t8 = t7 / t5;
   const t9 = agreement_square + t8;
   const t10 = Math.min(t9, LARGEST);
   const t11 = t10 * clock;
   const t12 = Math.max(t11, TINY);
   const t13 = Math.sqrt(t12);
-  const t14 = t5 / t13;
+  const t14 = t2 / t13;
   const t15 = t14 * 0.5;
   const t16 = t15 + 1.0;
   const t17 = gamma * t16;
   const t18 = Math.max(t17, TINY);
-  const t19 = Math.min(t18, LARGEST);
+  const t19 = way_scale * 0.5;
   const t20 = clock + 1.0;
-  const t21 = 0.5 / t20;
-  const t22 = 1.0 - t21;
-  const t23 = way_scale * t22;
-  return { clock: clock, gamma: t19, agreement_square: t10, way_scale: t23, square_total: square_total };
+  const t21 = t19 / t20;
+  const t22 = way_scale - t21;
+  return { clock: clock, gamma: t18, agreement_square: t10, way_scale: t22, square_total: square_total };
 }
 
 function autoRates({ accumulator, clock, gamma, lr, gamma0 }) {

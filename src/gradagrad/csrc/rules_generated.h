@@ -9,7 +9,7 @@ struct gradagrad_plain_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t7, c0, t24, t29, t31;
+    T t2, t4, t7, c0, t23, t28, t31;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -21,10 +21,10 @@ struct gradagrad_plain_step {
       t4 = T(LARGEST);
       t7 = T(TINY);
       c0 = opaque<T>(0.0);
-      t24 = T(eps);
-      const double t27 = lr * weight_decay;
-      const double t28 = 1.0 - t27;
-      t29 = T(t28);
+      t23 = T(eps);
+      const double t26 = lr * weight_decay;
+      const double t27 = 1.0 - t26;
+      t28 = T(t27);
       t31 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
@@ -55,22 +55,21 @@ struct gradagrad_plain_step {
         const T t15 = root(t14);
         const T t16 = minimum(t15, t12);
         const T t17 = growth * t16;
-        const T t18 = at_most(t17, t4);
-        const T t19 = at_most(t6, c0);
-        const T t20 = accumulator - t19;
-        const T t21 = at_most(t20, t4);
-        const T t22 = at_least(t21, t7);
-        const T t23 = root(t22);
-        const T t25 = t23 + t24;
-        const T t26 = t18 / t25;
-        const T t30 = x * t29;
-        const T t32 = t26 * t31;
-        const T t33 = g * t32;
-        const T t34 = t30 - t33;
-        p_x[i] = t34;
+        const T t18 = at_most(t6, c0);
+        const T t19 = accumulator - t18;
+        const T t20 = at_most(t19, t4);
+        const T t21 = at_least(t20, t7);
+        const T t22 = root(t21);
+        const T t24 = t22 + t23;
+        const T t25 = t17 / t24;
+        const T t29 = x * t28;
+        const T t30 = g * t25;
+        const T t32 = t30 * t31;
+        const T t33 = t29 - t32;
+        p_x[i] = t33;
         p_momentum[i] = g;
-        p_growth[i] = t18;
-        p_accumulator[i] = t21;
+        p_growth[i] = t17;
+        p_accumulator[i] = t20;
       }
     }
   };
@@ -107,7 +106,7 @@ struct gradagrad_plain_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t5, c0, t22;
+    T t0, t2, t5, c0, t21;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double rho = settings[1];
       const double eps = settings[3];
@@ -117,7 +116,7 @@ struct gradagrad_plain_decide {
       t2 = T(LARGEST);
       t5 = T(TINY);
       c0 = opaque<T>(0.0);
-      t22 = T(eps);
+      t21 = T(eps);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -144,17 +143,16 @@ struct gradagrad_plain_decide {
         const T t13 = root(t12);
         const T t14 = minimum(t13, t10);
         const T t15 = growth * t14;
-        const T t16 = at_most(t15, t2);
-        const T t17 = at_most(t4, c0);
-        const T t18 = accumulator - t17;
-        const T t19 = at_most(t18, t2);
-        const T t20 = at_least(t19, t5);
-        const T t21 = root(t20);
-        const T t23 = t21 + t22;
-        const T t24 = t16 / t23;
-        p_growth[i] = t16;
-        p_accumulator[i] = t19;
-        p_pace0[i] = t24;
+        const T t16 = at_most(t4, c0);
+        const T t17 = accumulator - t16;
+        const T t18 = at_most(t17, t2);
+        const T t19 = at_least(t18, t5);
+        const T t20 = root(t19);
+        const T t22 = t20 + t21;
+        const T t23 = t15 / t22;
+        p_growth[i] = t15;
+        p_accumulator[i] = t18;
+        p_pace0[i] = t23;
       }
     }
   };
@@ -165,16 +163,15 @@ struct gradagrad_plain_move {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t5;
+    T pace0, t2, t5;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double weight_decay = settings[4];
-      const T pace0 = pace[0];
+      pace0 = pace[0];
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
       t2 = T(t1);
-      const T t4 = T(lr);
-      t5 = pace0 * t4;
+      t5 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -185,7 +182,8 @@ struct gradagrad_plain_move {
         const T x = p_x[i];
         const T g = p_g[i];
         const T t3 = x * t2;
-        const T t6 = g * t5;
+        const T t4 = g * pace0;
+        const T t6 = t4 * t5;
         const T t7 = t3 - t6;
         p_x[i] = t7;
         p_momentum[i] = g;
@@ -223,7 +221,7 @@ struct gradagrad_plain_momentum_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t7, c0, c1, t27, t34, t38, t42, t45;
+    T t2, t4, t7, c0, c1, t26, t33, t37, t41, t45;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -237,13 +235,13 @@ struct gradagrad_plain_momentum_step {
       t7 = T(TINY);
       c0 = opaque<T>(0.0);
       c1 = opaque<T>(1.0);
-      t27 = T(eps);
-      t34 = T(beta);
-      const double t36 = lr * weight_decay;
-      const double t37 = 1.0 - t36;
-      t38 = T(t37);
-      const double t40 = 1.0 - beta;
-      t42 = T(t40);
+      t26 = T(eps);
+      t33 = T(beta);
+      const double t35 = lr * weight_decay;
+      const double t36 = 1.0 - t35;
+      t37 = T(t36);
+      const double t39 = 1.0 - beta;
+      t41 = T(t39);
       t45 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
@@ -277,30 +275,29 @@ struct gradagrad_plain_momentum_step {
         const T t18 = minimum(t17, t12);
         const T t19 = at_least(t18, c1);
         const T t20 = growth * t19;
-        const T t21 = at_most(t20, t4);
-        const T t22 = at_most(t6, c0);
-        const T t23 = accumulator - t22;
-        const T t24 = at_most(t23, t4);
-        const T t25 = at_least(t24, t7);
-        const T t26 = root(t25);
-        const T t28 = t26 + t27;
-        const T t29 = t21 / t28;
-        const T t30 = t17 + t27;
-        const T t31 = select(t13, t28, t30);
-        const T t32 = t31 * t29;
-        const T t33 = growth / t32;
-        const T t35 = t33 * t34;
-        const T t39 = x * t38;
-        const T t41 = momentum * t35;
-        const T t43 = g * t42;
-        const T t44 = t41 + t43;
-        const T t46 = t29 * t45;
-        const T t47 = t44 * t46;
-        const T t48 = t39 - t47;
-        p_x[i] = t48;
-        p_momentum[i] = t44;
-        p_growth[i] = t21;
-        p_accumulator[i] = t24;
+        const T t21 = at_most(t6, c0);
+        const T t22 = accumulator - t21;
+        const T t23 = at_most(t22, t4);
+        const T t24 = at_least(t23, t7);
+        const T t25 = root(t24);
+        const T t27 = t25 + t26;
+        const T t28 = t20 / t27;
+        const T t29 = t17 + t26;
+        const T t30 = select(t13, t27, t29);
+        const T t31 = t30 * t28;
+        const T t32 = growth / t31;
+        const T t34 = t32 * t33;
+        const T t38 = x * t37;
+        const T t40 = momentum * t34;
+        const T t42 = g * t41;
+        const T t43 = t40 + t42;
+        const T t44 = t43 * t28;
+        const T t46 = t44 * t45;
+        const T t47 = t38 - t46;
+        p_x[i] = t47;
+        p_momentum[i] = t43;
+        p_growth[i] = t20;
+        p_accumulator[i] = t23;
       }
     }
   };
@@ -311,7 +308,7 @@ struct gradagrad_plain_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t5, c0, c1, t25, t32;
+    T t0, t2, t5, c0, c1, t24, t31;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double rho = settings[1];
       const double beta = settings[2];
@@ -323,8 +320,8 @@ struct gradagrad_plain_momentum_decide {
       t5 = T(TINY);
       c0 = opaque<T>(0.0);
       c1 = opaque<T>(1.0);
-      t25 = T(eps);
-      t32 = T(beta);
+      t24 = T(eps);
+      t31 = T(beta);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -355,23 +352,22 @@ struct gradagrad_plain_momentum_decide {
         const T t16 = minimum(t15, t10);
         const T t17 = at_least(t16, c1);
         const T t18 = growth * t17;
-        const T t19 = at_most(t18, t2);
-        const T t20 = at_most(t4, c0);
-        const T t21 = accumulator - t20;
-        const T t22 = at_most(t21, t2);
-        const T t23 = at_least(t22, t5);
-        const T t24 = root(t23);
-        const T t26 = t24 + t25;
-        const T t27 = t19 / t26;
-        const T t28 = t15 + t25;
-        const T t29 = select(t11, t26, t28);
-        const T t30 = t29 * t27;
-        const T t31 = growth / t30;
-        const T t33 = t31 * t32;
-        p_growth[i] = t19;
-        p_accumulator[i] = t22;
-        p_pace0[i] = t27;
-        p_pace1[i] = t33;
+        const T t19 = at_most(t4, c0);
+        const T t20 = accumulator - t19;
+        const T t21 = at_most(t20, t2);
+        const T t22 = at_least(t21, t5);
+        const T t23 = root(t22);
+        const T t25 = t23 + t24;
+        const T t26 = t18 / t25;
+        const T t27 = t15 + t24;
+        const T t28 = select(t11, t25, t27);
+        const T t29 = t28 * t26;
+        const T t30 = growth / t29;
+        const T t32 = t30 * t31;
+        p_growth[i] = t18;
+        p_accumulator[i] = t21;
+        p_pace0[i] = t26;
+        p_pace1[i] = t32;
       }
     }
   };
@@ -382,20 +378,19 @@ struct gradagrad_plain_momentum_move {
   template <class P>
   struct Body {
     using T = P;
-    T pace1, t2, t6, t10;
+    T pace0, pace1, t2, t6, t10;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double beta = settings[2];
       const double weight_decay = settings[4];
-      const T pace0 = pace[0];
+      pace0 = pace[0];
       pace1 = pace[1];
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
       t2 = T(t1);
       const double t4 = 1.0 - beta;
       t6 = T(t4);
-      const T t9 = T(lr);
-      t10 = pace0 * t9;
+      t10 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -410,7 +405,8 @@ struct gradagrad_plain_momentum_move {
         const T t5 = momentum * pace1;
         const T t7 = g * t6;
         const T t8 = t5 + t7;
-        const T t11 = t8 * t10;
+        const T t9 = t8 * pace0;
+        const T t11 = t9 * t10;
         const T t12 = t3 - t11;
         p_x[i] = t12;
         p_momentum[i] = t8;
@@ -424,8 +420,8 @@ struct gradagrad_full_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t10, t17, t20, t22, c0, t28, t42, t47, t49, t55, t58, t60;
-    mask_t<T> mask_t66;
+    T t2, t4, t9, t16, t19, t21, c0, t27, t41, t46, t49, t57, t60, t62;
+    mask_t<T> mask_t68;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -444,29 +440,28 @@ struct gradagrad_full_step {
       t4 = T(LARGEST);
       const double t7 = maximum(lr, TINY);
       const double t8 = gamma_max / t7;
-      const double t9 = minimum(t8, LARGEST);
-      t10 = T(t9);
-      const double t14 = grad_bound * grad_bound;
-      const double t15 = t14 * 0.5;
-      const double t16 = initial_accumulator_value + t15;
-      t17 = T(t16);
-      const double t19 = -t14;
-      t20 = T(t19);
-      t22 = T(TINY);
+      t9 = T(t8);
+      const double t13 = grad_bound * grad_bound;
+      const double t14 = t13 * 0.5;
+      const double t15 = initial_accumulator_value + t14;
+      t16 = T(t15);
+      const double t18 = -t13;
+      t19 = T(t18);
+      t21 = T(TINY);
       c0 = opaque<T>(0.0);
-      t28 = T(growth_limit);
-      t42 = T(eps);
-      const double t45 = lr * weight_decay;
-      const double t46 = 1.0 - t45;
-      t47 = T(t46);
+      t27 = T(growth_limit);
+      t41 = T(eps);
+      const double t44 = lr * weight_decay;
+      const double t45 = 1.0 - t44;
+      t46 = T(t45);
       t49 = T(lr);
-      const double t53 = root(TINY);
-      const double t54 = maximum(lr, t53);
-      t55 = T(t54);
-      t58 = T(lower);
-      t60 = T(upper);
-      const bool t66 = 0.0 < projects;
-      mask_t66 = mask_of<T>(t66);
+      const double t55 = root(TINY);
+      const double t56 = maximum(lr, t55);
+      t57 = T(t56);
+      t60 = T(lower);
+      t62 = T(upper);
+      const bool t68 = 0.0 < projects;
+      mask_t68 = mask_of<T>(t68);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -486,49 +481,52 @@ struct gradagrad_full_step {
         const T t3 = t1 * t2;
         const T t5 = at_most(t3, t4);
         const T t6 = t5 - t0;
-        const bool t11 = growth < t10;
-        const T t12 = -t0;
-        const T t13 = select(t11, t6, t12);
-        const bool t18 = accumulator < t17;
-        const T t21 = select(t18, t20, t13);
-        const T t23 = at_least(accumulator, t22);
-        const T t24 = at_least(t21, c0);
-        const T t25 = at_least(t0, t22);
-        const T t26 = t24 / t25;
-        const T t27 = t26 + T(1.0);
-        const T t29 = at_most(t27, t28);
-        const T t30 = t24 / t23;
-        const T t31 = t30 + T(1.0);
-        const T t32 = root(t31);
-        const T t33 = minimum(t32, t29);
-        const T t34 = growth * t33;
-        const T t35 = at_most(t34, t10);
-        const T t36 = maximum(t35, growth);
-        const T t37 = at_most(t21, c0);
-        const T t38 = accumulator - t37;
-        const T t39 = at_most(t38, t4);
-        const T t40 = at_least(t39, t22);
-        const T t41 = root(t40);
-        const T t43 = t41 + t42;
-        const T t44 = t36 / t43;
-        const T t48 = x * t47;
-        const T t50 = t44 * t49;
-        const T t51 = g * t50;
-        const T t52 = t48 - t51;
-        const T t56 = t44 * t55;
-        const T t57 = T(1.0) / t56;
-        const T t59 = at_least(t52, t58);
-        const T t61 = at_most(t59, t60);
-        const T t62 = t52 - t61;
-        const T t63 = t57 * T(1.0);
-        const T t64 = t62 * t63;
-        const T t65 = g + t64;
-        const T t67 = choose(mask_t66, t61, t52);
-        const T t68 = choose(mask_t66, t65, g);
-        p_x[i] = t67;
-        p_momentum[i] = t68;
-        p_growth[i] = t36;
-        p_accumulator[i] = t39;
+        const bool t10 = growth < t9;
+        const T t11 = -t0;
+        const T t12 = select(t10, t6, t11);
+        const bool t17 = accumulator < t16;
+        const T t20 = select(t17, t19, t12);
+        const T t22 = at_least(accumulator, t21);
+        const T t23 = at_least(t20, c0);
+        const T t24 = at_least(t0, t21);
+        const T t25 = t23 / t24;
+        const T t26 = t25 + T(1.0);
+        const T t28 = at_most(t26, t27);
+        const T t29 = t23 / t22;
+        const T t30 = t29 + T(1.0);
+        const T t31 = root(t30);
+        const T t32 = minimum(t31, t28);
+        const T t33 = growth * t32;
+        const T t34 = at_most(t33, t9);
+        const T t35 = maximum(t34, growth);
+        const T t36 = at_most(t20, c0);
+        const T t37 = accumulator - t36;
+        const T t38 = at_most(t37, t4);
+        const T t39 = at_least(t38, t21);
+        const T t40 = root(t39);
+        const T t42 = t40 + t41;
+        const T t43 = t35 / t42;
+        const T t47 = x * t46;
+        const T t48 = g * t43;
+        const T t50 = t48 * t49;
+        const T t51 = t47 - t50;
+        const T t52 = t43 * t49;
+        const T t53 = g * t52;
+        const T t54 = t47 - t53;
+        const T t58 = t43 * t57;
+        const T t59 = T(1.0) / t58;
+        const T t61 = at_least(t54, t60);
+        const T t63 = at_most(t61, t62);
+        const T t64 = t54 - t63;
+        const T t65 = t59 * T(1.0);
+        const T t66 = t64 * t65;
+        const T t67 = g + t66;
+        const T t69 = choose(mask_t68, t63, t51);
+        const T t70 = choose(mask_t68, t67, g);
+        p_x[i] = t69;
+        p_momentum[i] = t70;
+        p_growth[i] = t35;
+        p_accumulator[i] = t38;
       }
     }
   };
@@ -539,7 +537,7 @@ struct gradagrad_full_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t8, t15, t18, t20, c0, t26, t40;
+    T t0, t2, t7, t14, t17, t19, c0, t25, t39;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -554,18 +552,17 @@ struct gradagrad_full_decide {
       t2 = T(LARGEST);
       const double t5 = maximum(lr, TINY);
       const double t6 = gamma_max / t5;
-      const double t7 = minimum(t6, LARGEST);
-      t8 = T(t7);
-      const double t12 = grad_bound * grad_bound;
-      const double t13 = t12 * 0.5;
-      const double t14 = initial_accumulator_value + t13;
-      t15 = T(t14);
-      const double t17 = -t12;
-      t18 = T(t17);
-      t20 = T(TINY);
+      t7 = T(t6);
+      const double t11 = grad_bound * grad_bound;
+      const double t12 = t11 * 0.5;
+      const double t13 = initial_accumulator_value + t12;
+      t14 = T(t13);
+      const double t16 = -t11;
+      t17 = T(t16);
+      t19 = T(TINY);
       c0 = opaque<T>(0.0);
-      t26 = T(growth_limit);
-      t40 = T(eps);
+      t25 = T(growth_limit);
+      t39 = T(eps);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -582,34 +579,34 @@ struct gradagrad_full_decide {
         const T t1 = sum1 * t0;
         const T t3 = at_most(t1, t2);
         const T t4 = t3 - sum0;
-        const bool t9 = growth < t8;
-        const T t10 = -sum0;
-        const T t11 = select(t9, t4, t10);
-        const bool t16 = accumulator < t15;
-        const T t19 = select(t16, t18, t11);
-        const T t21 = at_least(accumulator, t20);
-        const T t22 = at_least(t19, c0);
-        const T t23 = at_least(sum0, t20);
-        const T t24 = t22 / t23;
-        const T t25 = t24 + T(1.0);
-        const T t27 = at_most(t25, t26);
-        const T t28 = t22 / t21;
-        const T t29 = t28 + T(1.0);
-        const T t30 = root(t29);
-        const T t31 = minimum(t30, t27);
-        const T t32 = growth * t31;
-        const T t33 = at_most(t32, t8);
-        const T t34 = maximum(t33, growth);
-        const T t35 = at_most(t19, c0);
-        const T t36 = accumulator - t35;
-        const T t37 = at_most(t36, t2);
-        const T t38 = at_least(t37, t20);
-        const T t39 = root(t38);
-        const T t41 = t39 + t40;
-        const T t42 = t34 / t41;
-        p_growth[i] = t34;
-        p_accumulator[i] = t37;
-        p_pace0[i] = t42;
+        const bool t8 = growth < t7;
+        const T t9 = -sum0;
+        const T t10 = select(t8, t4, t9);
+        const bool t15 = accumulator < t14;
+        const T t18 = select(t15, t17, t10);
+        const T t20 = at_least(accumulator, t19);
+        const T t21 = at_least(t18, c0);
+        const T t22 = at_least(sum0, t19);
+        const T t23 = t21 / t22;
+        const T t24 = t23 + T(1.0);
+        const T t26 = at_most(t24, t25);
+        const T t27 = t21 / t20;
+        const T t28 = t27 + T(1.0);
+        const T t29 = root(t28);
+        const T t30 = minimum(t29, t26);
+        const T t31 = growth * t30;
+        const T t32 = at_most(t31, t7);
+        const T t33 = maximum(t32, growth);
+        const T t34 = at_most(t18, c0);
+        const T t35 = accumulator - t34;
+        const T t36 = at_most(t35, t2);
+        const T t37 = at_least(t36, t19);
+        const T t38 = root(t37);
+        const T t40 = t38 + t39;
+        const T t41 = t33 / t40;
+        p_growth[i] = t33;
+        p_accumulator[i] = t36;
+        p_pace0[i] = t41;
       }
     }
   };
@@ -620,31 +617,31 @@ struct gradagrad_full_move {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t5, t13, t15, t18;
-    mask_t<T> mask_t21;
+    T pace0, t2, t5, t8, t16, t18, t21;
+    mask_t<T> mask_t24;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double weight_decay = settings[4];
       const double lower = settings[9];
       const double upper = settings[10];
       const double projects = settings[11];
-      const T pace0 = pace[0];
+      pace0 = pace[0];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
       t2 = T(t1);
-      const T t4 = T(lr);
-      t5 = pace0 * t4;
-      const double t8 = root(TINY);
-      const double t9 = maximum(lr, t8);
-      const T t10 = T(t9);
-      const T t11 = pace0 * t10;
-      const T t12 = T(1.0) / t11;
-      t13 = T(lower);
-      t15 = T(upper);
-      t18 = t12 * T(1.0);
-      const bool t21 = 0.0 < projects;
-      mask_t21 = mask_of<T>(t21);
+      t5 = T(lr);
+      t8 = pace0 * t5;
+      const double t11 = root(TINY);
+      const double t12 = maximum(lr, t11);
+      const T t13 = T(t12);
+      const T t14 = pace0 * t13;
+      const T t15 = T(1.0) / t14;
+      t16 = T(lower);
+      t18 = T(upper);
+      t21 = t15 * T(1.0);
+      const bool t24 = 0.0 < projects;
+      mask_t24 = mask_of<T>(t24);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -655,17 +652,20 @@ struct gradagrad_full_move {
         const T x = p_x[i];
         const T g = p_g[i];
         const T t3 = x * t2;
-        const T t6 = g * t5;
+        const T t4 = g * pace0;
+        const T t6 = t4 * t5;
         const T t7 = t3 - t6;
-        const T t14 = at_least(t7, t13);
-        const T t16 = at_most(t14, t15);
-        const T t17 = t7 - t16;
-        const T t19 = t17 * t18;
-        const T t20 = g + t19;
-        const T t22 = choose(mask_t21, t16, t7);
-        const T t23 = choose(mask_t21, t20, g);
-        p_x[i] = t22;
-        p_momentum[i] = t23;
+        const T t9 = g * t8;
+        const T t10 = t3 - t9;
+        const T t17 = at_least(t10, t16);
+        const T t19 = at_most(t17, t18);
+        const T t20 = t10 - t19;
+        const T t22 = t20 * t21;
+        const T t23 = g + t22;
+        const T t25 = choose(mask_t24, t19, t7);
+        const T t26 = choose(mask_t24, t23, g);
+        p_x[i] = t25;
+        p_momentum[i] = t26;
       }
     }
   };
@@ -711,7 +711,7 @@ struct gradagrad_full_momentum_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t10, t17, t20, t22, c0, t28, c1, t45, t52, t56, t60, t63, t73, t76, t78;
+    T t2, t4, t9, t16, t19, t21, c0, t27, c1, t44, t51, t55, t59, t63, t73, t76, t78;
     mask_t<T> mask_t87;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
@@ -732,25 +732,24 @@ struct gradagrad_full_momentum_step {
       t4 = T(LARGEST);
       const double t7 = maximum(lr, TINY);
       const double t8 = gamma_max / t7;
-      const double t9 = minimum(t8, LARGEST);
-      t10 = T(t9);
-      const double t14 = grad_bound * grad_bound;
-      const double t15 = t14 * 0.5;
-      const double t16 = initial_accumulator_value + t15;
-      t17 = T(t16);
-      const double t19 = -t14;
-      t20 = T(t19);
-      t22 = T(TINY);
+      t9 = T(t8);
+      const double t13 = grad_bound * grad_bound;
+      const double t14 = t13 * 0.5;
+      const double t15 = initial_accumulator_value + t14;
+      t16 = T(t15);
+      const double t18 = -t13;
+      t19 = T(t18);
+      t21 = T(TINY);
       c0 = opaque<T>(0.0);
-      t28 = T(growth_limit);
+      t27 = T(growth_limit);
       c1 = opaque<T>(1.0);
-      t45 = T(eps);
-      t52 = T(beta);
-      const double t54 = lr * weight_decay;
-      const double t55 = 1.0 - t54;
-      t56 = T(t55);
-      const double t58 = 1.0 - beta;
-      t60 = T(t58);
+      t44 = T(eps);
+      t51 = T(beta);
+      const double t53 = lr * weight_decay;
+      const double t54 = 1.0 - t53;
+      t55 = T(t54);
+      const double t57 = 1.0 - beta;
+      t59 = T(t57);
       t63 = T(lr);
       const double t71 = root(TINY);
       const double t72 = maximum(lr, t71);
@@ -778,67 +777,68 @@ struct gradagrad_full_momentum_step {
         const T t3 = t1 * t2;
         const T t5 = at_most(t3, t4);
         const T t6 = t5 - t0;
-        const bool t11 = growth < t10;
-        const T t12 = -t0;
-        const T t13 = select(t11, t6, t12);
-        const bool t18 = accumulator < t17;
-        const T t21 = select(t18, t20, t13);
-        const T t23 = at_least(accumulator, t22);
-        const T t24 = at_least(t21, c0);
-        const T t25 = at_least(t0, t22);
-        const T t26 = t24 / t25;
-        const T t27 = t26 + T(1.0);
-        const T t29 = at_most(t27, t28);
-        const bool t30 = T(0.0) < t21;
-        const T t31 = t21 / t23;
-        const T t32 = t31 + T(1.0);
-        const T t33 = select(t30, t32, t23);
-        const T t34 = root(t33);
-        const T t35 = minimum(t34, t29);
-        const T t36 = at_least(t35, c1);
-        const T t37 = growth * t36;
-        const T t38 = at_most(t37, t10);
-        const T t39 = maximum(t38, growth);
-        const T t40 = at_most(t21, c0);
-        const T t41 = accumulator - t40;
-        const T t42 = at_most(t41, t4);
-        const T t43 = at_least(t42, t22);
-        const T t44 = root(t43);
-        const T t46 = t44 + t45;
-        const T t47 = t39 / t46;
-        const T t48 = t34 + t45;
-        const T t49 = select(t30, t46, t48);
-        const T t50 = t49 * t47;
-        const T t51 = growth / t50;
-        const T t53 = t51 * t52;
-        const T t57 = x * t56;
-        const T t59 = momentum * t53;
-        const T t61 = g * t60;
-        const T t62 = t59 + t61;
-        const T t64 = t47 * t63;
-        const T t65 = t62 * t64;
-        const T t66 = t57 - t65;
-        const T t67 = t59 / t60;
-        const T t68 = g + t67;
-        const T t69 = t68 * t64;
-        const T t70 = t57 - t69;
-        const T t74 = t47 * t73;
+        const bool t10 = growth < t9;
+        const T t11 = -t0;
+        const T t12 = select(t10, t6, t11);
+        const bool t17 = accumulator < t16;
+        const T t20 = select(t17, t19, t12);
+        const T t22 = at_least(accumulator, t21);
+        const T t23 = at_least(t20, c0);
+        const T t24 = at_least(t0, t21);
+        const T t25 = t23 / t24;
+        const T t26 = t25 + T(1.0);
+        const T t28 = at_most(t26, t27);
+        const bool t29 = T(0.0) < t20;
+        const T t30 = t20 / t22;
+        const T t31 = t30 + T(1.0);
+        const T t32 = select(t29, t31, t22);
+        const T t33 = root(t32);
+        const T t34 = minimum(t33, t28);
+        const T t35 = at_least(t34, c1);
+        const T t36 = growth * t35;
+        const T t37 = at_most(t36, t9);
+        const T t38 = maximum(t37, growth);
+        const T t39 = at_most(t20, c0);
+        const T t40 = accumulator - t39;
+        const T t41 = at_most(t40, t4);
+        const T t42 = at_least(t41, t21);
+        const T t43 = root(t42);
+        const T t45 = t43 + t44;
+        const T t46 = t38 / t45;
+        const T t47 = t33 + t44;
+        const T t48 = select(t29, t45, t47);
+        const T t49 = t48 * t46;
+        const T t50 = growth / t49;
+        const T t52 = t50 * t51;
+        const T t56 = x * t55;
+        const T t58 = momentum * t52;
+        const T t60 = g * t59;
+        const T t61 = t58 + t60;
+        const T t62 = t61 * t46;
+        const T t64 = t62 * t63;
+        const T t65 = t56 - t64;
+        const T t66 = t58 / t59;
+        const T t67 = g + t66;
+        const T t68 = t46 * t63;
+        const T t69 = t67 * t68;
+        const T t70 = t56 - t69;
+        const T t74 = t46 * t73;
         const T t75 = T(1.0) / t74;
         const T t77 = at_least(t70, t76);
         const T t79 = at_most(t77, t78);
         const T t80 = t70 - t79;
-        const T t81 = t75 * t60;
+        const T t81 = t75 * t59;
         const T t82 = t80 * t81;
-        const T t83 = t62 + t82;
-        const T t84 = t79 - t57;
-        const T t85 = t84 * t60;
-        const T t86 = t57 + t85;
-        const T t88 = choose(mask_t87, t86, t66);
-        const T t89 = choose(mask_t87, t83, t62);
+        const T t83 = t61 + t82;
+        const T t84 = t79 - t56;
+        const T t85 = t84 * t59;
+        const T t86 = t56 + t85;
+        const T t88 = choose(mask_t87, t86, t65);
+        const T t89 = choose(mask_t87, t83, t61);
         p_x[i] = t88;
         p_momentum[i] = t89;
-        p_growth[i] = t39;
-        p_accumulator[i] = t42;
+        p_growth[i] = t38;
+        p_accumulator[i] = t41;
       }
     }
   };
@@ -849,7 +849,7 @@ struct gradagrad_full_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t8, t15, t18, t20, c0, t26, c1, t43, t50;
+    T t0, t2, t7, t14, t17, t19, c0, t25, c1, t42, t49;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -865,20 +865,19 @@ struct gradagrad_full_momentum_decide {
       t2 = T(LARGEST);
       const double t5 = maximum(lr, TINY);
       const double t6 = gamma_max / t5;
-      const double t7 = minimum(t6, LARGEST);
-      t8 = T(t7);
-      const double t12 = grad_bound * grad_bound;
-      const double t13 = t12 * 0.5;
-      const double t14 = initial_accumulator_value + t13;
-      t15 = T(t14);
-      const double t17 = -t12;
-      t18 = T(t17);
-      t20 = T(TINY);
+      t7 = T(t6);
+      const double t11 = grad_bound * grad_bound;
+      const double t12 = t11 * 0.5;
+      const double t13 = initial_accumulator_value + t12;
+      t14 = T(t13);
+      const double t16 = -t11;
+      t17 = T(t16);
+      t19 = T(TINY);
       c0 = opaque<T>(0.0);
-      t26 = T(growth_limit);
+      t25 = T(growth_limit);
       c1 = opaque<T>(1.0);
-      t43 = T(eps);
-      t50 = T(beta);
+      t42 = T(eps);
+      t49 = T(beta);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -896,43 +895,43 @@ struct gradagrad_full_momentum_decide {
         const T t1 = sum1 * t0;
         const T t3 = at_most(t1, t2);
         const T t4 = t3 - sum0;
-        const bool t9 = growth < t8;
-        const T t10 = -sum0;
-        const T t11 = select(t9, t4, t10);
-        const bool t16 = accumulator < t15;
-        const T t19 = select(t16, t18, t11);
-        const T t21 = at_least(accumulator, t20);
-        const T t22 = at_least(t19, c0);
-        const T t23 = at_least(sum0, t20);
-        const T t24 = t22 / t23;
-        const T t25 = t24 + T(1.0);
-        const T t27 = at_most(t25, t26);
-        const bool t28 = T(0.0) < t19;
-        const T t29 = t19 / t21;
-        const T t30 = t29 + T(1.0);
-        const T t31 = select(t28, t30, t21);
-        const T t32 = root(t31);
-        const T t33 = minimum(t32, t27);
-        const T t34 = at_least(t33, c1);
-        const T t35 = growth * t34;
-        const T t36 = at_most(t35, t8);
-        const T t37 = maximum(t36, growth);
-        const T t38 = at_most(t19, c0);
-        const T t39 = accumulator - t38;
-        const T t40 = at_most(t39, t2);
-        const T t41 = at_least(t40, t20);
-        const T t42 = root(t41);
-        const T t44 = t42 + t43;
-        const T t45 = t37 / t44;
-        const T t46 = t32 + t43;
-        const T t47 = select(t28, t44, t46);
-        const T t48 = t47 * t45;
-        const T t49 = growth / t48;
-        const T t51 = t49 * t50;
-        p_growth[i] = t37;
-        p_accumulator[i] = t40;
-        p_pace0[i] = t45;
-        p_pace1[i] = t51;
+        const bool t8 = growth < t7;
+        const T t9 = -sum0;
+        const T t10 = select(t8, t4, t9);
+        const bool t15 = accumulator < t14;
+        const T t18 = select(t15, t17, t10);
+        const T t20 = at_least(accumulator, t19);
+        const T t21 = at_least(t18, c0);
+        const T t22 = at_least(sum0, t19);
+        const T t23 = t21 / t22;
+        const T t24 = t23 + T(1.0);
+        const T t26 = at_most(t24, t25);
+        const bool t27 = T(0.0) < t18;
+        const T t28 = t18 / t20;
+        const T t29 = t28 + T(1.0);
+        const T t30 = select(t27, t29, t20);
+        const T t31 = root(t30);
+        const T t32 = minimum(t31, t26);
+        const T t33 = at_least(t32, c1);
+        const T t34 = growth * t33;
+        const T t35 = at_most(t34, t7);
+        const T t36 = maximum(t35, growth);
+        const T t37 = at_most(t18, c0);
+        const T t38 = accumulator - t37;
+        const T t39 = at_most(t38, t2);
+        const T t40 = at_least(t39, t19);
+        const T t41 = root(t40);
+        const T t43 = t41 + t42;
+        const T t44 = t36 / t43;
+        const T t45 = t31 + t42;
+        const T t46 = select(t27, t43, t45);
+        const T t47 = t46 * t44;
+        const T t48 = growth / t47;
+        const T t50 = t48 * t49;
+        p_growth[i] = t36;
+        p_accumulator[i] = t39;
+        p_pace0[i] = t44;
+        p_pace1[i] = t50;
       }
     }
   };
@@ -943,8 +942,8 @@ struct gradagrad_full_momentum_move {
   template <class P>
   struct Body {
     using T = P;
-    T pace1, t2, t6, t10, t22, t24, t27;
-    mask_t<T> mask_t33;
+    T pace0, pace1, t2, t6, t10, t15, t23, t25, t28;
+    mask_t<T> mask_t34;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double beta = settings[2];
@@ -952,7 +951,7 @@ struct gradagrad_full_momentum_move {
       const double lower = settings[9];
       const double upper = settings[10];
       const double projects = settings[11];
-      const T pace0 = pace[0];
+      pace0 = pace[0];
       pace1 = pace[1];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double t0 = lr * weight_decay;
@@ -960,18 +959,18 @@ struct gradagrad_full_momentum_move {
       t2 = T(t1);
       const double t4 = 1.0 - beta;
       t6 = T(t4);
-      const T t9 = T(lr);
-      t10 = pace0 * t9;
-      const double t17 = root(TINY);
-      const double t18 = maximum(lr, t17);
-      const T t19 = T(t18);
-      const T t20 = pace0 * t19;
-      const T t21 = T(1.0) / t20;
-      t22 = T(lower);
-      t24 = T(upper);
-      t27 = t21 * t6;
-      const bool t33 = 0.0 < projects;
-      mask_t33 = mask_of<T>(t33);
+      t10 = T(lr);
+      t15 = pace0 * t10;
+      const double t18 = root(TINY);
+      const double t19 = maximum(lr, t18);
+      const T t20 = T(t19);
+      const T t21 = pace0 * t20;
+      const T t22 = T(1.0) / t21;
+      t23 = T(lower);
+      t25 = T(upper);
+      t28 = t22 * t6;
+      const bool t34 = 0.0 < projects;
+      mask_t34 = mask_of<T>(t34);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -986,24 +985,25 @@ struct gradagrad_full_momentum_move {
         const T t5 = momentum * pace1;
         const T t7 = g * t6;
         const T t8 = t5 + t7;
-        const T t11 = t8 * t10;
+        const T t9 = t8 * pace0;
+        const T t11 = t9 * t10;
         const T t12 = t3 - t11;
         const T t13 = t5 / t6;
         const T t14 = g + t13;
-        const T t15 = t14 * t10;
-        const T t16 = t3 - t15;
-        const T t23 = at_least(t16, t22);
-        const T t25 = at_most(t23, t24);
-        const T t26 = t16 - t25;
-        const T t28 = t26 * t27;
-        const T t29 = t8 + t28;
-        const T t30 = t25 - t3;
-        const T t31 = t30 * t6;
-        const T t32 = t3 + t31;
-        const T t34 = choose(mask_t33, t32, t12);
-        const T t35 = choose(mask_t33, t29, t8);
-        p_x[i] = t34;
-        p_momentum[i] = t35;
+        const T t16 = t14 * t15;
+        const T t17 = t3 - t16;
+        const T t24 = at_least(t17, t23);
+        const T t26 = at_most(t24, t25);
+        const T t27 = t17 - t26;
+        const T t29 = t27 * t28;
+        const T t30 = t8 + t29;
+        const T t31 = t26 - t3;
+        const T t32 = t31 * t6;
+        const T t33 = t3 + t32;
+        const T t35 = choose(mask_t34, t33, t12);
+        const T t36 = choose(mask_t34, t30, t8);
+        p_x[i] = t35;
+        p_momentum[i] = t36;
       }
     }
   };
@@ -1014,8 +1014,8 @@ struct gradagrad_lazy_step {
   template <class P>
   struct Body {
     using T = P;
-    T t3, t5, t11, t18, t22, t25, c0, t31, t45, t50, t52, t60, t63, t65;
-    mask_t<T> mask_t73;
+    T t3, t5, t10, t17, t21, t24, c0, t30, t44, t49, t52, t62, t65, t67;
+    mask_t<T> mask_t75;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -1034,29 +1034,28 @@ struct gradagrad_lazy_step {
       t5 = T(LARGEST);
       const double t8 = maximum(lr, TINY);
       const double t9 = gamma_max / t8;
-      const double t10 = minimum(t9, LARGEST);
-      t11 = T(t10);
-      const double t15 = grad_bound * grad_bound;
-      const double t16 = t15 * 0.5;
-      const double t17 = initial_accumulator_value + t16;
-      t18 = T(t17);
-      const double t21 = -t15;
-      t22 = T(t21);
-      t25 = T(TINY);
+      t10 = T(t9);
+      const double t14 = grad_bound * grad_bound;
+      const double t15 = t14 * 0.5;
+      const double t16 = initial_accumulator_value + t15;
+      t17 = T(t16);
+      const double t20 = -t14;
+      t21 = T(t20);
+      t24 = T(TINY);
       c0 = opaque<T>(0.0);
-      t31 = T(growth_limit);
-      t45 = T(eps);
-      const double t48 = lr * weight_decay;
-      const double t49 = 1.0 - t48;
-      t50 = T(t49);
+      t30 = T(growth_limit);
+      t44 = T(eps);
+      const double t47 = lr * weight_decay;
+      const double t48 = 1.0 - t47;
+      t49 = T(t48);
       t52 = T(lr);
-      const double t58 = root(TINY);
-      const double t59 = maximum(lr, t58);
-      t60 = T(t59);
-      t63 = T(lower);
-      t65 = T(upper);
-      const bool t73 = 0.0 < projects;
-      mask_t73 = mask_of<T>(t73);
+      const double t60 = root(TINY);
+      const double t61 = maximum(lr, t60);
+      t62 = T(t61);
+      t65 = T(lower);
+      t67 = T(upper);
+      const bool t75 = 0.0 < projects;
+      mask_t75 = mask_of<T>(t75);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -1077,55 +1076,58 @@ struct gradagrad_lazy_step {
         const T t4 = t2 * t3;
         const T t6 = at_most(t4, t5);
         const T t7 = t6 - t1;
-        const bool t12 = growth < t11;
-        const T t13 = -t1;
-        const T t14 = select(t12, t7, t13);
-        const bool t19 = accumulator < t18;
-        const bool t20 = T(0.0) < t1;
-        const T t23 = select(t20, t22, t14);
-        const T t24 = select(t19, t23, t14);
-        const T t26 = at_least(accumulator, t25);
-        const T t27 = at_least(t24, c0);
-        const T t28 = at_least(t1, t25);
-        const T t29 = t27 / t28;
-        const T t30 = t29 + T(1.0);
-        const T t32 = at_most(t30, t31);
-        const T t33 = t27 / t26;
-        const T t34 = t33 + T(1.0);
-        const T t35 = root(t34);
-        const T t36 = minimum(t35, t32);
-        const T t37 = growth * t36;
-        const T t38 = at_most(t37, t11);
-        const T t39 = maximum(t38, growth);
-        const T t40 = at_most(t24, c0);
-        const T t41 = accumulator - t40;
-        const T t42 = at_most(t41, t5);
-        const T t43 = at_least(t42, t25);
-        const T t44 = root(t43);
-        const T t46 = t44 + t45;
-        const T t47 = t39 / t46;
-        const T t51 = x * t50;
-        const T t53 = t47 * t52;
-        const T t54 = g * t53;
-        const T t55 = t51 - t54;
-        const T t56 = select(t0, t55, x);
-        const T t57 = select(t0, g, momentum);
-        const T t61 = t47 * t60;
-        const T t62 = T(1.0) / t61;
-        const T t64 = at_least(t55, t63);
-        const T t66 = at_most(t64, t65);
-        const T t67 = t55 - t66;
-        const T t68 = t62 * T(1.0);
-        const T t69 = t67 * t68;
-        const T t70 = g + t69;
-        const T t71 = select(t0, t66, x);
-        const T t72 = select(t0, t70, momentum);
-        const T t74 = choose(mask_t73, t71, t56);
-        const T t75 = choose(mask_t73, t72, t57);
-        p_x[i] = t74;
-        p_momentum[i] = t75;
-        p_growth[i] = t39;
-        p_accumulator[i] = t42;
+        const bool t11 = growth < t10;
+        const T t12 = -t1;
+        const T t13 = select(t11, t7, t12);
+        const bool t18 = accumulator < t17;
+        const bool t19 = T(0.0) < t1;
+        const T t22 = select(t19, t21, t13);
+        const T t23 = select(t18, t22, t13);
+        const T t25 = at_least(accumulator, t24);
+        const T t26 = at_least(t23, c0);
+        const T t27 = at_least(t1, t24);
+        const T t28 = t26 / t27;
+        const T t29 = t28 + T(1.0);
+        const T t31 = at_most(t29, t30);
+        const T t32 = t26 / t25;
+        const T t33 = t32 + T(1.0);
+        const T t34 = root(t33);
+        const T t35 = minimum(t34, t31);
+        const T t36 = growth * t35;
+        const T t37 = at_most(t36, t10);
+        const T t38 = maximum(t37, growth);
+        const T t39 = at_most(t23, c0);
+        const T t40 = accumulator - t39;
+        const T t41 = at_most(t40, t5);
+        const T t42 = at_least(t41, t24);
+        const T t43 = root(t42);
+        const T t45 = t43 + t44;
+        const T t46 = t38 / t45;
+        const T t50 = x * t49;
+        const T t51 = g * t46;
+        const T t53 = t51 * t52;
+        const T t54 = t50 - t53;
+        const T t55 = select(t0, t54, x);
+        const T t56 = select(t0, g, momentum);
+        const T t57 = t46 * t52;
+        const T t58 = g * t57;
+        const T t59 = t50 - t58;
+        const T t63 = t46 * t62;
+        const T t64 = T(1.0) / t63;
+        const T t66 = at_least(t59, t65);
+        const T t68 = at_most(t66, t67);
+        const T t69 = t59 - t68;
+        const T t70 = t64 * T(1.0);
+        const T t71 = t69 * t70;
+        const T t72 = g + t71;
+        const T t73 = select(t0, t68, x);
+        const T t74 = select(t0, t72, momentum);
+        const T t76 = choose(mask_t75, t73, t55);
+        const T t77 = choose(mask_t75, t74, t56);
+        p_x[i] = t76;
+        p_momentum[i] = t77;
+        p_growth[i] = t38;
+        p_accumulator[i] = t41;
       }
     }
   };
@@ -1136,7 +1138,7 @@ struct gradagrad_lazy_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t8, t15, t19, t22, c0, t28, t42;
+    T t0, t2, t7, t14, t18, t21, c0, t27, t41;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -1151,18 +1153,17 @@ struct gradagrad_lazy_decide {
       t2 = T(LARGEST);
       const double t5 = maximum(lr, TINY);
       const double t6 = gamma_max / t5;
-      const double t7 = minimum(t6, LARGEST);
-      t8 = T(t7);
-      const double t12 = grad_bound * grad_bound;
-      const double t13 = t12 * 0.5;
-      const double t14 = initial_accumulator_value + t13;
-      t15 = T(t14);
-      const double t18 = -t12;
-      t19 = T(t18);
-      t22 = T(TINY);
+      t7 = T(t6);
+      const double t11 = grad_bound * grad_bound;
+      const double t12 = t11 * 0.5;
+      const double t13 = initial_accumulator_value + t12;
+      t14 = T(t13);
+      const double t17 = -t11;
+      t18 = T(t17);
+      t21 = T(TINY);
       c0 = opaque<T>(0.0);
-      t28 = T(growth_limit);
-      t42 = T(eps);
+      t27 = T(growth_limit);
+      t41 = T(eps);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -1179,36 +1180,36 @@ struct gradagrad_lazy_decide {
         const T t1 = sum1 * t0;
         const T t3 = at_most(t1, t2);
         const T t4 = t3 - sum0;
-        const bool t9 = growth < t8;
-        const T t10 = -sum0;
-        const T t11 = select(t9, t4, t10);
-        const bool t16 = accumulator < t15;
-        const bool t17 = T(0.0) < sum0;
-        const T t20 = select(t17, t19, t11);
-        const T t21 = select(t16, t20, t11);
-        const T t23 = at_least(accumulator, t22);
-        const T t24 = at_least(t21, c0);
-        const T t25 = at_least(sum0, t22);
-        const T t26 = t24 / t25;
-        const T t27 = t26 + T(1.0);
-        const T t29 = at_most(t27, t28);
-        const T t30 = t24 / t23;
-        const T t31 = t30 + T(1.0);
-        const T t32 = root(t31);
-        const T t33 = minimum(t32, t29);
-        const T t34 = growth * t33;
-        const T t35 = at_most(t34, t8);
-        const T t36 = maximum(t35, growth);
-        const T t37 = at_most(t21, c0);
-        const T t38 = accumulator - t37;
-        const T t39 = at_most(t38, t2);
-        const T t40 = at_least(t39, t22);
-        const T t41 = root(t40);
-        const T t43 = t41 + t42;
-        const T t44 = t36 / t43;
-        p_growth[i] = t36;
-        p_accumulator[i] = t39;
-        p_pace0[i] = t44;
+        const bool t8 = growth < t7;
+        const T t9 = -sum0;
+        const T t10 = select(t8, t4, t9);
+        const bool t15 = accumulator < t14;
+        const bool t16 = T(0.0) < sum0;
+        const T t19 = select(t16, t18, t10);
+        const T t20 = select(t15, t19, t10);
+        const T t22 = at_least(accumulator, t21);
+        const T t23 = at_least(t20, c0);
+        const T t24 = at_least(sum0, t21);
+        const T t25 = t23 / t24;
+        const T t26 = t25 + T(1.0);
+        const T t28 = at_most(t26, t27);
+        const T t29 = t23 / t22;
+        const T t30 = t29 + T(1.0);
+        const T t31 = root(t30);
+        const T t32 = minimum(t31, t28);
+        const T t33 = growth * t32;
+        const T t34 = at_most(t33, t7);
+        const T t35 = maximum(t34, growth);
+        const T t36 = at_most(t20, c0);
+        const T t37 = accumulator - t36;
+        const T t38 = at_most(t37, t2);
+        const T t39 = at_least(t38, t21);
+        const T t40 = root(t39);
+        const T t42 = t40 + t41;
+        const T t43 = t35 / t42;
+        p_growth[i] = t35;
+        p_accumulator[i] = t38;
+        p_pace0[i] = t43;
       }
     }
   };
@@ -1219,7 +1220,7 @@ struct gradagrad_lazy_momentum_step {
   template <class P>
   struct Body {
     using T = P;
-    T t3, t5, t11, t18, t22, t25, c0, t31, c1, t48, t55, t59, t63, t66, t78, t81, t83;
+    T t3, t5, t10, t17, t21, t24, c0, t30, c1, t47, t54, t58, t62, t66, t78, t81, t83;
     mask_t<T> mask_t94;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
@@ -1240,25 +1241,24 @@ struct gradagrad_lazy_momentum_step {
       t5 = T(LARGEST);
       const double t8 = maximum(lr, TINY);
       const double t9 = gamma_max / t8;
-      const double t10 = minimum(t9, LARGEST);
-      t11 = T(t10);
-      const double t15 = grad_bound * grad_bound;
-      const double t16 = t15 * 0.5;
-      const double t17 = initial_accumulator_value + t16;
-      t18 = T(t17);
-      const double t21 = -t15;
-      t22 = T(t21);
-      t25 = T(TINY);
+      t10 = T(t9);
+      const double t14 = grad_bound * grad_bound;
+      const double t15 = t14 * 0.5;
+      const double t16 = initial_accumulator_value + t15;
+      t17 = T(t16);
+      const double t20 = -t14;
+      t21 = T(t20);
+      t24 = T(TINY);
       c0 = opaque<T>(0.0);
-      t31 = T(growth_limit);
+      t30 = T(growth_limit);
       c1 = opaque<T>(1.0);
-      t48 = T(eps);
-      t55 = T(beta);
-      const double t57 = lr * weight_decay;
-      const double t58 = 1.0 - t57;
-      t59 = T(t58);
-      const double t61 = 1.0 - beta;
-      t63 = T(t61);
+      t47 = T(eps);
+      t54 = T(beta);
+      const double t56 = lr * weight_decay;
+      const double t57 = 1.0 - t56;
+      t58 = T(t57);
+      const double t60 = 1.0 - beta;
+      t62 = T(t60);
       t66 = T(lr);
       const double t76 = root(TINY);
       const double t77 = maximum(lr, t76);
@@ -1287,73 +1287,74 @@ struct gradagrad_lazy_momentum_step {
         const T t4 = t2 * t3;
         const T t6 = at_most(t4, t5);
         const T t7 = t6 - t1;
-        const bool t12 = growth < t11;
-        const T t13 = -t1;
-        const T t14 = select(t12, t7, t13);
-        const bool t19 = accumulator < t18;
-        const bool t20 = T(0.0) < t1;
-        const T t23 = select(t20, t22, t14);
-        const T t24 = select(t19, t23, t14);
-        const T t26 = at_least(accumulator, t25);
-        const T t27 = at_least(t24, c0);
-        const T t28 = at_least(t1, t25);
-        const T t29 = t27 / t28;
-        const T t30 = t29 + T(1.0);
-        const T t32 = at_most(t30, t31);
-        const bool t33 = T(0.0) < t24;
-        const T t34 = t24 / t26;
-        const T t35 = t34 + T(1.0);
-        const T t36 = select(t33, t35, t26);
-        const T t37 = root(t36);
-        const T t38 = minimum(t37, t32);
-        const T t39 = at_least(t38, c1);
-        const T t40 = growth * t39;
-        const T t41 = at_most(t40, t11);
-        const T t42 = maximum(t41, growth);
-        const T t43 = at_most(t24, c0);
-        const T t44 = accumulator - t43;
-        const T t45 = at_most(t44, t5);
-        const T t46 = at_least(t45, t25);
-        const T t47 = root(t46);
-        const T t49 = t47 + t48;
-        const T t50 = t42 / t49;
-        const T t51 = t37 + t48;
-        const T t52 = select(t33, t49, t51);
-        const T t53 = t52 * t50;
-        const T t54 = growth / t53;
-        const T t56 = t54 * t55;
-        const T t60 = x * t59;
-        const T t62 = momentum * t56;
-        const T t64 = g * t63;
-        const T t65 = t62 + t64;
-        const T t67 = t50 * t66;
-        const T t68 = t65 * t67;
-        const T t69 = t60 - t68;
-        const T t70 = select(t0, t69, x);
-        const T t71 = select(t0, t65, momentum);
-        const T t72 = t62 / t63;
-        const T t73 = g + t72;
-        const T t74 = t73 * t67;
-        const T t75 = t60 - t74;
-        const T t79 = t50 * t78;
+        const bool t11 = growth < t10;
+        const T t12 = -t1;
+        const T t13 = select(t11, t7, t12);
+        const bool t18 = accumulator < t17;
+        const bool t19 = T(0.0) < t1;
+        const T t22 = select(t19, t21, t13);
+        const T t23 = select(t18, t22, t13);
+        const T t25 = at_least(accumulator, t24);
+        const T t26 = at_least(t23, c0);
+        const T t27 = at_least(t1, t24);
+        const T t28 = t26 / t27;
+        const T t29 = t28 + T(1.0);
+        const T t31 = at_most(t29, t30);
+        const bool t32 = T(0.0) < t23;
+        const T t33 = t23 / t25;
+        const T t34 = t33 + T(1.0);
+        const T t35 = select(t32, t34, t25);
+        const T t36 = root(t35);
+        const T t37 = minimum(t36, t31);
+        const T t38 = at_least(t37, c1);
+        const T t39 = growth * t38;
+        const T t40 = at_most(t39, t10);
+        const T t41 = maximum(t40, growth);
+        const T t42 = at_most(t23, c0);
+        const T t43 = accumulator - t42;
+        const T t44 = at_most(t43, t5);
+        const T t45 = at_least(t44, t24);
+        const T t46 = root(t45);
+        const T t48 = t46 + t47;
+        const T t49 = t41 / t48;
+        const T t50 = t36 + t47;
+        const T t51 = select(t32, t48, t50);
+        const T t52 = t51 * t49;
+        const T t53 = growth / t52;
+        const T t55 = t53 * t54;
+        const T t59 = x * t58;
+        const T t61 = momentum * t55;
+        const T t63 = g * t62;
+        const T t64 = t61 + t63;
+        const T t65 = t64 * t49;
+        const T t67 = t65 * t66;
+        const T t68 = t59 - t67;
+        const T t69 = select(t0, t68, x);
+        const T t70 = select(t0, t64, momentum);
+        const T t71 = t61 / t62;
+        const T t72 = g + t71;
+        const T t73 = t49 * t66;
+        const T t74 = t72 * t73;
+        const T t75 = t59 - t74;
+        const T t79 = t49 * t78;
         const T t80 = T(1.0) / t79;
         const T t82 = at_least(t75, t81);
         const T t84 = at_most(t82, t83);
         const T t85 = t75 - t84;
-        const T t86 = t80 * t63;
+        const T t86 = t80 * t62;
         const T t87 = t85 * t86;
-        const T t88 = t65 + t87;
-        const T t89 = t84 - t60;
-        const T t90 = t89 * t63;
-        const T t91 = t60 + t90;
+        const T t88 = t64 + t87;
+        const T t89 = t84 - t59;
+        const T t90 = t89 * t62;
+        const T t91 = t59 + t90;
         const T t92 = select(t0, t91, x);
         const T t93 = select(t0, t88, momentum);
-        const T t95 = choose(mask_t94, t92, t70);
-        const T t96 = choose(mask_t94, t93, t71);
+        const T t95 = choose(mask_t94, t92, t69);
+        const T t96 = choose(mask_t94, t93, t70);
         p_x[i] = t95;
         p_momentum[i] = t96;
-        p_growth[i] = t42;
-        p_accumulator[i] = t45;
+        p_growth[i] = t41;
+        p_accumulator[i] = t44;
       }
     }
   };
@@ -1364,7 +1365,7 @@ struct gradagrad_lazy_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t8, t15, t19, t22, c0, t28, c1, t45, t52;
+    T t0, t2, t7, t14, t18, t21, c0, t27, c1, t44, t51;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -1380,20 +1381,19 @@ struct gradagrad_lazy_momentum_decide {
       t2 = T(LARGEST);
       const double t5 = maximum(lr, TINY);
       const double t6 = gamma_max / t5;
-      const double t7 = minimum(t6, LARGEST);
-      t8 = T(t7);
-      const double t12 = grad_bound * grad_bound;
-      const double t13 = t12 * 0.5;
-      const double t14 = initial_accumulator_value + t13;
-      t15 = T(t14);
-      const double t18 = -t12;
-      t19 = T(t18);
-      t22 = T(TINY);
+      t7 = T(t6);
+      const double t11 = grad_bound * grad_bound;
+      const double t12 = t11 * 0.5;
+      const double t13 = initial_accumulator_value + t12;
+      t14 = T(t13);
+      const double t17 = -t11;
+      t18 = T(t17);
+      t21 = T(TINY);
       c0 = opaque<T>(0.0);
-      t28 = T(growth_limit);
+      t27 = T(growth_limit);
       c1 = opaque<T>(1.0);
-      t45 = T(eps);
-      t52 = T(beta);
+      t44 = T(eps);
+      t51 = T(beta);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -1411,45 +1411,45 @@ struct gradagrad_lazy_momentum_decide {
         const T t1 = sum1 * t0;
         const T t3 = at_most(t1, t2);
         const T t4 = t3 - sum0;
-        const bool t9 = growth < t8;
-        const T t10 = -sum0;
-        const T t11 = select(t9, t4, t10);
-        const bool t16 = accumulator < t15;
-        const bool t17 = T(0.0) < sum0;
-        const T t20 = select(t17, t19, t11);
-        const T t21 = select(t16, t20, t11);
-        const T t23 = at_least(accumulator, t22);
-        const T t24 = at_least(t21, c0);
-        const T t25 = at_least(sum0, t22);
-        const T t26 = t24 / t25;
-        const T t27 = t26 + T(1.0);
-        const T t29 = at_most(t27, t28);
-        const bool t30 = T(0.0) < t21;
-        const T t31 = t21 / t23;
-        const T t32 = t31 + T(1.0);
-        const T t33 = select(t30, t32, t23);
-        const T t34 = root(t33);
-        const T t35 = minimum(t34, t29);
-        const T t36 = at_least(t35, c1);
-        const T t37 = growth * t36;
-        const T t38 = at_most(t37, t8);
-        const T t39 = maximum(t38, growth);
-        const T t40 = at_most(t21, c0);
-        const T t41 = accumulator - t40;
-        const T t42 = at_most(t41, t2);
-        const T t43 = at_least(t42, t22);
-        const T t44 = root(t43);
-        const T t46 = t44 + t45;
-        const T t47 = t39 / t46;
-        const T t48 = t34 + t45;
-        const T t49 = select(t30, t46, t48);
-        const T t50 = t49 * t47;
-        const T t51 = growth / t50;
-        const T t53 = t51 * t52;
-        p_growth[i] = t39;
-        p_accumulator[i] = t42;
-        p_pace0[i] = t47;
-        p_pace1[i] = t53;
+        const bool t8 = growth < t7;
+        const T t9 = -sum0;
+        const T t10 = select(t8, t4, t9);
+        const bool t15 = accumulator < t14;
+        const bool t16 = T(0.0) < sum0;
+        const T t19 = select(t16, t18, t10);
+        const T t20 = select(t15, t19, t10);
+        const T t22 = at_least(accumulator, t21);
+        const T t23 = at_least(t20, c0);
+        const T t24 = at_least(sum0, t21);
+        const T t25 = t23 / t24;
+        const T t26 = t25 + T(1.0);
+        const T t28 = at_most(t26, t27);
+        const bool t29 = T(0.0) < t20;
+        const T t30 = t20 / t22;
+        const T t31 = t30 + T(1.0);
+        const T t32 = select(t29, t31, t22);
+        const T t33 = root(t32);
+        const T t34 = minimum(t33, t28);
+        const T t35 = at_least(t34, c1);
+        const T t36 = growth * t35;
+        const T t37 = at_most(t36, t7);
+        const T t38 = maximum(t37, growth);
+        const T t39 = at_most(t20, c0);
+        const T t40 = accumulator - t39;
+        const T t41 = at_most(t40, t2);
+        const T t42 = at_least(t41, t21);
+        const T t43 = root(t42);
+        const T t45 = t43 + t44;
+        const T t46 = t38 / t45;
+        const T t47 = t33 + t44;
+        const T t48 = select(t29, t45, t47);
+        const T t49 = t48 * t46;
+        const T t50 = growth / t49;
+        const T t52 = t50 * t51;
+        p_growth[i] = t38;
+        p_accumulator[i] = t41;
+        p_pace0[i] = t46;
+        p_pace1[i] = t52;
       }
     }
   };
@@ -1460,15 +1460,16 @@ struct auto_decide {
   template <class P>
   struct Body {
     using T = P;
-    T c0, t4, t8, t11;
+    T c0, c1, t7, t10, t16;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
       const double weight_decay = settings[4];
       c0 = opaque<T>(2097151.0);
-      t4 = T(lr);
-      t8 = T(steady_lr);
-      t11 = T(weight_decay);
+      c1 = opaque<T>(1.0);
+      t7 = T(steady_lr);
+      t10 = T(weight_decay);
+      t16 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_clock = streams[8];
@@ -1489,29 +1490,28 @@ struct auto_decide {
         const T way_scale = p_way_scale[i];
         const T t0 = clock + T(1.0);
         const T t1 = at_most(t0, c0);
-        const bool t2 = T(2097151.0) < t0;
-        const T t3 = select(t2, T(9.5367431640625e-07), T(0.0));
-        const T t5 = gamma * t4;
-        const T t6 = root(gamma);
-        const T t7 = t6 / way_scale;
-        const T t9 = t7 * t8;
-        const T t10 = root(t0);
-        const T t12 = t11 / t10;
-        const T t13 = t1 + T(1.0);
-        const T t14 = t1 * t13;
-        const T t15 = t0 / t14;
-        const T t16 = t15 * T(2.0);
-        const T t17 = t0 + T(8.0);
-        const T t18 = T(9.0) / t17;
+        const T t2 = t0 - t1;
+        const T t3 = at_most(t2, c1);
+        const T t4 = t3 * T(9.5367431640625e-07);
+        const T t5 = root(gamma);
+        const T t6 = t5 / way_scale;
+        const T t8 = t6 * t7;
+        const T t9 = root(t0);
+        const T t11 = t10 / t9;
+        const T t12 = t1 + T(1.0);
+        const T t13 = t1 * t12;
+        const T t14 = t0 / t13;
+        const T t15 = t14 * T(2.0);
+        const T t17 = gamma * t16;
         p_clock[i] = t0;
         p_pace0[i] = t1;
-        p_pace1[i] = t3;
-        p_pace2[i] = t16;
-        p_pace3[i] = t5;
-        p_pace4[i] = t9;
-        p_pace5[i] = t12;
+        p_pace1[i] = t4;
+        p_pace2[i] = t15;
+        p_pace3[i] = t17;
+        p_pace4[i] = t8;
+        p_pace5[i] = t11;
         p_pace6[i] = T(1.0);
-        p_pace7[i] = t18;
+        p_pace7[i] = T(0.0);
       }
     }
   };
@@ -1626,30 +1626,30 @@ struct auto_learn {
         const T gamma = p_gamma[i];
         const T agreement_square = p_agreement_square[i];
         const T way_scale = p_way_scale[i];
-        const double t0 = at_most(clock, c0);
-        const double t1 = t0 + 1.0;
-        const double t2 = 2.0 / t1;
-        const double t3 = root(gamma);
-        const double t4 = t3 * way_scale;
-        const double t5 = t4 * trace0;
-        const double t6 = t5 * t5;
+        const double t0 = root(gamma);
+        const double t1 = t0 * way_scale;
+        const double t2 = t1 * trace0;
+        const double t3 = at_most(clock, c0);
+        const double t4 = t3 * 0.5;
+        const double t5 = t4 + 0.5;
+        const double t6 = t2 * t2;
         const double t7 = t6 - agreement_square;
-        const double t8 = t7 * t2;
+        const double t8 = t7 / t5;
         const double t9 = agreement_square + t8;
         const double t10 = at_most(t9, LARGEST);
         const double t11 = t10 * clock;
         const double t12 = at_least(t11, TINY);
         const double t13 = root(t12);
-        const double t14 = t5 / t13;
+        const double t14 = t2 / t13;
         const double t15 = t14 * 0.5;
         const double t16 = t15 + 1.0;
         const double t17 = gamma * t16;
         const double t18 = at_least(t17, TINY);
         const double t19 = at_most(t18, gamma_max);
-        const double t20 = clock + 1.0;
-        const double t21 = 0.5 / t20;
-        const double t22 = 1.0 - t21;
-        const double t23 = way_scale * t22;
+        const double t20 = way_scale * 0.5;
+        const double t21 = clock + 1.0;
+        const double t22 = t20 / t21;
+        const double t23 = way_scale - t22;
         p_gamma[i] = t19;
         p_agreement_square[i] = t10;
         p_way_scale[i] = t23;
@@ -1687,18 +1687,18 @@ struct auto_guard_decide {
   template <class P>
   struct Body {
     using T = P;
-    T c0, t6, c1, t16, t20, t23;
+    T c0, c1, t6, t19, t22, t28;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
       const double weight_decay = settings[4];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       c0 = opaque<T>(2097151.0);
-      t6 = T(TINY);
       c1 = opaque<T>(1.0);
-      t16 = T(lr);
-      t20 = T(steady_lr);
-      t23 = T(weight_decay);
+      t6 = T(TINY);
+      t19 = T(steady_lr);
+      t22 = T(weight_decay);
+      t28 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_clock = streams[8];
@@ -1723,41 +1723,104 @@ struct auto_guard_decide {
         const T square_total = p_square_total[i];
         const T t0 = clock + T(1.0);
         const T t1 = at_most(t0, c0);
-        const bool t2 = T(2097151.0) < t0;
-        const T t3 = select(t2, T(9.5367431640625e-07), T(0.0));
-        const bool t4 = T(0.0) < square_total;
+        const T t2 = t0 - t1;
+        const T t3 = at_most(t2, c1);
+        const T t4 = t3 * T(9.5367431640625e-07);
         const T t5 = t1 * sum0;
         const T t7 = at_least(t5, t6);
         const T t8 = square_total / t7;
         const T t9 = at_most(t8, c1);
-        const T t10 = select(t4, t9, T(1.0));
-        const T t11 = root(t10);
-        const T t12 = T(1.0) - t3;
-        const T t13 = square_total * t12;
-        const T t14 = t5 * t10;
-        const T t15 = t13 + t14;
-        const T t17 = gamma * t16;
-        const T t18 = root(gamma);
-        const T t19 = t18 / way_scale;
-        const T t21 = t19 * t20;
-        const T t22 = root(t0);
-        const T t24 = t23 / t22;
-        const T t25 = t1 + T(1.0);
-        const T t26 = t1 * t25;
-        const T t27 = t0 / t26;
-        const T t28 = t27 * T(2.0);
-        const T t29 = t0 + T(8.0);
-        const T t30 = T(9.0) / t29;
+        const bool t10 = square_total < t6;
+        const T t11 = select(t10, T(1.0), t9);
+        const T t12 = root(t11);
+        const T t13 = T(1.0) - t4;
+        const T t14 = square_total * t13;
+        const T t15 = t5 * t11;
+        const T t16 = t14 + t15;
+        const T t17 = root(gamma);
+        const T t18 = t17 / way_scale;
+        const T t20 = t18 * t19;
+        const T t21 = root(t0);
+        const T t23 = t22 / t21;
+        const T t24 = t1 + T(1.0);
+        const T t25 = t1 * t24;
+        const T t26 = t0 / t25;
+        const T t27 = t26 * T(2.0);
+        const T t29 = gamma * t28;
         p_clock[i] = t0;
-        p_square_total[i] = t15;
+        p_square_total[i] = t16;
         p_pace0[i] = t1;
-        p_pace1[i] = t3;
-        p_pace2[i] = t28;
-        p_pace3[i] = t17;
-        p_pace4[i] = t21;
-        p_pace5[i] = t24;
-        p_pace6[i] = t11;
-        p_pace7[i] = t30;
+        p_pace1[i] = t4;
+        p_pace2[i] = t27;
+        p_pace3[i] = t29;
+        p_pace4[i] = t20;
+        p_pace5[i] = t23;
+        p_pace6[i] = t12;
+        p_pace7[i] = T(0.0);
+      }
+    }
+  };
+};
+
+struct auto_average_decide {
+  static constexpr uint32_t reads = 0xb00, writes = 0xff00100;
+  template <class P>
+  struct Body {
+    using T = P;
+    T c0, c1, t7, t10, t18;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double steady_lr = settings[1];
+      const double weight_decay = settings[4];
+      c0 = opaque<T>(2097151.0);
+      c1 = opaque<T>(1.0);
+      t7 = T(steady_lr);
+      t10 = T(weight_decay);
+      t18 = T(lr);
+    }
+    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
+      P* __restrict const p_clock = streams[8];
+      P* __restrict const p_gamma = streams[9];
+      P* __restrict const p_way_scale = streams[11];
+      P* __restrict const p_pace0 = streams[20];
+      P* __restrict const p_pace1 = streams[21];
+      P* __restrict const p_pace2 = streams[22];
+      P* __restrict const p_pace3 = streams[23];
+      P* __restrict const p_pace4 = streams[24];
+      P* __restrict const p_pace5 = streams[25];
+      P* __restrict const p_pace6 = streams[26];
+      P* __restrict const p_pace7 = streams[27];
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T clock = p_clock[i];
+        const T gamma = p_gamma[i];
+        const T way_scale = p_way_scale[i];
+        const T t0 = clock + T(1.0);
+        const T t1 = at_most(t0, c0);
+        const T t2 = t0 - t1;
+        const T t3 = at_most(t2, c1);
+        const T t4 = t3 * T(9.5367431640625e-07);
+        const T t5 = root(gamma);
+        const T t6 = t5 / way_scale;
+        const T t8 = t6 * t7;
+        const T t9 = root(t0);
+        const T t11 = t10 / t9;
+        const T t12 = t0 + T(8.0);
+        const T t13 = T(9.0) / t12;
+        const T t14 = t1 + T(1.0);
+        const T t15 = t1 * t14;
+        const T t16 = t0 / t15;
+        const T t17 = t16 * T(2.0);
+        const T t19 = gamma * t18;
+        p_clock[i] = t0;
+        p_pace0[i] = t1;
+        p_pace1[i] = t4;
+        p_pace2[i] = t17;
+        p_pace3[i] = t19;
+        p_pace4[i] = t8;
+        p_pace5[i] = t11;
+        p_pace6[i] = T(1.0);
+        p_pace7[i] = t13;
       }
     }
   };
@@ -1918,6 +1981,88 @@ struct auto_average_rest {
   };
 };
 
+struct auto_average_guard_decide {
+  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100;
+  template <class P>
+  struct Body {
+    using T = P;
+    T c0, c1, t6, t19, t22, t30;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double steady_lr = settings[1];
+      const double weight_decay = settings[4];
+      const double TINY = opaque<double>(std::numeric_limits<T>::min());
+      c0 = opaque<T>(2097151.0);
+      c1 = opaque<T>(1.0);
+      t6 = T(TINY);
+      t19 = T(steady_lr);
+      t22 = T(weight_decay);
+      t30 = T(lr);
+    }
+    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
+      P* __restrict const p_clock = streams[8];
+      P* __restrict const p_gamma = streams[9];
+      P* __restrict const p_way_scale = streams[11];
+      P* __restrict const p_square_total = streams[12];
+      P* __restrict const p_sum0 = streams[16];
+      P* __restrict const p_pace0 = streams[20];
+      P* __restrict const p_pace1 = streams[21];
+      P* __restrict const p_pace2 = streams[22];
+      P* __restrict const p_pace3 = streams[23];
+      P* __restrict const p_pace4 = streams[24];
+      P* __restrict const p_pace5 = streams[25];
+      P* __restrict const p_pace6 = streams[26];
+      P* __restrict const p_pace7 = streams[27];
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T sum0 = p_sum0[i];
+        const T clock = p_clock[i];
+        const T gamma = p_gamma[i];
+        const T way_scale = p_way_scale[i];
+        const T square_total = p_square_total[i];
+        const T t0 = clock + T(1.0);
+        const T t1 = at_most(t0, c0);
+        const T t2 = t0 - t1;
+        const T t3 = at_most(t2, c1);
+        const T t4 = t3 * T(9.5367431640625e-07);
+        const T t5 = t1 * sum0;
+        const T t7 = at_least(t5, t6);
+        const T t8 = square_total / t7;
+        const T t9 = at_most(t8, c1);
+        const bool t10 = square_total < t6;
+        const T t11 = select(t10, T(1.0), t9);
+        const T t12 = root(t11);
+        const T t13 = T(1.0) - t4;
+        const T t14 = square_total * t13;
+        const T t15 = t5 * t11;
+        const T t16 = t14 + t15;
+        const T t17 = root(gamma);
+        const T t18 = t17 / way_scale;
+        const T t20 = t18 * t19;
+        const T t21 = root(t0);
+        const T t23 = t22 / t21;
+        const T t24 = t0 + T(8.0);
+        const T t25 = T(9.0) / t24;
+        const T t26 = t1 + T(1.0);
+        const T t27 = t1 * t26;
+        const T t28 = t0 / t27;
+        const T t29 = t28 * T(2.0);
+        const T t31 = gamma * t30;
+        p_clock[i] = t0;
+        p_square_total[i] = t16;
+        p_pace0[i] = t1;
+        p_pace1[i] = t4;
+        p_pace2[i] = t29;
+        p_pace3[i] = t31;
+        p_pace4[i] = t20;
+        p_pace5[i] = t23;
+        p_pace6[i] = t12;
+        p_pace7[i] = t25;
+      }
+    }
+  };
+};
+
 }  // namespace
 
 const Rule rules[] = {
@@ -1982,14 +2127,14 @@ const Rule rules[] = {
      loops_of<float,
               None, None, None, auto_average_move, auto_average_rest, None>(),
      loops_of<double,
-              None, None, auto_decide, auto_average_move, auto_average_rest, None>(),
+              None, None, auto_average_decide, auto_average_move, auto_average_rest, None>(),
      loop_of<auto_learn, double>()},
     // auto_average_guard
     {4, 5, 1, 8, 1, 6, false, {0, 1, 2, 3}, {0, 0, 0, 0, 0},
      loops_of<float,
               None, auto_guard_measure, None, auto_average_move, auto_average_rest, None>(),
      loops_of<double,
-              None, auto_guard_measure, auto_guard_decide, auto_average_move, auto_average_rest, None>(),
+              None, auto_guard_measure, auto_average_guard_decide, auto_average_move, auto_average_rest, None>(),
      loop_of<auto_learn, double>()},
 };
 const int64_t rule_count = sizeof(rules) / sizeof(rules[0]);

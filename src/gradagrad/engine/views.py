@@ -15,7 +15,7 @@ from torch.optim.optimizer import Optimizer
 
 from gradagrad import rounding
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.lists import ListOps, ListSums, TensorList, each, lifted
+from gradagrad.engine.lists import ListOps, ListSums, Sum, TensorList, each, joined, lifted, parts
 from gradagrad.engine.tensors import computing_dtype, real_view, reduction, tensor_ops, touched, write_numbers
 from gradagrad.rules.protocol import POINT_LANE
 from gradagrad.scope import SINGLE
@@ -38,22 +38,30 @@ class View:
         self.batch = batch
         self.rule = batch.rule
 
-    def measure(self) -> tuple[Any, ...]:
+    def measure(self) -> Any:
         """The rule's sums over each slot of this view."""
         if not self.rule.measures(self.settings):
             return ()
         return self.rule.measure(self.values, self.settings, self.slots, self.ops)
 
-    def decide(self, sums: Sequence[Any]) -> tuple[Numbers, tuple[Any, ...]]:
+    def by_tensor(self, sums: Any) -> list[Tensor]:
+        """Sums tensor by tensor, (numbers, slots)."""
+        return [torch.stack(sums)]
+
+    def from_tensors(self, sums: Iterator[Tensor]) -> Any:
+        """The next sums in the form that this view measured them."""
+        return next(sums).unbind()
+
+    def decide(self, sums: Any) -> tuple[Numbers, Sequence[Any]]:
         """The view's own slots after this step, and the pace."""
         return self.rule.decide(sums, self.slot, self.settings, self.ops)
 
-    def move(self, pace: Sequence[Any]) -> tuple[Numbers, tuple[Any, ...]]:
-        """The values after this step, and the traces."""
+    def move(self, pace: Sequence[Any]) -> tuple[Numbers, Any]:
+        """The values after this step, and the sums of the traces."""
         mask = self.touched() if getattr(self.settings, "lazy", False) else None
         return self.rule.move(self.values, pace, self.settings, self.slots, self.ops, mask)
 
-    def step(self, sums: Sequence[Any]) -> tuple[Numbers, Numbers]:
+    def step(self, sums: Any) -> tuple[Numbers, Numbers]:
         """Values and own slots after this step, given complete sums."""
         after, pace = self.decide(sums)
         new, traces = self.move(pace)
@@ -115,7 +123,8 @@ class Single(View):
 
 
 class Many(View):
-    """All parameters of a batch at once, of one device and precision."""
+    """All parameters of a batch at once, of one device and precision. Slots that are rows' or tensors' own stand in one
+    row for each field: they are few, and any operation on them is one."""
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
@@ -123,34 +132,82 @@ class Many(View):
         x = _listed([real_view(p) for p in batch.params], dtype)
         self.values = {"x": x, "g": _gradient(batch, _listed([real_view(g) for g in batch.grads], dtype), x)}
         self.slot = {}
+        self._like: list[Tensor] = []
         for field in batch.fields:
             if field.key in batch.state:
                 tensors = batch.state[field.key]
-                listed = _listed(tensors, torch.promote_types(dtype, tensors[0].dtype))
-                (self.values if field.at == "element" else self.slot)[field.key] = listed
-        lrs = [batch.lr(i, dtype) for i in range(len(batch.params))]
+                if field.at == "slot" and batch.scope != "element":
+                    self._like = tensors
+                    self.slot[field.key] = joined(tensors).to(torch.promote_types(dtype, tensors[0].dtype))
+                else:
+                    (self.values if field.at == "element" else self.slot)[field.key] = _listed(tensors, dtype)
         project = getattr(batch.settings, "project", None)
-        self.settings = batch.settings._replace(lr=TensorList(lrs) if batch.lr_decay else lifted(lrs[0], len(lrs)))
+        self._lr = batch.lrs(dtype)
+        lr = TensorList(self._lr.unbind()) if batch.lr_decay else lifted(self._lr, len(x))
+        self.settings = batch.settings._replace(lr=lr)
         if project is not None:
             self.settings = self.settings._replace(project=each(project))
-        self.ops, self.slots, self.device = ListOps(dtype, len(lrs)), ListSums(batch.scope), x[0].device
+        self.ops, self.slots, self.device = ListOps(dtype, x), ListSums(batch.scope), x[0].device
 
-    def touched(self) -> TensorList:
-        return TensorList([touched(g, self.batch.scope) for g in self.values["g"]])
+    def measure(self) -> Any:
+        return self._added(super().measure())
+
+    def _added(self, sums: Any) -> Any:
+        return self.slots.added(sums, plain=self.batch.differentiable or torch.compiler.is_compiling())
+
+    def by_tensor(self, sums: Tensor) -> list[Tensor]:
+        counts = [t.numel() for t in self._like]
+        columns = zip(sums.split(counts, 1), self._like, strict=True)
+        return [part.reshape(len(sums), *t.shape) for part, t in columns]
+
+    def from_tensors(self, sums: Iterator[Tensor]) -> Tensor:
+        return torch.cat([next(sums).flatten(1) for _ in self._like], 1)
+
+    def decide(self, sums: Any) -> tuple[Numbers, Sequence[Any]]:
+        if not self._like:
+            return super().decide(sums)
+        lr = self._lr
+        if self.batch.lr_decay:
+            lr = torch.cat([a.expand(t.numel()) for a, t in zip(lr, self._like, strict=True)])
+        settings = self.settings._replace(lr=lr)
+        after, pace = self.rule.decide(tuple(sums), self.slot, settings, self.ops.single)
+        narrow = [self.ops.single.narrow(a) for a in pace]
+        return after, [TensorList(parts(a, self._like)) if isinstance(a, Tensor) else a for a in narrow]
+
+    def move(self, pace: Sequence[Any]) -> tuple[Numbers, Any]:
+        new, traces = super().move(pace)
+        return new, self._added(traces)
+
+    def touched(self) -> Tensor:
+        if self.batch.scope == "element":
+            return self.values["g"].row() != 0
+        return joined([touched(g, self.batch.scope).expand_as(g) for g in self.values["g"]])
 
     def write(self, new: Numbers, after: Numbers) -> None:
-        batch = self.batch
-        rounds = any(t[0].dtype == torch.bfloat16 for t in (batch.params, *batch.state.values()))
-        if rounds:
-            bits = [random_bits(batch, i) for i in range(len(batch.params))]
-            x_bits = bits if batch.stochastic_rounding else [None] * len(bits)
-        else:
-            bits = x_bits = [None] * len(batch.params)
-        _write_list([real_view(p) for p in batch.params], new["x"], x_bits, POINT_LANE)
-        for field in batch.fields:
-            if field.key in batch.state:
-                values = (new if field.at == "element" else after)[field.key]
-                _write_list(batch.state[field.key], values, bits, field.lane)
+        batch, x = self.batch, new["x"]
+        targets = {field.key: batch.state[field.key] for field in batch.fields if field.key in batch.state}
+        lanes = {field.key: field.lane for field in batch.fields}
+        values = {key: (new if key in new else after)[key] for key in targets}
+        lists = {key: parts(a, self._like) if isinstance(a, Tensor) else a.tensors for key, a in values.items()}
+        params = [real_view(p) for p in batch.params]
+        if not (isinstance(x, Sum) and x.replaces(params)):  # all else has been worked out by now
+            targets, lists, lanes["x"] = {**targets, "x": params}, {**lists, "x": x.tensors}, POINT_LANE
+        rounded = {
+            key
+            for key, tensors in targets.items()
+            if tensors[0].dtype == torch.bfloat16 and (key != "x" or batch.stochastic_rounding)
+        }
+        plain = [key for key in targets if key not in rounded]
+        # In one call for each pair of formats, for others would go tensor by tensor.
+        for formats in dict.fromkeys((targets[key][0].dtype, lists[key][0].dtype) for key in plain):
+            keys = [key for key in plain if (targets[key][0].dtype, lists[key][0].dtype) == formats]
+            torch._foreach_copy_([t for key in keys for t in targets[key]], [a for key in keys for a in lists[key]])
+        if rounded:
+            for i in range(len(params)):
+                bits = random_bits(batch, i)
+                for key in rounded:
+                    target = targets[key][i]
+                    target.copy_(rounding.stored(target, lists[key][i], bits, lanes[key]))
 
 
 class Rows(View):
@@ -249,14 +306,6 @@ def _listed(tensors: Sequence[Tensor], dtype: torch.dtype) -> TensorList:
     copies = [torch.empty_like(t, dtype=dtype, memory_format=torch.preserve_format) for t in tensors]
     torch._foreach_copy_(copies, list(tensors))
     return TensorList(copies)
-
-
-def _write_list(targets: list[Tensor], values: Any, bits: Sequence[Any], lane: int) -> None:
-    if bits[0] is None or targets[0].dtype != torch.bfloat16:
-        torch._foreach_copy_(targets, values.tensors)
-        return
-    for target, value, random in zip(targets, values, bits, strict=True):
-        target.copy_(rounding.stored(target, value, random, lane))
 
 
 def random_bits(batch: Batch, i: int, index: tuple[Tensor, ...] | None = None) -> rounding.RandomBits | None:

@@ -20,7 +20,7 @@ here                  meaning
 ``k``                 how many steps the slot has seen (field "clock")
 ``c``, ``v``          fields "way_scale" and "agreement_square"
 ``weight``            of the newest square: k, and ``LONG`` at most
-``share``             r: weight over the total of the weights, 1 + 2 + … + k
+``r``                 weight over the total of the weights, 1 + 2 + … + k
 ``damp``              the guard: a factor so that no gradient weighs more than all before it together
 ``pull``              λ/√k: decoupled decay in the step's own units; it counts in P and in the way as what it is, a step
 ====================  =============================================================================================
@@ -38,9 +38,9 @@ from typing import NamedTuple
 from gradagrad.rules.protocol import POINT, Array, Field, Ops, Reduction, Slot, Values, is_off
 
 FORGET = 2.0**-20
-"""Smallest share of the newest square: float32 cannot add less to a sum."""
+"""Smallest r, the share of the newest square: float32 cannot add less to a sum."""
 LONG = 2.0 / FORGET - 1.0
-"""From this step on the share is ``FORGET``: weights stay, and B fades by that much whenever its element moves. An element
+"""From this step on r is ``FORGET``: weights stay, and B fades by that much whenever its element moves. An element
 that rests keeps its B, which therefore needs no clock."""
 FADE = 0.5
 """w: an old step of the way fades as k^−w. 1 would make the way the distance to the mean of all points."""
@@ -64,10 +64,9 @@ class Settings(NamedTuple):
     averaging: bool = False
 
 
-def _scale(k: Array, ops: Ops) -> Array:
+def _scale(k: Array, weight: Array) -> Array:
     """k over the total of the weights of the squares: times B it is what AdaGrad takes the root of."""
-    last = ops.minimum(k, LONG)
-    return k / (last * (last + 1.0)) * 2.0
+    return k / (weight * (weight + 1.0)) * 2.0
 
 
 class AutoRule:
@@ -108,23 +107,23 @@ class AutoRule:
         """Counts the step, and works out what its move multiplies with."""
         k = slot["clock"] + 1.0
         weight = ops.minimum(k, LONG)
-        fade = ops.where(ops.less(LONG, k), FORGET, 0.0)
+        fade = ops.minimum(k - weight, 1.0) * FORGET
         after = {**slot, "clock": k}
         damp: Array = 1.0
         if s.guard:
             (gg,) = sums
             before = slot["square_total"]
             # No gradient may weigh more than all before it together: weight·g² ≤ ΣB. The first weighs what it does.
-            damp_square = ops.where(
-                ops.less(0.0, before), ops.minimum(before / ops.maximum(weight * gg, ops.tiny), 1.0), 1.0
-            )
+            square = weight * gg
+            damp_square = ops.minimum(before / ops.maximum(square, ops.tiny), 1.0)
+            damp_square = ops.where(ops.less(before, ops.tiny), 1.0, damp_square)
             damp = ops.sqrt(damp_square)
-            after["square_total"] = before * (1.0 - fade) + weight * gg * damp_square
+            after["square_total"] = before * (1.0 - fade) + square * damp_square
         gamma = slot["gamma"]
-        rate = gamma * s.lr
         onward = ops.sqrt(gamma) / slot["way_scale"] * s.steady_lr
-        pull = s.weight_decay / ops.sqrt(k)
-        return after, (weight, fade, _scale(k, ops), rate, onward, pull, damp, (POWER + 1.0) / (k + POWER))
+        pull = 0.0 if is_off(s.weight_decay) else s.weight_decay / ops.sqrt(k)
+        average_share = (POWER + 1.0) / (k + POWER) if s.averaging else 0.0
+        return after, (weight, fade, _scale(k, weight), gamma * s.lr, onward, pull, damp, average_share)
 
     def move(
         self,
@@ -143,7 +142,8 @@ class AutoRule:
             g = g * damp
         new_B = ops.minimum(B + (g * g * weight - B * fade) * moves, ops.largest)
         new_h = h + (g - h) * (moves * (1.0 - s.beta))
-        root = ops.sqrt(ops.maximum(new_B * scale, ops.tiny)) + s.eps
+        root = ops.sqrt(ops.maximum(new_B * scale, ops.tiny))
+        root = root if is_off(s.eps) else root + s.eps
         direction, felt = new_h / root, g
         if not is_off(s.weight_decay):
             direction, felt = direction + x * pull, g + x * root * (moves * pull)
@@ -162,18 +162,19 @@ class AutoRule:
     def learn(self, traces: Sequence[Array], slot: Slot, s: Settings, ops: Ops) -> dict[str, Array]:
         """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P²."""
         k, gamma, c, v = slot["clock"], slot["gamma"], slot["way_scale"], slot["agreement_square"]
-        share = 2.0 / (ops.minimum(k, LONG) + 1.0)
         agreement = ops.sqrt(gamma) * c * traces[0]
-        new_v = ops.minimum(v + (agreement * agreement - v) * share, ops.largest)
+        length = ops.minimum(k, LONG) * 0.5 + 0.5  # of the mean, in steps: 1/r
+        new_v = ops.minimum(v + (agreement * agreement - v) / length, ops.largest)
         change = agreement / ops.sqrt(ops.maximum(new_v * k, ops.tiny)) * RATE
-        cap = ops.largest if s.gamma_max is None else s.gamma_max
-        new_gamma = ops.minimum(ops.maximum(gamma * (change + 1.0), ops.tiny), cap)
-        return {**slot, "gamma": new_gamma, "agreement_square": new_v, "way_scale": c * (1.0 - FADE / (k + 1.0))}
+        new_gamma = ops.maximum(gamma * (change + 1.0), ops.tiny)
+        if s.gamma_max is not None:
+            new_gamma = ops.minimum(new_gamma, s.gamma_max)
+        return {**slot, "gamma": new_gamma, "agreement_square": new_v, "way_scale": c - c * FADE / (k + 1.0)}
 
     def rates(self, values: Values, slot: Slot, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         gamma = slot["gamma"] * s.lr
-        scale = ops.narrow(_scale(ops.maximum(slot["clock"], 1.0), ops))
-        root = ops.sqrt(values["accumulator"] * scale) + s.eps
+        k = ops.maximum(slot["clock"], 1.0)
+        root = ops.sqrt(values["accumulator"] * ops.narrow(_scale(k, ops.minimum(k, LONG)))) + s.eps
         return gamma, slot["gamma"] / s.gamma0, ops.narrow(gamma) / root
 
     def unfit_for_rows(self, s: Settings) -> str | None:

@@ -77,9 +77,9 @@ class GradaGradRule:
         # Finite gradients can have infinite products; with one of the two finite there is no inf − inf.
         agreement = ops.minimum(gm * s.rho, ops.largest)
         surplus = agreement - gg
-        cap: Array = ops.largest
+        cap: Array = None
         if s.gamma_max is not None:
-            cap = ops.minimum(s.gamma_max / ops.maximum(s.lr, ops.tiny), ops.largest)
+            cap = s.gamma_max / ops.maximum(s.lr, ops.tiny)
             surplus = ops.where(ops.less(growth, cap), surplus, -gg)  # at the cap: plain AdaGrad
         if s.grad_bound is not None:
             # α still at its start marks a slot's first step; a lazy slot's first step is its first non-zero gradient.
@@ -101,9 +101,9 @@ class GradaGradRule:
             grows = ops.less(0.0, surplus)
             root = ops.sqrt(ops.where(grows, surplus / floored + 1.0, floored))
             factor = ops.maximum(ops.minimum(root, clip), 1.0)  # where γ stays, clip is 1
-        new_growth = ops.minimum(growth * factor, cap)
+        new_growth = growth * factor
         if s.gamma_max is not None:
-            new_growth = ops.maximum(new_growth, growth)  # a schedule may lower the cap; growth never falls
+            new_growth = ops.maximum(ops.minimum(new_growth, cap), growth)  # a schedule may lower the cap
         new_alpha = ops.minimum(alpha - ops.minimum(surplus, 0.0), ops.largest)
         new_root = ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps
         after = {"growth": new_growth, "accumulator": new_alpha}
@@ -129,7 +129,7 @@ class GradaGradRule:
         kept = 1.0 - s.beta
         new_m = m * carried[0] + g * kept if carried else g
         if s.project is None:
-            new_x = start - new_m * (rate * s.lr)
+            new_x = start - new_m * rate * s.lr
         else:
             z = start - (g + m * carried[0] / kept if carried else g) * (rate * s.lr)
             metric = 1.0 / (rate * ops.maximum(s.lr, ops.sqrt(ops.tiny)))  # stays finite at lr = 0, where z − p is 0
