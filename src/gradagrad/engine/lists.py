@@ -175,14 +175,27 @@ class ListOps:
         return self.single.minimum(a, b)
 
     def where(self, condition: Any, a: Any, b: Any) -> Any:
-        """A condition on lists is one row of truths."""
+        """A condition on lists is one row of truths; or a list of them where a compiler joins operations better."""
+        if isinstance(condition, TensorList):
+            choices = zip(condition, _entries(a, condition), _entries(b, condition), strict=True)
+            return TensorList([self.single.where(c, s, t) for c, s, t in choices])
         if not any(isinstance(some, TensorList) for some in (a, b)) and condition.dim() == 0:
             return self.single.where(condition, a, b)
-        row = self.single.where(condition, _in_row(a), _in_row(b))
+        row = self.single.where(condition, self._row(a), self._row(b))
         return TensorList(parts(row, self._like.tensors), row)
 
     def less(self, a: Any, b: Any) -> Any:
-        return self.single.less(_in_row(a), _in_row(b))
+        listed = a if isinstance(a, TensorList) else b
+        if isinstance(listed, TensorList) and torch.compiler.is_compiling():
+            return TensorList([s < t for s, t in zip(_entries(a, listed), _entries(b, listed), strict=True)])
+        return self.single.less(self._row(a), self._row(b))
+
+    def _row(self, a: Any) -> Any:
+        if not isinstance(a, TensorList):
+            return a
+        if all(t.shape == like.shape for t, like in zip(a, self._like, strict=True)):
+            return a.row()
+        return joined([t.expand_as(like) for t, like in zip(a, self._like, strict=True)])  # a number for each tensor
 
     def indicator(self, a: TensorList) -> TensorList:
         return TensorList(torch._foreach_abs(torch._foreach_sign(a.tensors)))
@@ -191,8 +204,8 @@ class ListOps:
         return a if isinstance(a, TensorList) else lifted(self.single.narrow(a), len(self._like))
 
 
-def _in_row(a: Any) -> Any:
-    return a.row() if isinstance(a, TensorList) else a
+def _entries(a: Any, like: TensorList) -> Sequence[Any]:
+    return a.tensors if isinstance(a, TensorList) else [a] * len(like)
 
 
 def lifted(a: Any, count: int) -> Any:
@@ -286,8 +299,6 @@ def parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
 def each(project: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Any], Any]:
     """A projection of single tensors applied to each tensor of a list."""
 
-    def every(points: TensorList, metric: Any) -> TensorList:
-        metrics = metric if isinstance(metric, TensorList) else [metric] * len(points)
-        return TensorList([project(z, a) for z, a in zip(points, metrics, strict=True)])
-
-    return every
+    return lambda points, metric: TensorList(
+        [project(z, a) for z, a in zip(points, _entries(metric, points), strict=True)]
+    )

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.tensors import tensor_ops, write_numbers
-from gradagrad.engine.views import View, views
+from gradagrad.engine.view import View
+from gradagrad.engine.views import views
 
 
 class TorchSteps:
