@@ -17,7 +17,7 @@ PAPER, AUTO, ROWS = "rules/gradagrad.py", "rules/auto.py", "engine/rows.py"
 MUTANTS = [
     ("the sign of ρ flipped", PAPER, "surplus = agreement - gg", "surplus = -agreement - gg"),
     ("the restricted-increase clip dropped", PAPER, "/ floored + 1.0), clip)", "/ floored + 1.0), ops.largest)"),
-    ("the clip dropped with momentum", PAPER, "ops.minimum(root, clip), 1.0)", "ops.where(grows, root, 1.0), 1.0)"),
+    ("the clip dropped with momentum", PAPER, "grows, ops.minimum(root, clip), 1.0)", "grows, root, 1.0)"),
     ("the cap on γ removed", PAPER, "ops.minimum(new_growth, cap)", "new_growth"),
     ("no AdaGrad at the cap", PAPER, "surplus = ops.where(ops.less(growth, cap), surplus, -gg)", "pass"),
     ("α shrinks where v < 0", PAPER, "alpha - ops.minimum(surplus, 0.0)", "alpha - surplus"),

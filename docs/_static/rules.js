@@ -52,7 +52,7 @@ function gradagradMomentumStep({ x, g, momentum, growth, accumulator, lr, rho, b
   const t14 = t11 ? t13 : t6;
   const t15 = Math.sqrt(t14);
   const t16 = Math.min(t15, t10);
-  const t17 = Math.max(t16, 1.0);
+  const t17 = t11 ? t16 : 1.0;
   const t18 = growth * t17;
   const t19 = Math.min(t5, 0.0);
   const t20 = accumulator - t19;

@@ -221,7 +221,7 @@ struct gradagrad_plain_momentum_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t7, c0, c1, t26, t33, t37, t41, t45;
+    T t2, t4, t7, c0, t26, t33, t37, t41, t45;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -234,7 +234,6 @@ struct gradagrad_plain_momentum_step {
       t4 = T(LARGEST);
       t7 = T(TINY);
       c0 = opaque<T>(0.0);
-      c1 = opaque<T>(1.0);
       t26 = T(eps);
       t33 = T(beta);
       const double t35 = lr * weight_decay;
@@ -273,7 +272,7 @@ struct gradagrad_plain_momentum_step {
         const T t16 = select(t13, t15, t8);
         const T t17 = root(t16);
         const T t18 = minimum(t17, t12);
-        const T t19 = at_least(t18, c1);
+        const T t19 = select(t13, t18, T(1.0));
         const T t20 = growth * t19;
         const T t21 = at_most(t6, c0);
         const T t22 = accumulator - t21;
@@ -308,7 +307,7 @@ struct gradagrad_plain_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t5, c0, c1, t24, t31;
+    T t0, t2, t5, c0, t24, t31;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double rho = settings[1];
       const double beta = settings[2];
@@ -319,7 +318,6 @@ struct gradagrad_plain_momentum_decide {
       t2 = T(LARGEST);
       t5 = T(TINY);
       c0 = opaque<T>(0.0);
-      c1 = opaque<T>(1.0);
       t24 = T(eps);
       t31 = T(beta);
     }
@@ -350,7 +348,7 @@ struct gradagrad_plain_momentum_decide {
         const T t14 = select(t11, t13, t6);
         const T t15 = root(t14);
         const T t16 = minimum(t15, t10);
-        const T t17 = at_least(t16, c1);
+        const T t17 = select(t11, t16, T(1.0));
         const T t18 = growth * t17;
         const T t19 = at_most(t4, c0);
         const T t20 = accumulator - t19;
@@ -711,7 +709,7 @@ struct gradagrad_full_momentum_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t9, t16, t19, t21, c0, t27, c1, t44, t51, t55, t59, t63, t73, t76, t78;
+    T t2, t4, t9, t16, t19, t21, c0, t27, t44, t51, t55, t59, t63, t73, t76, t78;
     mask_t<T> mask_t87;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
@@ -742,7 +740,6 @@ struct gradagrad_full_momentum_step {
       t21 = T(TINY);
       c0 = opaque<T>(0.0);
       t27 = T(growth_limit);
-      c1 = opaque<T>(1.0);
       t44 = T(eps);
       t51 = T(beta);
       const double t53 = lr * weight_decay;
@@ -794,7 +791,7 @@ struct gradagrad_full_momentum_step {
         const T t32 = select(t29, t31, t22);
         const T t33 = root(t32);
         const T t34 = minimum(t33, t28);
-        const T t35 = at_least(t34, c1);
+        const T t35 = select(t29, t34, T(1.0));
         const T t36 = growth * t35;
         const T t37 = at_most(t36, t9);
         const T t38 = maximum(t37, growth);
@@ -849,7 +846,7 @@ struct gradagrad_full_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t7, t14, t17, t19, c0, t25, c1, t42, t49;
+    T t0, t2, t7, t14, t17, t19, c0, t25, t42, t49;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -875,7 +872,6 @@ struct gradagrad_full_momentum_decide {
       t19 = T(TINY);
       c0 = opaque<T>(0.0);
       t25 = T(growth_limit);
-      c1 = opaque<T>(1.0);
       t42 = T(eps);
       t49 = T(beta);
     }
@@ -912,7 +908,7 @@ struct gradagrad_full_momentum_decide {
         const T t30 = select(t27, t29, t20);
         const T t31 = root(t30);
         const T t32 = minimum(t31, t26);
-        const T t33 = at_least(t32, c1);
+        const T t33 = select(t27, t32, T(1.0));
         const T t34 = growth * t33;
         const T t35 = at_most(t34, t7);
         const T t36 = maximum(t35, growth);
@@ -1220,7 +1216,7 @@ struct gradagrad_lazy_momentum_step {
   template <class P>
   struct Body {
     using T = P;
-    T t3, t5, t10, t17, t21, t24, c0, t30, c1, t47, t54, t58, t62, t66, t78, t81, t83;
+    T t3, t5, t10, t17, t21, t24, c0, t30, t47, t54, t58, t62, t66, t78, t81, t83;
     mask_t<T> mask_t94;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
@@ -1251,7 +1247,6 @@ struct gradagrad_lazy_momentum_step {
       t24 = T(TINY);
       c0 = opaque<T>(0.0);
       t30 = T(growth_limit);
-      c1 = opaque<T>(1.0);
       t47 = T(eps);
       t54 = T(beta);
       const double t56 = lr * weight_decay;
@@ -1306,7 +1301,7 @@ struct gradagrad_lazy_momentum_step {
         const T t35 = select(t32, t34, t25);
         const T t36 = root(t35);
         const T t37 = minimum(t36, t31);
-        const T t38 = at_least(t37, c1);
+        const T t38 = select(t32, t37, T(1.0));
         const T t39 = growth * t38;
         const T t40 = at_most(t39, t10);
         const T t41 = maximum(t40, growth);
@@ -1365,7 +1360,7 @@ struct gradagrad_lazy_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t7, t14, t18, t21, c0, t27, c1, t44, t51;
+    T t0, t2, t7, t14, t18, t21, c0, t27, t44, t51;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -1391,7 +1386,6 @@ struct gradagrad_lazy_momentum_decide {
       t21 = T(TINY);
       c0 = opaque<T>(0.0);
       t27 = T(growth_limit);
-      c1 = opaque<T>(1.0);
       t44 = T(eps);
       t51 = T(beta);
     }
@@ -1430,7 +1424,7 @@ struct gradagrad_lazy_momentum_decide {
         const T t32 = select(t29, t31, t22);
         const T t33 = root(t32);
         const T t34 = minimum(t33, t28);
-        const T t35 = at_least(t34, c1);
+        const T t35 = select(t29, t34, T(1.0));
         const T t36 = growth * t35;
         const T t37 = at_most(t36, t7);
         const T t38 = maximum(t37, growth);

@@ -100,7 +100,7 @@ class GradaGradRule:
         else:
             grows = ops.less(0.0, surplus)
             root = ops.sqrt(ops.where(grows, surplus / floored + 1.0, floored))
-            factor = ops.maximum(ops.minimum(root, clip), 1.0)  # where γ stays, clip is 1
+            factor = ops.where(grows, ops.minimum(root, clip), 1.0)
         new_growth = growth * factor
         if s.gamma_max is not None:
             new_growth = ops.maximum(ops.minimum(new_growth, cap), growth)  # a schedule may lower the cap
