@@ -37,6 +37,11 @@ class TensorList:
     def _worked_out(self) -> list[Tensor]:
         raise NotImplementedError
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of its tensors."""
+        return self.tensors[0].dtype
+
     def row(self) -> Tensor:
         """All numbers in one row."""
         if self._row is None:
@@ -105,6 +110,10 @@ class Product(TensorList):
             return
         (self.a, first), (self.b, second) = _unscaled(a), _unscaled(b)
         self.scale = scale * first * second
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.a[0].dtype
 
     @property
     def is_plain(self) -> bool:
@@ -240,7 +249,8 @@ class ListSums:
             return ()
         if self._scope == "element":
             return tuple(map(TensorList, _formed(asked)))
-        every = list(chain.from_iterable(_formed([summand.numbers for summand in asked])))
+        dtype = asked[0].numbers.dtype
+        every = list(chain.from_iterable(_formed([summand.numbers for summand in asked], wide=asked[0].bounded)))
         if self._scope in SHARED:
             row, wide = joined(every), wide_dtype(every[0].device)
             return _limited(row, asked[0].bounded).view(len(asked), -1).sum(1, dtype=wide)
@@ -251,7 +261,7 @@ class ListSums:
         else:
             every = [_limited(t, asked[0].bounded) for t in every]
         # Rows are in their own precision, whatever they were added in.
-        dtype = wide_dtype(every[0].device) if self._scope == "tensor" else every[0].dtype
+        dtype = wide_dtype(every[0].device) if self._scope == "tensor" else dtype
         return torch.cat([reduction(self._scope).added(t).reshape(-1) for t in every]).to(dtype).view(len(asked), -1)
 
 
@@ -259,12 +269,19 @@ def _largest(tensors: Sequence[Tensor]) -> float:
     return torch.finfo(tensors[0].dtype).max
 
 
-def _formed(lists: Sequence[TensorList]) -> list[list[Tensor]]:
-    """Tensors of several lists; products are formed in one go."""
+def _formed(lists: Sequence[TensorList], *, wide: bool = False) -> list[list[Tensor]]:
+    """Tensors of several lists; products are formed in one go, and in double if asked: those of float32 are finite there."""
     if not all(isinstance(a, Product) and a.is_plain for a in lists):
         return [a.tensors for a in lists]
     products: Any = lists
-    flat = torch._foreach_mul([t for p in products for t in p.a], [t for p in products for t in p.b])
+    factors = {id(a): a for p in products for a in (p.a, p.b)}
+    if wide:
+        flat = listed([t for a in factors.values() for t in a], wide_dtype(products[0].a[0].device)).tensors
+        size = len(flat) // len(factors)
+        factors = {key: flat[i * size : (i + 1) * size] for i, key in enumerate(factors)}
+    flat = torch._foreach_mul(
+        [t for p in products for t in factors[id(p.a)]], [t for p in products for t in factors[id(p.b)]]
+    )
     size = len(flat) // len(products)
     return [list(flat[i : i + size]) for i in range(0, len(flat), size)]
 
@@ -284,6 +301,15 @@ def _tensor_sums(tensors: list[Tensor]) -> Tensor:
     norms = torch._foreach_norm([*up, *down], 1, dtype=wide_dtype(tensors[0].device))
     positive, negative = torch.stack(norms).view(2, -1).unbind()
     return positive - negative
+
+
+def listed(tensors: Sequence[Tensor], dtype: torch.dtype) -> TensorList:
+    """The tensors in one precision, in one call where they are in another."""
+    if all(t.dtype == dtype for t in tensors):
+        return TensorList(tensors)
+    copies = [torch.empty_like(t, dtype=dtype, memory_format=torch.preserve_format) for t in tensors]
+    torch._foreach_copy_(copies, list(tensors))
+    return TensorList(copies)
 
 
 def joined(tensors: Sequence[Tensor]) -> Tensor:

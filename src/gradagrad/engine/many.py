@@ -10,10 +10,11 @@ from torch import Tensor
 
 from gradagrad import rounding
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.lists import ListOps, ListSums, Sum, TensorList, each, joined, lifted, parts
-from gradagrad.engine.tensors import computing_dtype, real_view, touched
+from gradagrad.engine.lists import ListOps, ListSums, Sum, TensorList, each, joined, lifted, listed, parts
+from gradagrad.engine.tensors import computing_dtype, real_view, touched, wide_dtype
 from gradagrad.engine.view import Numbers, View, gradient_of, random_bits
 from gradagrad.rules.protocol import POINT_LANE
+from gradagrad.scope import SINGLE
 
 
 class Many(View):
@@ -23,8 +24,8 @@ class Many(View):
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         dtype = computing_dtype(batch.params[0].dtype)
-        x = _listed([real_view(p) for p in batch.params], dtype)
-        self.values = {"x": x, "g": gradient_of(batch, _listed([real_view(g) for g in batch.grads], dtype), x)}
+        x = listed([real_view(p) for p in batch.params], dtype)
+        self.values = {"x": x, "g": gradient_of(batch, listed([real_view(g) for g in batch.grads], dtype), x)}
         self.slot = {}
         self._like: list[Tensor] = []
         for field in batch.fields:
@@ -34,7 +35,7 @@ class Many(View):
                     self._like = tensors
                     self.slot[field.key] = joined(tensors).to(torch.promote_types(dtype, tensors[0].dtype))
                 else:
-                    (self.values if field.at == "element" else self.slot)[field.key] = _listed(tensors, dtype)
+                    (self.values if field.at == "element" else self.slot)[field.key] = listed(tensors, dtype)
         project = getattr(batch.settings, "project", None)
         self._lr = batch.lrs(dtype)
         lr = TensorList(self._lr.unbind()) if batch.lr_decay else lifted(self._lr, len(x))
@@ -45,6 +46,12 @@ class Many(View):
 
     def measure(self) -> Any:
         return self._added(super().measure())
+
+    def _widened(self, a: TensorList) -> TensorList:
+        return listed(a.tensors, wide_dtype(self.device))
+
+    def _slot_ops(self) -> Any:
+        return super()._slot_ops() if self.batch.scope in SINGLE else self.ops.single if self._like else self.ops
 
     def _added(self, sums: Any) -> Any:
         return self.slots.added(sums, plain=self.batch.differentiable or torch.compiler.is_compiling())
@@ -64,7 +71,7 @@ class Many(View):
         if self.batch.lr_decay:
             lr = torch.cat([a.expand(t.numel()) for a, t in zip(lr, self._like, strict=True)])
         settings = self.settings._replace(lr=lr)
-        after, pace = self.rule.decide(tuple(sums), self.slot, settings, self.ops.single)
+        after, pace = self.rule.decide(tuple(sums), self.slot, settings, self._slot_ops())
         narrow = [self.ops.single.narrow(a) for a in pace]
         return after, [TensorList(parts(a, self._like)) if isinstance(a, Tensor) else a for a in narrow]
 
@@ -102,12 +109,3 @@ class Many(View):
                 for key in rounded:
                     target = targets[key][i]
                     target.copy_(rounding.stored(target, lists[key][i], bits, lanes[key]))
-
-
-def _listed(tensors: Sequence[Tensor], dtype: torch.dtype) -> TensorList:
-    """The tensors in one precision, in one call where they are in another."""
-    if all(t.dtype == dtype for t in tensors):
-        return TensorList(tensors)
-    copies = [torch.empty_like(t, dtype=dtype, memory_format=torch.preserve_format) for t in tensors]
-    torch._foreach_copy_(copies, list(tensors))
-    return TensorList(copies)

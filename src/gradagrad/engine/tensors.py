@@ -78,7 +78,7 @@ class Whole:
 
     @classmethod
     def dot(cls, a: Tensor, b: Tensor) -> Tensor:
-        return cls.added(_products(a, b))
+        return cls.added(products(a, b))
 
     @classmethod
     def total(cls, a: Tensor) -> Tensor:
@@ -106,9 +106,14 @@ def reduction(scope: str) -> Any:
     return Whole if scope in SINGLE else Row if scope == "row" else Element
 
 
-def _products(a: Tensor, b: Tensor) -> Tensor:
-    largest = torch.finfo(a.dtype).max
-    return (a * b).clamp(-largest, largest)
+def products(a: Tensor, b: Tensor) -> Tensor:
+    """a·b in double, where products of float32 numbers are finite; those of float64 numbers stop at the largest."""
+    wide = wide_dtype(a.device)
+    result = a.to(wide) * b
+    if a.dtype != wide:
+        return result
+    largest = torch.finfo(wide).max
+    return result.clamp(-largest, largest)
 
 
 def _finite(a: Tensor) -> Tensor:

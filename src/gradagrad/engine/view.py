@@ -14,7 +14,15 @@ from torch import Tensor
 
 from gradagrad import rounding
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.tensors import computing_dtype, real_view, reduction, tensor_ops, touched, write_numbers
+from gradagrad.engine.tensors import (
+    computing_dtype,
+    real_view,
+    reduction,
+    tensor_ops,
+    touched,
+    wide_dtype,
+    write_numbers,
+)
 from gradagrad.rules.protocol import POINT_LANE
 from gradagrad.scope import SINGLE
 
@@ -40,7 +48,14 @@ class View:
         """The rule's sums over each slot of this view."""
         if not self.rule.measures(self.settings):
             return ()
-        return self.rule.measure(self.values, self.settings, self.slots, self.ops)
+        values = self.values
+        if self.rule.learns(self.settings):
+            # Such sums leave out what is not finite. Squares of finite numbers are, in double.
+            values = {**values, "g": self._widened(values["g"])}
+        return self.rule.measure(values, self.settings, self.slots, self.ops)
+
+    def _widened(self, a: Any) -> Any:
+        return a.to(wide_dtype(self.device))
 
     def by_tensor(self, sums: Any) -> list[Tensor]:
         """Sums tensor by tensor, (numbers, slots)."""
@@ -52,7 +67,11 @@ class View:
 
     def decide(self, sums: Any) -> tuple[Numbers, Sequence[Any]]:
         """The view's own slots after this step, and the pace."""
-        return self.rule.decide(sums, self.slot, self.settings, self.ops)
+        return self.rule.decide(sums, self.slot, self.settings, self._slot_ops())
+
+    def _slot_ops(self) -> Any:
+        """Of the precision of slots, which for a whole tensor are double."""
+        return tensor_ops(wide_dtype(self.device)) if self.batch.scope in SINGLE else self.ops
 
     def move(self, pace: Sequence[Any]) -> tuple[Numbers, Any]:
         """The values after this step, and the sums of the traces."""
@@ -64,7 +83,7 @@ class View:
         after, pace = self.decide(sums)
         new, traces = self.move(pace)
         if self.rule.learns(self.settings):
-            after = self.rule.learn(traces, after, self.settings, self.ops)
+            after = self.rule.learn(traces, after, self.settings, self._slot_ops())
         return new, after
 
     def touched(self) -> Any:
