@@ -253,7 +253,9 @@ class ListSums:
         every = list(chain.from_iterable(_formed([summand.numbers for summand in asked], wide=asked[0].bounded)))
         if self._scope in SHARED:
             row, wide = joined(every), wide_dtype(every[0].device)
-            return _limited(row, asked[0].bounded).view(len(asked), -1).sum(1, dtype=wide)
+            if not asked[0].bounded or dtype == wide:  # double's products of float32 numbers are finite
+                row = _limited(row, asked[0].bounded)
+            return row.view(len(asked), -1).sum(1, dtype=wide)
         if self._scope == "tensor" and asked[0].bounded and not plain:
             return _tensor_sums(every).view(len(asked), -1)
         if asked[0].bounded and not plain:
@@ -270,7 +272,7 @@ def _largest(tensors: Sequence[Tensor]) -> float:
 
 
 def _formed(lists: Sequence[TensorList], *, wide: bool = False) -> list[list[Tensor]]:
-    """Tensors of several lists; products are formed in one go, and in double if asked: those of float32 are finite there."""
+    """Tensors of several lists; products are formed in one go, and in double if asked, where float32's are finite."""
     if not all(isinstance(a, Product) and a.is_plain for a in lists):
         return [a.tensors for a in lists]
     products: Any = lists
