@@ -17,8 +17,8 @@ from gradagrad.diagnostics import READINGS, GroupDiagnostics, Reading, Watch, de
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.kernel import HandleCache
+from gradagrad.engine.rows import catch_up
 from gradagrad.engine.state import new_field, new_step, shared_keys
-from gradagrad.engine.views import catch_up
 from gradagrad.rules.protocol import Field, Rule
 from gradagrad.scope import Scope
 from gradagrad.torch_arguments import (

@@ -102,6 +102,10 @@ class Batch:
         host."""
         return self._decayed(self.steps[i].to(dtype), dtype) if self.lr_decay else self._lr(dtype)
 
+    def lrs(self, dtype: torch.dtype) -> Any:
+        """All of them: a row of numbers, or one where they are equal."""
+        return self._decayed(torch.stack(self.steps).to(dtype), dtype) if self.lr_decay else self._lr(dtype)
+
     def lr_after(self, i: int, dtype: torch.dtype) -> Any:
         """The learning rate of the step before."""
         return (

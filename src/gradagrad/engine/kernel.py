@@ -16,8 +16,8 @@ from torch import Tensor
 
 from gradagrad import kernel, rounding
 from gradagrad.engine.batch import Batch
+from gradagrad.engine.rows import catch_up, clock, row_clocks
 from gradagrad.engine.tensors import real_view
-from gradagrad.engine.views import catch_up, clock, row_clocks
 from gradagrad.projections import Box, NonNegative
 from gradagrad.rules import variants
 from gradagrad.scope import SCOPES, SINGLE
