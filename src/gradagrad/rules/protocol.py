@@ -82,7 +82,7 @@ class Rule(Protocol):
 
     name: str
     numerator: str
-    """The slot field that γ is, up to a factor that does not change."""
+    """The slot field that lr multiplies to make γ."""
 
     def fields(self, s: Any) -> tuple[Field, ...]:
         """The state that these settings need."""
@@ -105,6 +105,19 @@ class Rule(Protocol):
         self, values: Values, pace: Sequence[Array], s: Any, slots: Reduction, ops: Ops, touched: Array | None = None
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """(``x`` and the element fields after this step, the traces). Where ``touched`` is false nothing changes."""
+        ...
+
+    def arrival(
+        self,
+        values: Values,
+        slot: Slot,
+        pace: Sequence[Array],
+        s: Any,
+        slots: Reduction,
+        ops: Ops,
+        touched: Array | None = None,
+    ) -> Array:
+        """``x`` after a step, of whose fields those after it are given; no ``pace`` where each element is a slot."""
         ...
 
     def learn(self, traces: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> dict[str, Array]: ...

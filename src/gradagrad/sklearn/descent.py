@@ -91,11 +91,12 @@ class Descent:
         self.steps += 1
         if self.steps == 1:  # where the intercept starts its gradient is 0 but for rounding
             _drop_rounding(g, samples)
-        paid, l2, l1 = values.pop("touched"), values.pop("l2"), values.pop("l1")
+        paid = values.pop("touched")
         np.subtract(self.steps, paid, out=paid)
-        l2 *= paid
-        l1 *= paid
-        self._move(values, g, samples, l2, l1)
+        penalties = {key: values.pop(key) for key in ("l2", "l1") if key in values}
+        for penalty in penalties.values():
+            penalty *= paid
+        self._move(values, g, samples, penalties.get("l2", self.l2), penalties.get("l1", self.l1))
         for key, array in self.elements.items():
             _items(array)[rows] = _items(values[key])
         self.touched[rows] = self.steps
@@ -107,7 +108,10 @@ class Descent:
         self.touched = np.full((len(self.x), 1), float(self.steps))
 
     def _by_row(self) -> dict[str, Floats]:
-        return {**self.elements, "touched": self.touched, "l2": self.l2, "l1": self.l1}
+        penalties = {"l2": self.l2} if self.has_l2 else {}
+        if self.has_l1:
+            penalties["l1"] = self.l1
+        return {**self.elements, "touched": self.touched, **penalties}
 
     def _move(self, values: dict[str, Floats], g: Floats, samples: int, l2: Floats, l1: Floats) -> None:
         """``g`` is used up."""

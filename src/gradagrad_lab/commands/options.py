@@ -60,11 +60,13 @@ def parse_value(text: str) -> Any:
     if text.startswith("2^"):  # the notation of our own tables
         try:
             return 2.0 ** int(text[2:])
+        except OverflowError:
+            return float("inf")
         except ValueError:
             return text
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # the last two: nested too deeply
         return text
 
 

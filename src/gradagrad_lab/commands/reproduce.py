@@ -75,7 +75,7 @@ def reproduce(
     """Run experiments and write the report."""
     from gradagrad_lab.report import write_report
 
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, emoji=False)
     names = experiments.chosen(experiment)
     quick = size is Size.QUICK and not full
     context = Context(out, data_folder(data_dir), quick, seeds, resume, peers, console, workers, first_seed)

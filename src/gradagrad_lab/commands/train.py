@@ -55,7 +55,8 @@ def train(
 
     options = parse_options(option or [])
     check_options(optimizer, options)
-    context = Context(out, data_dir, seeds=seeds, resume=resume, console=Console(soft_wrap=True), workers=workers)
+    console = Console(soft_wrap=True, emoji=False)
+    context = Context(out, data_dir, seeds=seeds, resume=resume, console=console, workers=workers)
     trial = trial_of(data, context, batch, epochs)
     method = Method.of(optimizer, **options)
     show(context, trial, {title_of(optimizer, options): method}, stem="train")

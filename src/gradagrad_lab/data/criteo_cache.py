@@ -140,11 +140,11 @@ def open_cache(source: Path, settings: Settings | None = None) -> CriteoCache | 
     folder = folder_of(source, settings)
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
-    except (OSError, ValueError):
+        if manifest["format"] != FORMAT or manifest["source"] != fingerprint(source):
+            return None
+        return CriteoCache(folder, manifest)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):  # whatever it is, no manifest
         return None
-    if manifest.get("format") != FORMAT or manifest.get("source") != fingerprint(source):
-        return None
-    return CriteoCache(folder, manifest)
 
 
 def fingerprint(source: Path) -> dict[str, Any]:

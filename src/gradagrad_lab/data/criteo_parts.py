@@ -91,7 +91,7 @@ def _finished(folder: Path, number: int) -> Piece | None:
         piece = Piece(**json.loads(path_of(folder, number, "json").read_bytes()))
         intact = checksum_of(path_of(folder, number, "bin").read_bytes()) == piece.checksum
         intact = intact and path_of(folder, number, "ids").stat().st_size == 4 * sum(piece.distinct)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
     return piece if intact else None
 
