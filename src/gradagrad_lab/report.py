@@ -1,4 +1,4 @@
-"""The page a person opens: one HTML file that needs no network, no script and no other file.
+"""The page a person opens: one HTML file that needs no network and no other file.
 
 Sections come in as plain data (`gradagrad_lab.results`). Every picture is drawn once, as inline SVG whose colours are
 the page's own, and its numbers lie beside the page as CSV, as do those of every table.
@@ -6,7 +6,9 @@ the page's own, and its numbers lie beside the page as CSV, as do those of every
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import re
 import shlex
@@ -14,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -84,7 +87,7 @@ def _render(sections: Sequence[Section], context: ReportContext) -> tuple[str, d
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["keep"] = _keep_together
     templates = files("gradagrad_lab") / "templates"
-    template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
+    template = environment.from_string(_text(templates / "report.html.j2"))
     palette = (
         f":root {{ {style.css_variables()} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {style.css_variables(dark=True)} }} }}\n"
@@ -93,7 +96,8 @@ def _render(sections: Sequence[Section], context: ReportContext) -> tuple[str, d
     machine = describe()
     beside: dict[str, bytes] = {}
     page = template.render(
-        css=Markup(palette + (templates / "report.css").read_text(encoding="utf-8")),
+        css=Markup("\n".join((palette, *(_text(templates / name) for name in ("report.css", "play/play.css"))))),
+        play=_play(templates / "play"),
         lead=_lead(sections, context, machine),
         summary=f"{_count(len(claims), 'claim')} checked in {_count(len(sections), 'experiment')}.",
         counts=[
@@ -108,6 +112,21 @@ def _render(sections: Sequence[Section], context: ReportContext) -> tuple[str, d
         sources=_sources(sections),
     )
     return page, beside
+
+
+def _text(file: Traversable) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def _play(folder: Traversable) -> dict[str, Markup]:
+    """The page to play with, as the documentation has it. The browser runs no script but the one of this hash."""
+    script = "".join(_text(folder / name) for name in ("rules.js", "runs.js", "play.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {
+        "html": Markup(_text(folder / "play.html")),
+        "script": Markup(script),
+        "hash": Markup(f"sha256-{digest}"),
+    }
 
 
 def command(sections: Sequence[Section], context: ReportContext) -> str:

@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,7 +10,7 @@ import torch
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.rules import javascript
 
-STATIC = Path(__file__).resolve().parents[2] / "docs" / "_static"
+STATIC = javascript.PATH.parent
 STEPS = 100
 PROBLEMS = {
     "abs": ([3.0], lambda x: torch.sign(x)),

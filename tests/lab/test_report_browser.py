@@ -174,6 +174,20 @@ CONTRAST = """
 """
 
 
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_page_to_play_with_runs(browser: Chromium, page: Path, width: int) -> None:
+    browser.open(page, width=width, scheme="dark")
+    words = "[...document.querySelectorAll('#panels figcaption')].map(c => c.textContent)"
+    before = browser.value(words)
+    assert [text.split("loss")[0].strip() for text in before] == ["AdaGrad", "GradaGrad", "AutoGradaGrad"]
+    browser.value("(s => { s.value = -8; s.dispatchEvent(new Event('input')); })(document.getElementById('gamma0'))")
+    after = browser.value(words)
+    assert "loss 3," in after[0], "AdaGrad does not move from γ₀ = 1e-8"
+    assert all(text not in before for text in after)
+    assert browser.value("document.querySelector('#play').scrollWidth <= document.querySelector('#play').clientWidth")
+    assert browser.complaints() == []
+
+
 @EVERY_VIEW
 def test_every_word_has_the_contrast_of_wcag_aa(browser: Chromium, page: Path, scheme: str) -> None:
     browser.open(page, width=DESKTOP, scheme=scheme)
