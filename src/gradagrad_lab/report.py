@@ -18,12 +18,13 @@ from datetime import datetime
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from gradagrad_lab import style
+from gradagrad_lab.context import Context
 from gradagrad_lab.machine import describe
 from gradagrad_lab.records import write_atomically
 from gradagrad_lab.results import VERDICTS, Claim, Picture, Section, Table, Verdict, Whose
@@ -49,26 +50,7 @@ LOOKS: dict[Verdict, Look] = {
 }
 
 
-class ReportContext(Protocol):
-    """What the report reads of a `gradagrad_lab.context.Context`."""
-
-    @property
-    def out(self) -> Path: ...
-    @property
-    def data_dir(self) -> Path | None: ...
-    @property
-    def quick(self) -> bool: ...
-    @property
-    def seeds(self) -> int | None: ...
-    @property
-    def first_seed(self) -> int | None: ...
-    @property
-    def peers(self) -> bool: ...
-    @property
-    def softmax(self) -> bool: ...
-
-
-def write_report(sections: Sequence[Section], context: ReportContext) -> Path:
+def write_report(sections: Sequence[Section], context: Context) -> Path:
     """Write ``<out>/report.html`` in one stroke, the pictures and the numbers beside it, and return its path."""
     page, beside = _render(sections, context)
     for name, content in beside.items():
@@ -78,12 +60,12 @@ def write_report(sections: Sequence[Section], context: ReportContext) -> Path:
     return path
 
 
-def render(sections: Sequence[Section], context: ReportContext) -> str:
+def render(sections: Sequence[Section], context: Context) -> str:
     """The page as text."""
     return _render(sections, context)[0]
 
 
-def _render(sections: Sequence[Section], context: ReportContext) -> tuple[str, dict[str, bytes]]:
+def _render(sections: Sequence[Section], context: Context) -> tuple[str, dict[str, bytes]]:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["keep"] = _keep_together
     templates = files("gradagrad_lab") / "templates"
@@ -129,7 +111,7 @@ def _play(folder: Traversable) -> dict[str, Markup]:
     }
 
 
-def command(sections: Sequence[Section], context: ReportContext) -> str:
+def command(sections: Sequence[Section], context: Context) -> str:
     """What to type to get this page again."""
     words = ["gradagrad", "reproduce"]
     if len(sections) == 1:  # the command takes one experiment or all
@@ -157,7 +139,7 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def _lead(sections: Sequence[Section], context: ReportContext, machine: dict[str, str]) -> str:
+def _lead(sections: Sequence[Section], context: Context, machine: dict[str, str]) -> str:
     size = "quick" if context.quick else "full"
     total = duration(sum(section.seconds for section in sections))
     now = datetime.now().astimezone()
@@ -171,7 +153,7 @@ def _anchor(section: Section) -> str:
     return re.sub(r"[^a-z0-9]+", "-", section.key.lower()).strip("-") or "section"
 
 
-def _section(section: Section, context: ReportContext, beside: dict[str, bytes]) -> dict[str, Any]:
+def _section(section: Section, context: Context, beside: dict[str, bytes]) -> dict[str, Any]:
     summary = section.summary or (section.claims[0].evidence if section.claims else "")
     anchor = _anchor(section)
     tables = [

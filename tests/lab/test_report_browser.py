@@ -62,7 +62,10 @@ def mock_sections(context: Context) -> list[Section]:
         ],
         settings={"epochs": "100", "grid": ", ".join(f"2^{power}" for power in range(-12, 7))},
         seconds=312.0,
-        sources=[Source("glass", "LIBSVM", "complete"), Source("vowel", "UCI", "reconstructed")],
+        sources=[
+            Source("glass", "LIBSVM", "complete"),
+            Source("vowel", "PyPI (a_package/data/with/folders/vowel.dat)", "made"),
+        ],
     )
     return [conduct(figure1, context), wide]
 
