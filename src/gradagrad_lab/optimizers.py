@@ -114,11 +114,8 @@ BASELINES = ("adam", "sgd", "adagrad")
 PEERS = ("dadapt_adam", "prodigy", "mechanic", "dog", "cocob", "schedulefree")
 
 
-# The files, inside the package gradagrad, that state our own rules; the first one that is there.
-RULE_SOURCES: dict[str, tuple[str, ...]] = {
-    "gradagrad": ("rules/gradagrad.py", "rule.py"),
-    "autogradagrad": ("rules/auto.py", "auto/rule.py"),
-}
+# The files, inside the package gradagrad, that state our own rules.
+RULE_SOURCES = {"gradagrad": "rules/gradagrad.py", "autogradagrad": "rules/auto.py"}
 
 
 @functools.cache
@@ -129,8 +126,7 @@ def rule_of(name: str) -> str:
     if name not in RULE_SOURCES:
         package = entry_of(name).package
         return f"{package} {importlib.metadata.version(package)}"
-    folder = Path(gradagrad.__file__).parent
-    tree = ast.parse(next(path for place in RULE_SOURCES[name] if (path := folder / place).exists()).read_text("utf-8"))
+    tree = ast.parse((Path(gradagrad.__file__).parent / RULE_SOURCES[name]).read_text("utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             del node.body[0]

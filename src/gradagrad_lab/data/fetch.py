@@ -58,13 +58,13 @@ def fetch(
 
 def _fetch_file(download: Download, target: Path, report: Report, patient: bool) -> None:
     url = f"{base_url()}/{download.file}"
-    tries = _TRIES if patient else 1
-    for attempt in range(1, tries + 1):
+    content, left = None, _TRIES if patient else 1
+    while content is None:
+        left -= 1
         try:
             content = _download(url, report, _TIMEOUT if patient else _PATIENCE)
-            break
         except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
-            if attempt == tries:
+            if not left:
                 kind = UnreachableError if isinstance(error, TimeoutError) else UserError
                 raise kind(f"{url} broke off ({error}); try again.", DATA) from error
     for kind, expected in (("sha256", download.sha256), ("md5", download.md5)):
