@@ -53,10 +53,10 @@ mutation: environment ## break the rule in known ways and see that the tests not
 sanitize: environment ## run the kernel's tests under the address and undefined-behaviour sanitizers
 	tools/sanitize_kernel.sh
 
-docs: environment ## the documentation in docs/_build/html: warnings are errors, its examples are run
+docs: environment ## the documentation in docs/_build/html: warnings are errors, notebooks and examples are run
 	$(BIN)/python -m gradagrad.rules.javascript --check
-	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -b html docs docs/_build/html
-	$(BIN)/python -m sphinx --quiet --fail-on-warning -b doctest docs docs/_build/doctest
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
+	$(BIN)/python -m sphinx --quiet --fail-on-warning -d docs/_build/doctrees -b doctest docs docs/_build/doctest
 
 picture: environment ## draw the README's picture anew
 	$(BIN)/python -m gradagrad_lab.figures.figure2 --readme docs/pictures/abs.png

@@ -1,5 +1,6 @@
 """The documentation site: `make docs`. Nothing is fetched, neither when it is made nor when it is read."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from docutils.utils.math.latex2mathml import tex2mathml
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
+os.environ.setdefault("KERAS_BACKEND", "jax")  # one that is here, for the page of the API
 
 import gradagrad  # noqa: E402
 
@@ -18,10 +20,16 @@ author = "The GradaGrad maintainers"
 project_copyright = author
 version = release = gradagrad.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.doctest", "sphinx.ext.viewcode"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.doctest", "sphinx.ext.viewcode"]
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
+# The notebooks are stored without results and executed here; one that fails, fails the build.
+nb_execution_mode = "force"
+nb_execution_timeout = 300
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True
+nb_merge_streams = True
 default_role = "code"  # docstrings name things in single backticks
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the signatures of docstrings' Args say it in words
@@ -38,6 +46,7 @@ html_theme_options = {
 }
 html_math_renderer = "mathml"
 doctest_test_doctest_blocks = "default"
+doctest_global_setup = "import torch; torch.manual_seed(0)"
 
 
 # Formulas as MathML, which browsers draw by themselves: no script, no font, no network.

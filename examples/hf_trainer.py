@@ -3,20 +3,21 @@
     python examples/hf_trainer.py --output run
     python examples/hf_trainer.py --output run --steps 60 --resume
 
-Two lines are GradaGrad's: the class handed to the Trainer, and the numbers added to what it logs. The same Trainer runs
-under torchrun and accelerate as it is. Nothing is downloaded: the model is built from a config, the text is below.
+Two lines are ours: the class handed to the Trainer, and the callback that adds numbers to what it logs, evaluates at
+the average and writes it into each checkpoint's folder `average`. The same Trainer runs under torchrun and accelerate
+as it is. Nothing is downloaded: the model is built from a config, the text is below.
 """
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
+from torch.utils.data import Dataset, Subset
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
 
-from gradagrad import GradaGrad, learning_rates
+from gradagrad import AutoGradaGrad
+from gradagrad.integrations.transformers import GradaGradCallback
 
 TEXT = "while consecutive gradients agree, the numerator grows; once they disagree, the sum does. " * 20
 ALPHABET = sorted(set(TEXT))
@@ -37,16 +38,8 @@ class Characters(Dataset[dict[str, Tensor]]):
         return {"input_ids": piece, "labels": piece}
 
 
-class LoggedTrainer(Trainer):
-    """Adds γ, step sizes and the share of growing slots to whatever the Trainer logs, and so to all its loggers."""
-
-    def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
-        """Logs the numbers and ours."""
-        super().log(logs | learning_rates(self.optimizer), *args, **kwargs)
-
-
-def trainer(output: Path, steps: int) -> LoggedTrainer:
-    """A Trainer that saves every 20 steps."""
+def trainer(output: Path, steps: int) -> Trainer:
+    """A Trainer that evaluates and saves every 20 steps."""
     torch.manual_seed(0)
     config = GPT2Config(
         vocab_size=len(ALPHABET), n_positions=32, n_embd=32, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0
@@ -56,10 +49,11 @@ def trainer(output: Path, steps: int) -> LoggedTrainer:
         max_steps=steps,
         per_device_train_batch_size=8,
         gradient_accumulation_steps=2,
-        learning_rate=0.005,
-        lr_scheduler_type="constant",
+        lr_scheduler_type="constant",  # AutoGradaGrad's lr is a multiplier, 1; a schedule brings nothing
         max_grad_norm=10.0,
         logging_steps=10,
+        eval_strategy="steps",
+        eval_steps=20,
         save_steps=20,
         report_to=["tensorboard"],
         disable_tqdm=True,
@@ -67,12 +61,14 @@ def trainer(output: Path, steps: int) -> LoggedTrainer:
         use_cpu=not torch.cuda.is_available(),
         seed=0,
     )
-    return LoggedTrainer(
+    made = Trainer(
         model=GPT2LMHeadModel(config),
         args=arguments,
         train_dataset=Characters(),
-        optimizer_cls_and_kwargs=(GradaGrad, {"lr": 0.005}),
+        eval_dataset=Subset(Characters(), range(0, 1600, 50)),
+        optimizer_cls_and_kwargs=(AutoGradaGrad, {"averaging": "polynomial"}),
     )
+    return GradaGradCallback().attach(made)
 
 
 def main() -> None:
@@ -86,8 +82,10 @@ def main() -> None:
     result.train(resume_from_checkpoint=arguments.resume)
     for entry in result.state.log_history:
         if "loss" in entry:
-            gamma = entry["gradagrad/group0/gamma_median"]
-            print(f"step {entry['step']}: loss {entry['loss']:.4f}, median γ {gamma:.4g}")
+            gamma = entry["gradagrad/group0/gamma"]
+            print(f"step {entry['step']}: loss {entry['loss']:.4f}, γ {gamma:.4g}")
+        if "eval_loss" in entry:
+            print(f"step {entry['step']}: loss of the average {entry['eval_loss']:.4f}")
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
     python examples/lightning_module.py --output run
     python examples/lightning_module.py --output run --epochs 20 --resume
 
-Two lines are GradaGrad's: `configure_optimizers` returns it, and `on_train_batch_end` logs what it has made of the
-learning rate.
+Two lines are ours: `configure_optimizers` returns AutoGradaGrad, which needs no learning rate, and the callback logs
+what it has made of it, validates at the average of the points and saves that average, BatchNorm's statistics included.
 """
 
 import argparse
@@ -18,7 +18,8 @@ from lightning.pytorch.loggers import CSVLogger
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from gradagrad import GradaGrad, learning_rates
+from gradagrad import AutoGradaGrad
+from gradagrad.integrations.lightning import GradaGradCallback
 
 
 class Classifier(lightning.LightningModule):
@@ -26,27 +27,34 @@ class Classifier(lightning.LightningModule):
 
     def __init__(self) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3))
+        self.net = nn.Sequential(
+            nn.Linear(2, 64), nn.BatchNorm1d(64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3)
+        )
+
+    def forward(self, points: Tensor) -> Tensor:
+        """A score for each spiral."""
+        return self.net(points)
 
     def training_step(self, batch: Any, batch_idx: int) -> Tensor:
         """The loss of a batch."""
         points, labels = batch
-        loss = nn.functional.cross_entropy(self.net(points), labels)
+        loss = nn.functional.cross_entropy(self(points), labels)
         self.log("loss", loss)
         return loss
 
-    def configure_optimizers(self) -> GradaGrad:
-        """GradaGrad needs no schedule, and no switch for evaluation."""
-        return GradaGrad(self.parameters(), lr=0.01)
+    def validation_step(self, batch: Any, batch_idx: int) -> None:
+        """The share of right answers: of the average, though nothing here says so."""
+        points, labels = batch
+        self.log("accuracy", (self(points).argmax(dim=1) == labels).float().mean())
 
-    def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Logs γ, step sizes and the share of growing slots."""
-        self.log_dict(learning_rates(self.optimizers()))
+    def configure_optimizers(self) -> AutoGradaGrad:
+        """No learning rate, no schedule, no switch for evaluation."""
+        return AutoGradaGrad(self.parameters(), averaging="polynomial")
 
 
-def spirals(rows: int = 1200) -> TensorDataset:
+def spirals(rows: int = 1200, seed: int = 0) -> TensorDataset:
     """Noisy points of three spirals."""
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(rows) % 3
     radius = torch.rand(rows, generator=generator)
     angle = 4.0 * radius + labels * 2.1 + 0.2 * torch.randn(rows, generator=generator)
@@ -56,19 +64,20 @@ def spirals(rows: int = 1200) -> TensorDataset:
 def train(output: Path, epochs: int, *, resume: bool) -> tuple[lightning.Trainer, Classifier]:
     """Trains to ``epochs``, from the last checkpoint if asked."""
     lightning.seed_everything(0, verbose=False)
+    batches = DataLoader(spirals(), batch_size=60)  # 20 steps an epoch
+    unseen = DataLoader(spirals(600, seed=1), batch_size=600)
     trainer = lightning.Trainer(
         max_epochs=epochs,
         accelerator="auto" if torch.cuda.is_available() else "cpu",
         devices=1,
         logger=CSVLogger(str(output)),
-        callbacks=[ModelCheckpoint(dirpath=output, save_last=True)],
+        callbacks=[ModelCheckpoint(dirpath=output, save_last=True), GradaGradCallback(batches=batches)],
         log_every_n_steps=10,
         enable_progress_bar=False,
         enable_model_summary=False,
     )
     model = Classifier()
-    batches = DataLoader(spirals(), batch_size=60)  # 20 steps an epoch
-    trainer.fit(model, batches, ckpt_path=output / "last.ckpt" if resume else None)
+    trainer.fit(model, batches, unseen, ckpt_path=output / "last.ckpt" if resume else None)
     return trainer, model
 
 
@@ -81,8 +90,9 @@ def main() -> None:
     arguments = parser.parse_args()
     trainer, _ = train(arguments.output, arguments.epochs, resume=arguments.resume)
     numbers = {name: float(value) for name, value in trainer.logged_metrics.items()}
-    print(f"step {trainer.global_step}: loss {numbers['loss']:.4f}")
-    print(f"median γ {numbers['gradagrad/group0/gamma_median']:.4g}, {numbers['gradagrad/group0/growing']:.0%} growing")
+    print(f"step {trainer.global_step}: loss {numbers['loss']:.4f}, accuracy of the average {numbers['accuracy']:.1%}")
+    group = trainer.optimizers[0].param_groups[0]
+    print(f"γ {group['gamma']:.4g}, learning rate {group['effective_lr']:.4g}")
 
 
 if __name__ == "__main__":

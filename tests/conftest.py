@@ -1,7 +1,10 @@
 import os
+import shutil
+from collections.abc import Iterator
 
 import pytest
 import torch
+from lab.chromium import Chromium
 
 os.environ["GRADAGRAD_OFFLINE"] = "1"  # no test waits for a network it did not ask for
 
@@ -13,3 +16,13 @@ def _seeded():
     threads = torch.get_num_threads()
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("no Chromium on this machine; on Debian: apt-get install chromium")
+    chromium = Chromium(program, tmp_path_factory.mktemp("profile"))
+    yield chromium
+    chromium.close()

@@ -115,8 +115,8 @@ def test_older_dictionaries_take_this_optimizers_defaults():
 
 
 DAMAGE = [
-    (lambda d: d.pop("state"), 'no "state"'),
-    (lambda d: d.update(param_groups=3), 'no "param_groups"'),
+    (lambda d: d.pop("state"), 'dictionary "state"'),
+    (lambda d: d.update(param_groups=3), 'list "param_groups"'),
     (lambda d: d["state"][0].pop("growth"), r'parameter 0 of group 0 has no "growth" \(found'),
     (lambda d: d["state"][0].update(momentum="?"), '"momentum" of parameter 0 of group 0 is a str, not a tensor'),
     (lambda d: d["state"][0].update(momentum=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),

@@ -1,12 +1,18 @@
 """diagnostics(): what the learning rates have become, at no cost until asked."""
 
+import copy
+import gc
+import io
 import math
+import pickle
+import weakref
 
 import pytest
 import torch
 from cases import GRANULARITIES
 
-from gradagrad import GradaGrad
+from gradagrad import AutoGradaGrad, GradaGrad, learning_rates
+from gradagrad.diagnostics import SAMPLE, _quantiles
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 
@@ -68,3 +74,56 @@ def test_groups_without_a_step_and_lr_decay():
     assert second.slots == 0
     assert math.isnan(second.gamma[0.5])
     assert math.isnan(second.total_growth)
+
+
+@pytest.mark.parametrize("make", [lambda p: GradaGrad(p, lr=0.01), AutoGradaGrad], ids=["GradaGrad", "AutoGradaGrad"])
+def test_param_groups_show_the_learning_rate_and_keep_nothing(make):
+    p, q = torch.nn.Parameter(torch.zeros(3)), torch.nn.Parameter(torch.zeros(2))
+    optimizer = make([{"params": [p]}, {"params": [q]}])
+    group = optimizer.param_groups[0]
+    assert math.isnan(float(group["gamma"]))
+    seen = []
+    for _ in range(4):
+        p.grad = torch.ones(3)
+        optimizer.step()
+        (first, _), numbers = optimizer.diagnostics(), learning_rates(optimizer)
+        assert float(group["gamma"]) == pytest.approx(first.gamma[0.5])
+        assert float(group["effective_lr"]) == pytest.approx(first.gamma[0.5] / math.sqrt(first.step))
+        assert numbers["gradagrad/group0/effective_lr"] == pytest.approx(float(group["effective_lr"]))
+        seen.append(float(group["gamma"]))
+    assert sorted(set(seen)) == seen  # it moves
+    assert f"{group['gamma']:.3f} {group['effective_lr']!r}" == f"{seen[-1]:.3f} {seen[-1] / 2:.4g}"
+    assert math.isnan(float(optimizer.param_groups[1]["effective_lr"]))
+
+    saved = io.BytesIO()
+    torch.save(optimizer.state_dict(), saved)
+    saved.seek(0)
+    state = torch.load(saved, weights_only=True)
+    assert all(group["gamma"] is group["effective_lr"] is None for group in state["param_groups"])
+    other = make([{"params": [p]}, {"params": [q]}])
+    other.load_state_dict(state)
+    for again in (other, copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        assert float(again.param_groups[0]["gamma"]) == seen[-1]
+        assert again.param_groups[0]["gamma"] == group["gamma"]
+
+
+def test_a_reading_does_not_keep_its_optimizer_alive():
+    gc.collect()
+    optimizer, _ = agreeing("element")
+    group, gone = optimizer.param_groups[0], weakref.ref(optimizer)
+    gc.disable()
+    try:
+        del optimizer
+        assert gone() is None
+    finally:
+        gc.enable()
+    assert math.isnan(float(group["gamma"]))
+
+
+def test_quantiles_of_many_values_are_of_a_sample_with_the_true_ends():
+    before = torch.get_rng_state()
+    values = torch.arange(3 * SAMPLE, dtype=torch.float64).float()
+    found = _quantiles(values)
+    assert (found[0.0], found[1.0]) == (0.0, float(values[-1]))
+    assert found[0.5] == pytest.approx(1.5 * SAMPLE, rel=0.01)
+    assert torch.equal(before, torch.get_rng_state())

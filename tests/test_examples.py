@@ -31,6 +31,19 @@ def test_matrix_factorisation():
     assert results["GradaGrad, rows, lazy"] < results["nothing"]
 
 
+def test_sklearn_text():
+    pytest.importorskip("sklearn")
+    results = import_module("examples.sklearn_text").main(6000)
+    assert min(results.values()) > 0.6  # seven packages
+    assert results["GradaGradClassifier, alpha auto"] > results["SGDClassifier, defaults"] - 0.05
+
+
+def test_every_example_is_run_by_a_test():
+    root = Path(__file__).parents[1]
+    texts = "".join(path.read_text(encoding="utf-8") for path in root.glob("tests/**/*.py"))
+    assert [path.stem for path in root.glob("examples/*.py") if path.stem not in texts] == []
+
+
 def test_small_transformer():
     last, average = import_module("examples.small_transformer").main(200)
     assert last > 0.9

@@ -1,10 +1,14 @@
 """What an attack on the package broke once: each must be refused in words, or work, and leave nothing half done."""
 
+import contextlib
 import copy
+import functools
 import json
 import math
+import os
 import signal
 
+import numpy as np
 import pytest
 import torch
 from cases import DRIVERS
@@ -12,6 +16,11 @@ from cases import DRIVERS
 import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.projections import Box, NonNegative
+from gradagrad_lab.cli import run
+from gradagrad_lab.commands.options import parse_options, parse_value
+from gradagrad_lab.data import criteo_cache
+from gradagrad_lab.errors import UserError
+from gradagrad_lab.records import read_record
 
 OPTIMIZERS = {"GradaGrad": lambda p, **o: GradaGrad(p, lr=0.1, **o), "AutoGradaGrad": AutoGradaGrad}
 every_optimizer = pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
@@ -29,15 +38,21 @@ def trained(make, steps=3, n=2, **options):
 
 META, SPARSE = torch.empty((), device="meta"), torch.zeros(3, 2).to_sparse()
 EDITS = [
-    *(("step", value) for value in (None, "abc", {}, [1, 2], -1, 1.5, math.nan, math.inf, META, SPARSE, True)),
+    *(("step", value) for value in (None, "abc", {}, [1, 2], -1, 1.5, math.nan, math.inf, META, SPARSE, True, 10**400)),
+    *(("step", value) for value in (2**63, 1e300, torch.tensor(3e38))),
     *(("momentum", value) for value in (None, 3.0, META, SPARSE, torch.ones(3, 2).int(), torch.full((3, 2), math.nan))),
     *(("accumulator", value) for value in (torch.full((3, 2), -1.0), torch.full((3, 2), math.inf), torch.ones(5))),
     ("row_steps", "abc"),
     ("row_steps", torch.tensor([-1, 0, 0])),
+    ("row_steps", torch.tensor([2**31 + 5, 0, 0])),
+    ("last_rows", torch.tensor([[0], [0], [0]])),
 ]
 OWN = {
     "GradaGrad": [("growth", torch.full((3, 2), 0.5)), ("last_rows", torch.tensor([7])), ("last_rows", 1.0)],
-    "AutoGradaGrad": [("gamma", torch.tensor(-1.0)), ("gamma", torch.tensor(math.nan)), ("clock", torch.ones(2))],
+    "AutoGradaGrad": [
+        *(("gamma", torch.tensor(value)) for value in (-1.0, math.nan, 0.3)),  # the last: not what the others have
+        *(("clock", value) for value in (torch.ones(2), torch.tensor(7.0))),
+    ],
 }
 
 
@@ -58,6 +73,24 @@ def test_a_refused_checkpoint_changes_nothing(name):
         optimizer.step()  # and it can still step
 
 
+def test_clocks_of_rows_that_a_rule_does_not_need_are_left_out():
+    params, optimizer = trained(OPTIMIZERS["AutoGradaGrad"])
+    saved = copy.deepcopy(optimizer.state_dict())
+    saved["state"][1]["row_steps"] = torch.tensor([1, 2, 3])
+    optimizer.load_state_dict(saved)
+    optimizer.step()
+    assert "row_steps" not in optimizer.state[params[1]]
+
+
+def test_a_scheduler_s_number_in_a_checkpoint_is_checked():
+    _, optimizer = trained(OPTIMIZERS["AutoGradaGrad"])
+    for wrong in ("abc", math.nan, META):
+        saved = copy.deepcopy(optimizer.state_dict())
+        saved["param_groups"][0]["initial_lr"] = wrong
+        with pytest.raises(ValueError, match="in param group 0, lr must be"):
+            optimizer.load_state_dict(saved)
+
+
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
 def test_finite_gradients_beyond_the_root_of_the_largest_number(granularity, driver):
@@ -70,6 +103,24 @@ def test_finite_gradients_beyond_the_root_of_the_largest_number(granularity, dri
     for p in params:
         assert torch.isfinite(p).all()
         assert all(torch.isfinite(a).all() for a in optimizer.state[p].values())
+
+
+@pytest.mark.parametrize("driver", [name for name in DRIVERS if name != "loop"])
+@pytest.mark.parametrize("scope", ["row", "tensor", "group", "AutoGradaGrad"])
+def test_products_beyond_float32_count_alike_in_every_way_of_stepping(scope, driver):
+    """What 1e33 adds to a shared sum is 1e66, which double has: the guard and the accumulator must see it."""
+    found = []
+    for way in ("loop", driver):
+        params = [torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(3))]
+        options = {} if scope == "AutoGradaGrad" else {"granularity": scope}
+        optimizer = OPTIMIZERS["GradaGrad" if options else scope](params, **options, **DRIVERS[way])
+        for size in (1.0, 0.9, 1e33, -1e30, 1.0):
+            for p in params:
+                p.grad = torch.full_like(p, size)
+                p.grad.view(-1)[0] = 0.5
+            optimizer.step()
+        found.append([*params, *(a for p in params for a in optimizer.state[p].values())])
+    torch.testing.assert_close(*found, rtol=1e-4, atol=0.0)
 
 
 class Interrupt(BaseException):
@@ -119,6 +170,7 @@ def test_a_step_is_taken_whole_whatever_a_signal_handler_raises(make, way):
             torch.testing.assert_close(params[5], reference.param_groups[0]["params"][5], rtol=1e-6, atol=1e-7)
     finally:
         signal.signal(signal.SIGALRM, before)
+        torch.set_grad_enabled(True)  # an exception can fall between torch's switching it off and its promise to undo
     assert interrupted > 0
 
 
@@ -204,6 +256,104 @@ def test_integer_parameters_are_refused(make):
         make([torch.ones(3, dtype=torch.int64)])
 
 
+def constructed(**options):
+    return lambda _: GradaGrad([torch.nn.Parameter(torch.ones(2))], **options)
+
+
+def on_nothing(**options):
+    p = torch.nn.Parameter(torch.ones(2, device="meta"))
+    p.grad = torch.ones(2, device="meta")
+    GradaGrad([p], **options).step()
+
+
+def adagrad_state(**edits):
+    p = torch.nn.Parameter(torch.ones(2))
+    adagrad = torch.optim.Adagrad([p])
+    p.grad = torch.ones(2)
+    adagrad.step()
+    saved = adagrad.state_dict()
+    saved["state"][0].update(edits)
+    return saved
+
+
+def taken_over(source, size=2):
+    return lambda _: gradagrad.from_adagrad(source, [torch.nn.Parameter(torch.ones(size))])
+
+
+def manifest_of(text):
+    """Opens the cache of a Criteo file whose manifest is replaced by the text."""
+
+    def act(folder):
+        os.environ["GRADAGRAD_CACHE"] = str(folder)
+        source = folder / "train.txt"
+        source.write_text("0" + "\t" * 39 + "\n")
+        place = criteo_cache.folder_of(source, criteo_cache.Settings())
+        place.mkdir(parents=True)
+        (place / "manifest.json").write_text(text)
+        assert criteo_cache.open_cache(source) is None
+        raise UserError("there is no cache")
+
+    return act
+
+
+def record_of(text):
+    def act(folder):
+        (folder / "a.json").write_text(text)
+        read_record(folder / "a.json")
+
+    return act
+
+
+NESTED = "[" * 100_000
+# Whatever is wrong is told in words: what is tried, the kind of error, what it says.
+UNCLEAR = {
+    "an integer beyond every float": (constructed(lr=10**400), ValueError, r"lr must be .*, got 1000+ … 0+\."),
+    "a bound whose square is infinite": (constructed(grad_bound=1e200), ValueError, "grad_bound .* square is finite"),
+    "an imaginary lr": (constructed(lr=torch.tensor(1j)), TypeError, "lr must be a finite number.*real tensor"),
+    "an lr without a value": (constructed(lr=META), TypeError, "lr must be .*with a value"),
+    "an array as granularity": (constructed(granularity=np.array(["row", "group"])), ValueError, "one of 'element'"),
+    "fused on meta": (lambda _: on_nothing(fused=True), RuntimeError, "fused=True is impossible here: .*meta"),
+    "Adagrad of another shape": (taken_over(adagrad_state(), 3), ValueError, r"shape \(3,\) has a sum of shape \(2,\)"),
+    "Adagrad's damaged sum": (
+        taken_over(adagrad_state(sum=-torch.ones(2))),
+        ValueError,
+        '"sum" of parameter 0 must be',
+    ),
+    "Adagrad's damaged step": (taken_over(adagrad_state(step="abc")), ValueError, "must be a whole number"),
+    "no state dict at all": (taken_over(None), ValueError, "source must be a state dict"),
+    "SGD's": (
+        taken_over(torch.optim.SGD([META]).state_dict()),
+        ValueError,
+        r"not a state dict of torch\.optim\.Adagrad",
+    ),
+    "a manifest that is a list": (manifest_of("[1, 2]"), UserError, "no cache"),
+    "a manifest of nothing": (manifest_of("{}"), UserError, "no cache"),
+    "a manifest nested deeply": (manifest_of(NESTED), UserError, "no cache"),
+    "a record nested deeply": (record_of(NESTED), UserError, "is damaged"),
+    "2^99999": (lambda _: GradaGrad([META], **parse_options(["lr=2^99999"])), ValueError, "lr must be .* got inf"),
+    "a deeply nested option": (lambda _: GradaGrad([META], lr=parse_value(NESTED)), TypeError, "lr must be"),
+}
+
+
+@pytest.mark.parametrize("case", UNCLEAR)
+def test_what_is_wrong_is_said_in_words(case, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path))
+    act, error, message = UNCLEAR[case]
+    with pytest.raises(error, match=message):
+        act(tmp_path)
+
+
+def test_meta_parameters_step_without_the_kernel():
+    on_nothing()
+
+
+def test_messages_are_printed_as_they_are(capsys):
+    """Not as rich's markup, which has tags in brackets and pictures between colons."""
+    for text in (":x:", "[bold]", "\\\\[/nothing]"):
+        assert run(["train", f"no{text}data", "--out", "/nowhere"]) != 0
+        assert f"no{text}data" in capsys.readouterr().err
+
+
 def test_a_wrapper_that_wraps_itself_does_not_hang():
     _, optimizer = trained(OPTIMIZERS["GradaGrad"])
 
@@ -215,8 +365,13 @@ def test_a_wrapper_that_wraps_itself_does_not_hang():
     with pytest.raises(TypeError, match="wrapper of one, got Wrapper"):
         gradagrad.learning_rates(wrapper)
     wrapper.optimizer = None
-    wrapper.original_optimizer = optimizer  # as Opacus keeps it
-    assert gradagrad.learning_rates(wrapper)["gradagrad/group0/gamma_median"] > 0.0
+    for name in ("original_optimizer", "base_optimizer", "optim"):  # as Opacus, SAM and Lookahead, and ZeRO keep it
+        setattr(wrapper, name, optimizer)
+        assert gradagrad.learning_rates(wrapper)["gradagrad/group0/gamma_median"] > 0.0
+        delattr(wrapper, name)
+    Wrapper.optimizer = property(lambda self: Wrapper())  # a new one whenever it is asked
+    with pytest.raises(TypeError, match="wrapper of one, got Wrapper"):
+        gradagrad.learning_rates(Wrapper())
 
 
 @pytest.mark.parametrize(
@@ -244,3 +399,18 @@ def test_settings_that_others_overwrite_are_noticed():
     with pytest.raises(ValueError, match="FSDP2"):
         AutoGradaGrad([p])
     GradaGrad([p])  # every element by itself
+
+
+@pytest.mark.parametrize("options", [{}, {"granularity": "group"}, {"granularity": "element"}], ids=str)
+def test_an_optimizer_for_each_parameter_is_warned_of_where_it_changes_the_method(options):
+    make = functools.partial(GradaGrad, lr=0.1, **options) if options else AutoGradaGrad
+    model = torch.nn.Linear(2, 2)
+    optimizers = {p: make([p]) for p in model.parameters()}
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(lambda p: optimizers[p].step())
+    loss = model(torch.ones(1, 2)).sum()
+    expected = (
+        contextlib.nullcontext() if options == {"granularity": "element"} else pytest.warns(match="each parameter")
+    )
+    with expected:
+        loss.backward()

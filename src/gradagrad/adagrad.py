@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
-from gradagrad import distributed
+from gradagrad import checkpoint, distributed
+from gradagrad.arguments import complaint
 from gradagrad.engine.tensors import computing_dtype, real_view, reduction
 from gradagrad.optimizer import GradaGrad
+from gradagrad.rules.protocol import Field
 
 # Everything that Adagrad's groups hold and ours take with the same meaning.
 _SHARED = (
@@ -22,6 +24,8 @@ _SHARED = (
     "foreach",
     "differentiable",
 )
+_OF_ADAGRAD = {"lr", "lr_decay", "initial_accumulator_value"}
+_SUM = Field("sum", "element", least=0.0)
 
 
 def from_adagrad(source: Optimizer | Mapping[str, Any], params: ParamsT | None = None, **options: Any) -> GradaGrad:
@@ -62,8 +66,12 @@ def _from_state_dict(
 ) -> tuple[list[dict[str, Any]], list[Mapping[str, Any]]]:
     if params is None:
         raise ValueError("params must be given when source is a state dict, in the order the Adagrad run had them.")
-    if not {"state", "param_groups"} <= set(source):
-        raise ValueError('source must be a state dict with "state" and "param_groups".')
+    if not isinstance(source, Mapping) or not checkpoint.has_parts(source):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(complaint("source", 'a state dict with "state" and "param_groups"', source))
+    if not all(set(group) >= _OF_ADAGRAD and "granularity" not in group for group in source["param_groups"]):
+        raise ValueError("source is not a state dict of torch.optim.Adagrad: its param groups have other arguments.")
+    for number, state in source["state"].items():
+        _check(state, f"parameter {number}")
     # Adagrad itself checks that the groups match, and casts and moves the tensors.
     adagrad = torch.optim.Adagrad(params)
     adagrad.load_state_dict(dict(source))
@@ -71,12 +79,20 @@ def _from_state_dict(
     return groups, [adagrad.state.get(p, {}) for group in groups for p in group["params"]]
 
 
+def _check(state: Any, where: str) -> None:
+    """Raises unless this is what Adagrad keeps for a parameter."""
+    if not isinstance(state, Mapping) or "sum" not in state:
+        found = sorted(map(str, state)) if isinstance(state, Mapping) else type(state).__name__
+        raise ValueError(f"source is not the state of a torch.optim.Adagrad: found {found}, no sum.")
+    checkpoint.step_of(state, where)
+    if not (isinstance(state["sum"], Tensor) and state["sum"].is_complex()):
+        checkpoint.check_range(_SUM, checkpoint.tensor_of(state, _SUM, where), None, where)
+
+
 def _take_over(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any], begun: set[int]) -> None:
     """``begun`` are the accumulators that hold sums already: one that parameters share adds up what each brings."""
     if not state or not float(state["step"]):
         return  # Adagrad makes its state at once; without a step there is nothing to take over
-    if "sum" not in state:
-        raise ValueError(f"source is not the state of a torch.optim.Adagrad: found {sorted(map(str, state))}, no sum.")
     group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
     optimizer._init_state(group, parameter)
     ours = optimizer.state[parameter]

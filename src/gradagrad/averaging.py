@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -79,13 +79,22 @@ class Averaged(EngineOptimizer):
 @contextmanager
 def _swapped(averages: Mapping[Tensor, Tensor]) -> Generator[None]:
     """Puts averages in the place of parameters, and the very same values back, whatever happens in between."""
-    kept = {p: distributed.local(p.detach()).clone() for p in averages}
+    points = copies(averages)
     try:
-        with torch.no_grad():
-            for parameter, average in averages.items():
-                real_view(distributed.local(parameter.detach())).copy_(distributed.local(average))
+        put({p: distributed.local(average) for p, average in averages.items()})
         yield
     finally:
-        with torch.no_grad():
-            for parameter, value in kept.items():
-                distributed.local(parameter.detach()).copy_(value)
+        put(points)
+
+
+def copies(tensors: Iterable[Tensor]) -> dict[Tensor, Tensor]:
+    """What parameters and buffers hold on this rank."""
+    return {tensor: distributed.local(tensor.detach()).clone() for tensor in tensors}
+
+
+@torch.no_grad()
+def put(values: Mapping[Tensor, Tensor]) -> None:
+    """Writes copies, or averages, into parameters and buffers."""
+    for target, value in values.items():
+        place = distributed.local(target.detach())
+        (place if value.dtype.is_complex else real_view(place)).copy_(value)

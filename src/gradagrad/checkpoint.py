@@ -11,11 +11,12 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, StateDict
 
 from gradagrad import distributed
+from gradagrad.arguments import complaint
 from gradagrad.engine.state import field_dtype, field_scope, new_step
 from gradagrad.engine.tensors import real_shape, real_view
 from gradagrad.rules.protocol import Field
-from gradagrad.scope import slot_shape
-from gradagrad.torch_arguments import checked
+from gradagrad.scope import SHARED, slot_shape
+from gradagrad.torch_arguments import check_number_or_lr, checked
 
 if TYPE_CHECKING:
     from gradagrad.engine.base import EngineOptimizer
@@ -34,6 +35,9 @@ _OTHERS = {
     "p0": "Prodigy",
     "prev": "Rprop",
 }
+
+
+_MOST_STEPS = 2**62  # beyond it the counter would overflow, or what is computed from it
 
 
 def load(optimizer: EngineOptimizer, state_dict: StateDict, load_base: Callable[[StateDict], None]) -> None:
@@ -73,15 +77,25 @@ def _dtype(name: Any) -> Any:
 def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, dict[str, Any]]:
     """All states as a fresh optimizer would hold them; raises ValueError where anything is wrong."""
     result: dict[Tensor, dict[str, Any]] = {}
+    shared: dict[tuple[str, int], Tensor] = {}
     for saved, parameter, group, where in _saved_states(optimizer, state_dict):
         settings, scope = optimizer._settings(group), optimizer._scope(group)
-        state: dict[str, Any] = {"step": _step(saved, group, parameter, where)}
+        state: dict[str, Any] = {"step": new_step(group, parameter).fill_(step_of(saved, where))}
         for field in optimizer.rule.fields(settings):
-            value = _tensor(saved, field, where)
+            value = tensor_of(saved, field, where)
             _check_fit(field, value, scope, parameter, where)
-            _check_range(field, value, settings, where)
+            check_range(field, value, settings, where)
             state[field.key] = _as_new(field, value, group, scope, parameter)
-        result[parameter] = state | _rows(saved, state["step"], parameter, where)
+            if field.at == "slot" and scope in SHARED:
+                first = shared.setdefault((field.key, id(group) if scope == "group" else 0), value)
+                if not torch.equal(distributed.local(first), distributed.local(value)):
+                    raise ValueError(
+                        f'the state dict is damaged: "{field.key}" is shared (scope "{scope}"), but that of {where} '
+                        "differs from that of a parameter before it."
+                    )
+        latest = max(int(state["step"]), int(state.get("clock", 0)))
+        rows = _rows(saved, latest, parameter, where)
+        result[parameter] = {**state, **rows} if optimizer.rule.rests(settings) else state
     return result
 
 
@@ -89,12 +103,12 @@ def _saved_states(
     optimizer: EngineOptimizer, state_dict: StateDict
 ) -> Iterator[tuple[Mapping[str, Any], Tensor, dict[str, Any], str]]:
     """(saved state, parameter, saved group, where) for each saved parameter."""
-    for part, kind in (("state", Mapping), ("param_groups", list)):
-        if not isinstance(state_dict.get(part), kind):
-            raise ValueError(f'the state dict is damaged: it has no "{part}" {kind.__name__.lower()}.')
+    if not has_parts(state_dict):
+        raise ValueError(
+            'the state dict is damaged: it must have a dictionary "state" and a list "param_groups" of dictionaries, '
+            'each with a list of "params".'
+        )
     saved_groups, groups = state_dict["param_groups"], optimizer.param_groups
-    if not all(isinstance(group, Mapping) and isinstance(group.get("params"), list | tuple) for group in saved_groups):
-        raise ValueError('the state dict is damaged: a param group is not a dictionary with a list of "params".')
     _refuse_others(optimizer, state_dict)
     if [len(g["params"]) for g in saved_groups] != [len(g["params"]) for g in groups]:
         return  # the base class says what differs
@@ -106,6 +120,8 @@ def _saved_states(
         merged["state_dtype"] = _dtype(merged["state_dtype"])
         try:
             merged_groups.append(checked(optimizer.arguments, merged, merged_groups))
+            if "initial_lr" in saved:  # a scheduler's, which AutoGradaGrad steps by
+                check_number_or_lr("lr", saved["initial_lr"], optimizer.arguments.numbers["lr"])
         except (TypeError, ValueError) as error:
             raise ValueError(f"the state dict is damaged: in param group {index}, {error}") from None
     for index, (saved, group) in enumerate(zip(merged_groups, groups, strict=True)):
@@ -117,6 +133,16 @@ def _saved_states(
                 raise ValueError(f"the state dict is damaged: the state of {where} is a {kind}, not a dictionary.")
             if state:
                 yield state, parameter, saved, where
+
+
+def has_parts(state_dict: Mapping[str, Any]) -> bool:
+    """Whether this has the outward form of any torch optimizer's state dict."""
+    groups = state_dict.get("param_groups")
+    return (
+        isinstance(state_dict.get("state"), Mapping)
+        and isinstance(groups, list)
+        and all(isinstance(group, Mapping) and isinstance(group.get("params"), list | tuple) for group in groups)
+    )
 
 
 def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
@@ -139,22 +165,24 @@ def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
         raise ValueError(f"this is a state dict of {other}, not of {name}, which can make nothing of it; {remedy}")
 
 
-def _step(saved: Mapping[str, Any], group: Mapping[str, Any], parameter: Tensor, where: str) -> Tensor:
-    """The step counter; earlier versions counted in float32."""
+def step_of(saved: Mapping[str, Any], where: str) -> int:
+    """The number of steps; earlier versions counted in float32."""
     if "step" not in saved:
         raise ValueError(f'the state dict is damaged: {where} has no "step" (found {sorted(map(str, saved))}).')
     value = saved["step"]
     if isinstance(value, Tensor):
         usable = value.numel() == 1 and value.layout == torch.strided and not value.is_meta and not value.is_complex()
         value = value.item() if usable else value
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0 or value != value // 1:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < _MOST_STEPS or value != value // 1:
         raise ValueError(
-            f'the state dict is damaged: "step" of {where} must be a whole number >= 0, got {value!r:.60}.'
+            complaint(f'the state dict is damaged: "step" of {where}', "a whole number >= 0 and < 2^62", value)
         )
-    return new_step(group, parameter).fill_(int(value))
+    return int(value)
 
 
-def _tensor(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
+def tensor_of(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
+    """A saved tensor of floating point numbers; raises where it is anything else."""
     if field.key not in saved:
         raise ValueError(f'the state dict is damaged: {where} has no "{field.key}" (found {sorted(map(str, saved))}).')
     value = saved[field.key]
@@ -187,7 +215,7 @@ def _check_fit(field: Field, value: Tensor, scope: str, parameter: Tensor, where
         )
 
 
-def _check_range(field: Field, value: Tensor, settings: Any, where: str) -> None:
+def check_range(field: Field, value: Tensor, settings: Any, where: str) -> None:
     """Raises where numbers are not finite or lie below what the rule can have made of them."""
     numbers = distributed.local(value.detach())
     least = getattr(settings, field.least) if isinstance(field.least, str) else field.least
@@ -218,7 +246,7 @@ def _as_new(field: Field, value: Tensor, group: Mapping[str, Any], scope: str, p
     return distributed.as_shard(shard, parameter, own)  # pyright: ignore[reportArgumentType]
 
 
-def _rows(saved: Mapping[str, Any], step: Tensor, parameter: Tensor, where: str) -> dict[str, Tensor]:
+def _rows(saved: Mapping[str, Any], step: int, parameter: Tensor, where: str) -> dict[str, Tensor]:
     """Clocks of rows: as they are, or from the list of the last step's rows that version 0.1 kept instead."""
     rows, clocks = saved.get("last_rows"), saved.get("row_steps")
     kept = clocks if clocks is not None else rows
@@ -227,14 +255,16 @@ def _rows(saved: Mapping[str, Any], step: Tensor, parameter: Tensor, where: str)
     whole = isinstance(kept, Tensor) and kept.layout == torch.strided and not kept.is_meta
     whole = whole and kept.dtype in (torch.int32, torch.int64) and kept.dim() <= parameter.dim() + 1
     if clocks is not None:
-        if whole and clocks.shape == parameter.shape[: clocks.dim()] and bool((clocks >= 0).all()):
+        in_time = whole and bool(((clocks >= 0) & (clocks <= step)).all())
+        if in_time and clocks.shape == parameter.shape[: clocks.dim()]:
             return {"row_steps": clocks.to(device=parameter.device, dtype=torch.int32, copy=True)}
     elif whole and rows is not None:
         index = tuple(rows) if rows.dim() > 1 else (rows,)
         shape = parameter.shape[: len(index)]
-        if all(bool(((a >= 0) & (a < size)).all()) for a, size in zip(index, shape, strict=True)):
+        fits = len(index) == len(shape) and parameter.dim() > 0
+        if fits and all(bool(((a >= 0) & (a < size)).all()) for a, size in zip(index, shape, strict=True)):
             result = torch.zeros(shape, dtype=torch.int32, device=parameter.device)
-            result[tuple(a.to(parameter.device) for a in index)] = int(step)
+            result[tuple(a.to(parameter.device) for a in index)] = step
             return {"row_steps": result}
     key = "row_steps" if clocks is not None else "last_rows"
     raise ValueError(f'the state dict is damaged: "{key}" of {where} does not name rows of its parameter.')

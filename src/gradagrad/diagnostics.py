@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from gradagrad.engine.step import Part
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+SAMPLE = 1_000_000
+"""How many values the inner quantiles are taken of at most; sorting more would take seconds and show no more."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,75 @@ class GroupDiagnostics:
     """γ/γ₀, geometric mean over slots."""
     spoilt: int
     """How many entries of the state a NaN or an infinity has spoilt; they are left out of everything else."""
+
+    @property
+    def effective_lr(self) -> float:
+        """The median γ as Adam counts learning rates: how far a step moves an entry whose gradients keep their size."""
+        return effective_lr(self.gamma[0.5], self.step)
+
+
+def effective_lr(gamma: float, step: int) -> float:
+    """γ/√k: AdaGrad's root of a sum is √k times Adam's root of a mean. GradaGrad's sum is of v instead of g²."""
+    return gamma / math.sqrt(max(step, 1))
+
+
+class Reading:
+    """What stands in a param group as ``"gamma"`` and ``"effective_lr"``: a number worked out when it is looked at.
+
+    ``float()``, ``print`` and formatting look, and wait for a GPU then; a step does neither. State dicts hold None in
+    its place. NaN before the group's first step.
+    """
+
+    def __init__(self, key: str = "", optimizer: EngineOptimizer | None = None) -> None:
+        self._key = key
+        # Weak, or an optimizer would hold itself, and its state would stay until Python's collector comes by.
+        self._optimizer = weakref.ref(optimizer) if optimizer is not None else None
+
+    def __float__(self) -> float:
+        optimizer = self._optimizer() if self._optimizer is not None else None
+        if optimizer is None:
+            return float("nan")
+        group = next(group for group in optimizer.param_groups if any(value is self for value in group.values()))
+        return readings(optimizer, group)[self._key]
+
+    def __format__(self, specification: str) -> str:
+        return format(float(self), specification)
+
+    def __repr__(self) -> str:
+        return f"{float(self):.4g}"
+
+    def __eq__(self, other: object) -> bool:
+        # As part of a group's settings, which are compared: not what has come of them.
+        return isinstance(other, Reading) and other._key == self._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __reduce__(self) -> tuple[type[Reading], tuple[()]]:
+        return Reading, ()  # a copied or unpickled optimizer puts its own readings in
+
+
+READINGS = ("gamma", "effective_lr")
+"""The keys of a param group under which readings stand."""
+
+
+@torch.no_grad()
+def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, float]:
+    """The median γ of a param group, and the learning rate that it makes: little is looked at and moved for them."""
+    optimizer._finish_pending()
+    gammas: list[Tensor] = []
+    steps = 0
+    for parameter in (p for p in group["params"] if optimizer.state.get(p)):
+        batch = optimizer._alone(group, parameter)
+        steps = max(steps, int(batch.steps[0]))
+        if batch.is_shared and gammas:
+            continue
+        key = batch.rule.numerator
+        numerator = batch.shared[key] if batch.is_shared else batch.state[key][0]
+        few = _sampled(distributed.local(numerator.detach()).reshape(-1))
+        gammas.append(_flat(few * batch.lr_after(0, computing_dtype(parameter.dtype))))
+    gamma = _quantiles(_joined(gammas))[0.5]
+    return {"gamma": gamma, "effective_lr": effective_lr(gamma, steps)}
 
 
 class Watch:
@@ -87,8 +160,8 @@ def _at(slots: Tensor, rows: Tensor | None) -> Tensor:
 
 
 @torch.no_grad()
-def describe(optimizer: EngineOptimizer, index: int, group: Mapping[str, Any], watch: Watch) -> GroupDiagnostics:
-    """The diagnostics of one of an optimizer's param groups."""
+def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any = float("nan")) -> GroupDiagnostics:
+    """The diagnostics of one of an optimizer's param groups; what is ``growing`` only a `Watch` knows."""
     gammas: list[Tensor] = []
     growths: list[Tensor] = []
     sizes: list[Tensor] = []
@@ -113,7 +186,7 @@ def describe(optimizer: EngineOptimizer, index: int, group: Mapping[str, Any], w
         slots=gamma.numel(),
         gamma=_quantiles(gamma),
         step_size=_quantiles(_joined(sizes)),
-        growing=float(watch.shares.get(index, float("nan"))),
+        growing=float(growing),
         total_growth=float(growth[torch.isfinite(growth)].double().log().mean().exp()),
         spoilt=spoilt,
     )
@@ -145,5 +218,14 @@ def _quantiles(values: Tensor) -> dict[float, float]:
     values = values[torch.isfinite(values)]
     if not values.numel():
         return dict.fromkeys(QUANTILES, float("nan"))
-    ordered = values.sort().values
-    return {q: float(ordered[round(q * (len(ordered) - 1))]) for q in QUANTILES}
+    ends = {0.0: float(values.min()), 1.0: float(values.max())}
+    ordered = _sampled(values).sort().values
+    return {q: float(ordered[round(q * (len(ordered) - 1))]) for q in QUANTILES} | ends
+
+
+def _sampled(values: Tensor) -> Tensor:
+    """At most `SAMPLE` of them, drawn with a generator of its own: asking must not change what training draws."""
+    if values.numel() <= SAMPLE:
+        return values
+    drawn = torch.randint(values.numel(), (SAMPLE,), generator=torch.Generator().manual_seed(0))
+    return values[drawn.to(values.device)]

@@ -59,8 +59,8 @@ class GradaGrad(EngineOptimizer):
         foreach: use ``torch._foreach_*``; None follows torch's convention (CUDA yes, CPU no).
         differentiable: let autograd pass through the step.
         capturable: keep the step counter on the parameter's device, for CUDA graphs.
-        fused: use the compiled kernel (CPU only). None uses it wherever it can; True raises where it cannot, and lets
-            torch.amp.GradScaler leave unscaling to it.
+        fused: use the compiled kernel (C++ on a CPU, Triton on a GPU). None uses it wherever it can; True raises where
+            it cannot, and lets torch.amp.GradScaler leave unscaling to it.
         state_dtype: ``torch.bfloat16`` stores momentum, growth and accumulator in 2 bytes each, rounded stochastically;
             see `gradagrad.rounding`.
         stochastic_rounding: round bf16 *parameters* stochastically too, so that steps too small for bf16 add up.

@@ -79,9 +79,9 @@ def _restored(record: dict[str, Any]) -> Record:
 def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float]:
     """The diagnostics as flat names and numbers, as loggers take them; what is not known yet is left out.
 
-    Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``growing``, ``total_growth``, and
-    ``spoilt`` if anything is; see `gradagrad.GroupDiagnostics`. ``optimizer`` may be wrapped, as Lightning, accelerate,
-    Opacus, SAM and ZeroRedundancyOptimizer do.
+    Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``effective_lr``, ``growing``,
+    ``total_growth``, and ``spoilt`` if anything is; see `gradagrad.GroupDiagnostics`. ``optimizer`` may be wrapped, as
+    Lightning, accelerate, Opacus, SAM, Lookahead and ZeroRedundancyOptimizer do.
 
     Example:
         >>> import torch, gradagrad
@@ -92,7 +92,7 @@ def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float
         >>> round(gradagrad.learning_rates(optimizer)["gradagrad/group0/gamma_median"], 6)
         0.1
     """
-    return _flat(_record(_unwrapped(optimizer)), prefix)
+    return _flat(_record(unwrapped(optimizer)), prefix)
 
 
 def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, prefix: str = "gradagrad") -> History:
@@ -115,7 +115,7 @@ def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, pr
     if isinstance(every, bool) or not isinstance(every, int) or every < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
         raise ValueError(f"every must be a whole number >= 1, got {every!r}. It counts optimizer steps.")
     send = _sender(logger, prefix)
-    inner = _unwrapped(optimizer)
+    inner = unwrapped(optimizer)
     history = History()
     taken = 0
 
@@ -151,7 +151,11 @@ def _record(optimizer: EngineOptimizer) -> Record:
 def _flat(record: Record, prefix: str) -> dict[str, float]:
     result: dict[str, float] = {}
     for index, group in enumerate(record.groups):
-        names = {"growing": group.growing, "total_growth": group.total_growth}
+        names = {
+            "effective_lr": group.effective_lr,
+            "growing": group.growing,
+            "total_growth": group.total_growth,
+        }
         if group.spoilt:
             names["spoilt"] = float(group.spoilt)
         for quantile, word in _LOGGED.items():
@@ -162,14 +166,17 @@ def _flat(record: Record, prefix: str) -> dict[str, float]:
 
 # Where wrappers keep the optimizer they wrap: Lightning, accelerate and ZeRO, torch's ZeRO, Opacus, SAM and Lookahead.
 _WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer")
+_DEPTH = 100
+"""Wrappers in wrappers; one that makes a new wrapper whenever it is asked has no end."""
 
 
-def _unwrapped(optimizer: Any) -> EngineOptimizer:
+def unwrapped(optimizer: Any) -> EngineOptimizer:
     """The innermost optimizer: Lightning's wrapper is itself an instance of what it wraps, but not the one that
     steps."""
     inner, seen = optimizer, {id(optimizer)}
-    while (within := next((a for name in _WITHIN if (a := _inside(inner, name)) is not None), None)) is not None:
-        if id(within) in seen:
+    for _ in range(_DEPTH):
+        within = next((a for name in _WITHIN if (a := _inside(inner, name)) is not None), None)
+        if within is None or id(within) in seen:
             break
         seen.add(id(within))
         inner = within

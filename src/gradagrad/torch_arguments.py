@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import Optimizer
 
 from gradagrad.arguments import Number, Table, check_number, check_projection, complaint
 from gradagrad.arguments import checked as checked_anywhere
+from gradagrad.scope import SHARED
 
 _PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex, L1Ball, Hyperplane and HalfSpace."
 
@@ -33,11 +37,11 @@ def check_number_or_lr(name: str, value: Any, wanted: Number) -> Any:
     wanted = replace(wanted, rule=f"{wanted.rule} (or a tensor with one element)")
     if not isinstance(value, Tensor):
         return check_number(name, value, wanted)
-    if value.is_complex() or value.dtype == torch.bool:
-        raise TypeError(complaint(name, wanted.rule, value, "Pass a real tensor, or a float."))
+    if value.is_complex() or value.dtype == torch.bool or value.is_meta or value.layout != torch.strided:
+        raise TypeError(complaint(name, wanted.rule, value, "Pass a dense, real tensor with a value, or a float."))
     if value.numel() != 1:
         raise ValueError(complaint(name, wanted.rule, value, "A Tensor lr must be 1-element; pass a 0-d one."))
-    if not _is_traced(value) and not wanted.holds(float(value.detach())):
+    if not torch.compiler.is_compiling() and not wanted.holds(float(value.detach())):
         raise ValueError(complaint(name, wanted.rule, float(value.detach()), wanted.remedy))
     return value
 
@@ -84,6 +88,31 @@ def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
         )
 
 
+_stepped_in_backward: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+
+
+def warn_of_one_each(optimizer: Optimizer, scope_name: str) -> None:
+    """Warns where optimizers of one parameter each step inside the backward pass, though they are to share a decision.
+
+    The hook that such a parameter carries tells them from optimizers of models that have but one parameter.
+    """
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    scope = optimizer.param_groups[0][scope_name]
+    if len(params) > 1 or scope not in SHARED:
+        return
+    hooks = getattr(params[0], "_post_accumulate_grad_hooks", None) or getattr(params[0], "_in_backward_optimizers", ())
+    if not hooks:
+        return
+    _stepped_in_backward.add(optimizer)
+    if len(_stepped_in_backward) > 1:
+        warnings.warn(
+            f'one optimizer for each parameter: {scope_name}="{scope}" shares one decision among the parameters of one '
+            "optimizer, so that each parameter now decides for itself, which is another method. Give all parameters to "
+            'one optimizer and step it after backward, or use GradaGrad with granularity="element", "row" or "tensor".',
+            stacklevel=6,
+        )
+
+
 def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
     """Raises where a wrapper or scheduler has put a setting of its own in the place of one of ours of the same name."""
     if "adaptive" in group and "rho" in defaults:
@@ -96,7 +125,3 @@ def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any
             f"a scheduler moves momentum (now {group['momentum']}), which is 0 here; construct it with "
             "cycle_momentum=False, or the optimizer with a momentum."
         )
-
-
-def _is_traced(value: Tensor) -> bool:
-    return torch.compiler.is_compiling() or value.is_meta

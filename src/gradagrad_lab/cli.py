@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from gradagrad_lab.commands import data, reproduce, suite, train
 from gradagrad_lab.errors import INTERRUPTED, OUTPUT, UserError
@@ -68,12 +69,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except UserError as error:
-        errors.print(f"[bold red]Error:[/] {_escaped(error.message)}", soft_wrap=True)
+        errors.print(_told(error.message), soft_wrap=True)
         return error.exit_code
     except typer.Exit as finished:
         return finished.exit_code
     except _UsageError as error:
-        errors.print(f"[bold red]Error:[/] {_escaped(error.format_message())}", soft_wrap=True)
+        errors.print(_told(error.format_message()), soft_wrap=True)
         errors.print(f"See `{error.ctx.command_path if error.ctx else 'gradagrad'} --help`.", soft_wrap=True)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
@@ -95,8 +96,9 @@ def _terminated(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _escaped(text: str) -> str:
-    return text.replace("[", "\\[")
+def _told(message: str) -> Text:
+    """As it stands: brackets and colons in it, as paths may have, are neither markup nor pictures."""
+    return Text.assemble(("Error:", "bold red"), " ", message)
 
 
 if __name__ == "__main__":

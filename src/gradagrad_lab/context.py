@@ -56,6 +56,8 @@ class Context:
     rows: int | None = None
     """At most so many rows for Figure 4 to train on."""
     softmax: bool = False
+    on: str = ""
+    """Some of the suite's problems, by name or by what they were used for; all that are at hand where empty."""
 
     @property
     def size(self) -> str:

@@ -142,7 +142,7 @@ def read_record(path: Path) -> Record:
         content = json.loads(path.read_bytes())
     except OSError as error:
         raise UserError(f"The record {path} cannot be read: {error.strerror}.", OUTPUT) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"The record {path} is damaged ({error}).", OUTPUT) from error
     if not isinstance(content, dict) or "schema" not in content:
         raise UserError(f"{path} is not a record of gradagrad.", OUTPUT)
@@ -173,7 +173,7 @@ def prepare(out: Path) -> None:
         (out / "records").mkdir(parents=True, exist_ok=True)
         if not marker.exists():
             write_atomically(marker, json.dumps({"schema": SCHEMA, "versions": versions()}).encode())
-    except (ValueError, AttributeError) as error:
+    except (ValueError, AttributeError, RecursionError) as error:
         raise UserError(f"{marker} is damaged; choose another --out folder, or delete that file.", OUTPUT) from error
     except OSError as error:
         raise UserError(f"The output folder {out} cannot be written: {error.strerror}.", OUTPUT) from error
@@ -195,15 +195,29 @@ def write_atomically(path: Path, content: bytes, *, wait: bool = True) -> None:
         raise writing_failed(path, error) from error
 
 
-def writing_failed(path: Path, error: OSError) -> UserError:
+def writing_failed(path: Path, error: OSError | RuntimeError) -> UserError:
     """The one sentence for a file that could not be written."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    number = error.errno if isinstance(error, OSError) else _errno_of(path.parent)
+    if number in (errno.ENOSPC, errno.EDQUOT):
         return UserError(
             f"The disk is full: {path} could not be written; free some space and run the same command again, "
             "finished runs are kept.",
             OUTPUT,
         )
-    return UserError(f"{path} could not be written: {error.strerror}.", OUTPUT)
+    reason = os.strerror(number) if number else str(error).splitlines()[0]
+    return UserError(f"{path} could not be written: {reason}.", OUTPUT)
+
+
+def _errno_of(folder: Path) -> int | None:
+    """Why nothing can be written here, where a library did not say."""
+    trial = folder / f".trial.{os.getpid()}.tmp"
+    try:
+        trial.write_bytes(bytes(2**20))
+    except OSError as error:
+        return error.errno
+    finally:
+        trial.unlink(missing_ok=True)
+    return None
 
 
 @functools.cache

@@ -114,7 +114,7 @@ def _save_checkpoint(path: Path, key: str, training: Training, rounds: int, seco
         path.parent.mkdir(parents=True, exist_ok=True)
         torch.save({"key": key, "training": state, "rounds": rounds, "seconds": seconds}, temporary)
         os.replace(temporary, path)
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # torch's writer raises the latter where the disk is full
         temporary.unlink(missing_ok=True)
         raise writing_failed(path, error) from error
 

@@ -262,3 +262,28 @@ def test_beyond_two_million_steps_squares_are_forgotten() -> None:
         sizes.append((state["accumulator"][0].double() / state["weight_total"]).item())
     assert sizes == pytest.approx([1.0] * 8, rel=1e-5)  # the mean of squares of ones
     assert state["weight_total"].item() > k * k / 2.0
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_after_millions_of_steps_squares_are_forgotten_at_the_rate_of_the_floor(driver: str):
+    """Beyond 2²¹ steps a new square counts 2⁻²⁰, which float32 still can add; 2/(k+1) would stop all adaptation."""
+    p = torch.nn.Parameter(torch.ones(4))
+    optimizer = AutoGradaGrad([p], guard=False, **DRIVERS[driver])
+    p.grad = torch.ones(4)
+    optimizer.step()
+    state = optimizer.state[p]
+    state["clock"].fill_(2.0**24)
+    state["accumulator"].fill_(2.0**41)
+    if "weight_total" in state:
+        state["weight_total"].fill_(2.0**41)
+
+    def mean_square() -> float:
+        found = optimizer.diagnostics()[0]
+        return (found.gamma[0.5] / found.step_size[0.5]) ** 2 / float(state["clock"])
+
+    before = mean_square()
+    p.grad = torch.full((4,), 10.0 * before**0.5)
+    for _ in range(500):
+        optimizer.step()
+    expected = 1.0 + 99.0 * (1.0 - (1.0 - 2.0**-20) ** 500)
+    assert abs(mean_square() / before - expected) < 1e-3

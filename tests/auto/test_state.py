@@ -156,8 +156,8 @@ def two_groups(**options: Any) -> AutoGradaGrad:
 
 
 DAMAGE: list[tuple[Callable[[Any], object], str]] = [
-    (lambda d: d.pop("state"), 'no "state"'),
-    (lambda d: d.update(param_groups=3), 'no "param_groups"'),
+    (lambda d: d.pop("state"), 'dictionary "state"'),
+    (lambda d: d.update(param_groups=3), 'list "param_groups"'),
     (lambda d: d["state"][0].pop("gamma"), r'parameter 0 of group 0 has no "gamma" \(found'),
     (lambda d: d["state"][1].pop("way"), r'parameter 1 of group 0 has no "way"'),
     (lambda d: d["state"][0].pop("momentum"), r'has no "momentum"'),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import importlib.util
 from pathlib import Path
@@ -10,9 +11,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
 
-from gradagrad import GradaGrad, learning_rates
+from gradagrad import AutoGradaGrad, GradaGrad, learning_rates
+from gradagrad.integrations.at_average import AtAverage
+from gradagrad.recording import unwrapped
 
 from . import models
 from .launch import EXAMPLES
@@ -40,11 +44,16 @@ def assert_same_training(one: nn.Module, two: nn.Module, first: Any, second: Any
     for number, state in left.items():
         for key, value in state.items():
             assert torch.equal(value, right[number][key]), key
-    assert max(state["growth"].max() for state in left.values()) > 1.0
+    assert all(bool(state["step"] > 0) for state in left.values())
 
 
-def test_hugging_face_trainer_resumes_bit_for_bit_and_logs(tmp_path: Path):
-    pytest.importorskip("transformers", reason="needs the frameworks extra")
+def averages(optimizer: Any) -> list[Tensor]:
+    inner = unwrapped(optimizer)
+    return [inner.state[p]["average"] for group in inner.param_groups for p in group["params"]]
+
+
+def test_hugging_face_trainer_resumes_bit_for_bit_logs_and_works_at_the_average(tmp_path: Path):
+    transformers = pytest.importorskip("transformers", reason="needs the frameworks extra")
     hf = example("hf_trainer")
     whole = hf.trainer(tmp_path / "whole", 40)
     whole.train()
@@ -52,15 +61,32 @@ def test_hugging_face_trainer_resumes_bit_for_bit_and_logs(tmp_path: Path):
     resumed = hf.trainer(tmp_path / "parts", 40)
     resumed.train(resume_from_checkpoint=True)
     assert_same_training(whole.model, resumed.model, whole.optimizer, resumed.optimizer)
+
     logged = [entry for entry in whole.state.log_history if "loss" in entry]
     assert [entry["step"] for entry in logged] == [10, 20, 30, 40]
     assert logged[-1]["loss"] < 0.8 * logged[0]["loss"]
-    assert logged[-1]["gradagrad/group0/gamma_median"] > 0.005
-    assert 0.0 <= logged[-1]["gradagrad/group0/growing"] <= 1.0
+    gammas = [entry["gradagrad/group0/gamma"] for entry in logged]
+    assert len(set(gammas)) == 4
+    assert logged[-1]["gradagrad/group1/effective_lr"] == pytest.approx(gammas[-1] / 40**0.5)
     events = [
-        file for file in (tmp_path / "whole").rglob("events.out.tfevents*") if b"gamma_median" in file.read_bytes()
+        file for file in (tmp_path / "whole").rglob("events.out.tfevents*") if b"effective_lr" in file.read_bytes()
     ]
     assert events  # the Trainer's own logger has them too
+
+    last = tmp_path / "whole" / "checkpoint-40"
+    point, average = (transformers.GPT2LMHeadModel.from_pretrained(path) for path in (last, last / "average"))
+    for a, b, c in zip(average.parameters(), whole.model.parameters(), point.parameters(), strict=True):
+        assert torch.equal(a, b)
+        assert not torch.equal(a, c)
+    assert {p.data_ptr() for p in whole.model.parameters()} == {
+        p.data_ptr() for group in whole.optimizer.param_groups for p in group["params"]
+    }
+    (evaluated,) = [
+        entry["eval_loss"] for entry in whole.state.log_history if entry["step"] == 40 and "eval_loss" in entry
+    ]
+    assert whole.evaluate()["eval_loss"] == pytest.approx(evaluated)  # the model is the average now
+    whole.model.load_state_dict(point.state_dict())
+    assert whole.evaluate()["eval_loss"] != pytest.approx(evaluated, rel=0.01)  # and was the points before
 
 
 def test_accelerate_steps_accumulates_and_resumes(tmp_path: Path):
@@ -97,7 +123,7 @@ def test_accelerate_steps_accumulates_and_resumes(tmp_path: Path):
     assert learning_rates(second[2])["gradagrad/group0/gamma_p95"] > 1e-3
 
 
-def test_lightning_resumes_bit_for_bit_and_logs(tmp_path: Path):
+def test_lightning_resumes_bit_for_bit_logs_and_works_at_the_average(tmp_path: Path):
     pytest.importorskip("lightning", reason="needs the frameworks extra")
     module = example("lightning_module")
     whole, model = module.train(tmp_path / "whole", 4, resume=False)
@@ -108,5 +134,41 @@ def test_lightning_resumes_bit_for_bit_and_logs(tmp_path: Path):
     (file,) = (tmp_path / "whole").rglob("metrics.csv")
     rows = [row for row in csv.DictReader(file.open()) if row["loss"]]
     assert float(rows[-1]["loss"]) < 0.8 * float(rows[0]["loss"])
-    assert float(rows[-1]["gradagrad/group0/gamma_median"]) > 0.01
-    assert 0.0 <= float(rows[-1]["gradagrad/group0/growing"]) <= 1.0
+    assert len({row["gradagrad/group0/gamma"] for row in rows}) == len(rows) == 8
+    assert float(rows[-1]["gradagrad/group0/effective_lr"]) > 0.0
+
+    # The model, the checkpoint and what is loaded from it are the average; BatchNorm's statistics are measured there.
+    for value, average in zip(model.parameters(), averages(whole.optimizers[0]), strict=True):
+        assert torch.equal(value, average)
+    loaded = module.Classifier.load_from_checkpoint(tmp_path / "whole" / "last.ckpt")
+    reference = copy.deepcopy(model)
+    torch.optim.swa_utils.update_bn(DataLoader(module.spirals(), batch_size=60), reference)
+    for name, value in reference.state_dict().items():
+        torch.testing.assert_close(value, loaded.state_dict()[name])
+        assert torch.equal(model.state_dict()[name], loaded.state_dict()[name])
+    # A checkpoint written after training holds what one written in it does, and more training starts from the points.
+    whole.save_checkpoint(tmp_path / "later.ckpt")
+    saved, later = (torch.load(tmp_path / f, weights_only=True) for f in ("whole/last.ckpt", "later.ckpt"))
+    for key in ("state_dict", "gradagrad_points"):
+        assert all(torch.equal(value, later[key][name]) for name, value in saved[key].items())
+    assert any(not torch.equal(value, saved["gradagrad_points"][name]) for name, value in saved["state_dict"].items())
+    for callback in whole.callbacks:
+        callback.setup(whole, model, "fit")
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in saved["gradagrad_points"].items())
+
+
+def test_without_an_average_there_is_nothing_to_put_in_and_a_failure_puts_the_points_back():
+    model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
+    at = AtAverage([torch.ones(4, 3), torch.ones(4, 7)])  # the second batch does not fit
+    assert not at.enter(model, [torch.optim.SGD(model.parameters()), GradaGrad(model.parameters())])
+    optimizer = AutoGradaGrad(model.parameters(), averaging="polynomial", gamma0=0.1)
+    for _ in range(2):
+        model(torch.randn(4, 3)).square().sum().backward()
+        optimizer.step()
+    before = copy.deepcopy(model.state_dict())
+    with pytest.raises(RuntimeError, match="shapes"):
+        at.enter(model, [optimizer])
+    assert not at.inside
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in before.items())
+    assert model.training
+    assert all(module.training for module in model)

@@ -117,7 +117,7 @@ def test_any_logger_gets_the_same_numbers(kind: Any):
     )
     assert seen["gradagrad/group1/growing", 4] == 1.0
     quantiles = {f"{name}_{q}" for name in ("gamma", "step_size") for q in ("p5", "median", "p95")}
-    assert {name.rsplit("/", 1)[1] for name, _ in seen} == quantiles | {"growing", "total_growth"}
+    assert {name.rsplit("/", 1)[1] for name, _ in seen} == quantiles | {"effective_lr", "growing", "total_growth"}
 
 
 def test_tensorboard_reads_what_was_logged(tmp_path: Path):

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,7 +11,6 @@ import torch
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.rules import javascript
 
-STATIC = javascript.PATH.parent
 STEPS = 100
 PROBLEMS = {
     "abs": ([3.0], lambda x: torch.sign(x)),
@@ -64,18 +64,31 @@ def in_python(name: str, case: dict) -> tuple[list, list]:
     return points, gammas
 
 
+NAMES = ["AdaGrad", "GradaGrad", "AutoGradaGrad"]
+ALL_RUNS = f"{json.dumps(CASES)}.map((c) => {json.dumps(NAMES)}.map((n) => gradagradRuns.run(n, c)))"
+
+
+def in_node(folder: Path, request: pytest.FixtureRequest) -> list:
+    if shutil.which("node") is None:
+        pytest.skip("node is not here")
+    program = f"const gradagradRuns = require('./runs.js'); console.log(JSON.stringify({ALL_RUNS}))"
+    return json.loads(subprocess.check_output(["node", "-e", program], cwd=folder, text=True, timeout=200))
+
+
+def in_chromium(folder: Path, request: pytest.FixtureRequest) -> list:
+    browser = request.getfixturevalue("browser")
+    page = request.getfixturevalue("tmp_path") / "page.html"
+    page.write_text("".join(f'<script src="{(folder / name).as_uri()}"></script>' for name in ("rules.js", "runs.js")))
+    browser.open(page, width=390, scheme="light")
+    assert browser.complaints() == []
+    return browser.value(ALL_RUNS)
+
+
 @pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
-@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's script, and is not here")
-def test_its_runs_are_pythons():
-    names = ["AdaGrad", "GradaGrad", "AutoGradaGrad"]
-    program = (
-        f"const {{ run }} = require({json.dumps(str(STATIC / 'runs.js'))});"
-        f"const all = {json.dumps(CASES)}.map((c) => {json.dumps(names)}.map((n) => run(n, c)));"
-        "console.log(JSON.stringify(all));"
-    )
-    done = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True, timeout=60)
-    for case, runs in zip(CASES, json.loads(done.stdout), strict=True):
-        for name, shown in zip(names, runs, strict=True):
+@pytest.mark.parametrize("where", [in_node, in_chromium])
+def test_its_runs_are_pythons(where, request: pytest.FixtureRequest):
+    for case, runs in zip(CASES, where(javascript.PATH.parent, request), strict=True):
+        for name, shown in zip(NAMES, runs, strict=True):
             points, gammas = in_python(name, case)
             for ours, theirs in ((points, shown["points"]), (gammas, shown["gammas"])):
                 torch.testing.assert_close(

@@ -31,6 +31,41 @@ for place, number in enumerate(high):
 os.execv(sys.argv[3], sys.argv[3:])
 """
 
+# The worst contrast of words with what lies below them, as WCAG counts it, and those words.
+CONTRAST = """
+(() => {
+  // Colours as the screen shows them: through a canvas, so that every notation ends as red, green, blue, alpha.
+  const pen = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const rgba = colour => {
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    return pen.getImageData(0, 0, 1, 1).data;
+  };
+  const linear = c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const light = ([r, g, b]) => [r, g, b].map(c => linear(c / 255))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const below = element => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = rgba(getComputedStyle(e).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  let worst = [99, ""];
+  while (words.nextNode()) {
+    const element = words.currentNode.parentElement;
+    if (!words.currentNode.data.trim() || !element.getClientRects().length) continue; // nothing, or nothing shown
+    const style = getComputedStyle(element), shade = element.closest("svg") ? style.fill : style.color;
+    const [a, b] = [light(rgba(shade)), light(below(element))].sort((p, q) => q - p);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < worst[0]) worst = [ratio, words.currentNode.data.trim().slice(0, 60)];
+  }
+  return worst;
+})()
+"""
+
 
 class Chromium:
     """One browser and one page; commands and answers are NUL-separated JSON on file descriptors 3 and 4."""
@@ -84,13 +119,22 @@ class Chromium:
     def open(self, path: Path, *, width: int, scheme: str, media: str = "") -> None:
         """Show a page at a width and in a colour scheme, and wait until it is loaded."""
         self.events.clear()
+        self.show(width=width, scheme=scheme, media=media)
+        self.ask("Page.navigate", url=path.as_uri())
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self._receive())
+
+    def show(self, *, width: int, scheme: str, media: str = "") -> None:
+        """Another width and colour scheme for what is open."""
         mobile = width < 600
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=mobile)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.ask("Emulation.setEmulatedMedia", media=media, features=features)
-        self.ask("Page.navigate", url=path.as_uri())
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            self.events.append(self._receive())
+
+    def press(self, key: str, code: int) -> None:
+        """A key goes down and up again."""
+        for event in ("rawKeyDown", "keyUp"):
+            self.ask("Input.dispatchKeyEvent", type=event, key=key, code=key, windowsVirtualKeyCode=code)
 
     def value(self, expression: str) -> Any:
         """The value of a JavaScript expression, promises awaited."""

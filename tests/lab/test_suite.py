@@ -50,9 +50,16 @@ def test_sizes(context):
     assert full.seeds == (0, 1, 2, 3, 4)
     assert size_of(Context(context.out, quick=False, first_seed=100)).seeds == (100, 101, 102, 103, 104)
     assert len(full.entries) > len(quick.entries)
-    assert full.sweep[0] == 1e-10
+    assert full.sweep[0] == 1e-8
     assert full.sweep[-1] == 1.0
     assert set(quick.sweep) <= set(full.sweep)
+    some = size_of(Context(context.out, on="gru,development"))
+    assert [entry.name for entry in some.entries if entry.role != "development"] == ["gru"]
+    assert len(some.entries) > 5
+    with pytest.raises(UserError, match="problem must be one of"):
+        size_of(Context(context.out, on="gru,nothing"))
+    with pytest.raises(UserError, match="data of letter-16 are not at hand"):
+        size_of(Context(context.out, on="letter-16"))
 
 
 def test_whole_suite_in_small(context, size, monkeypatch, capsys):
@@ -85,12 +92,12 @@ def test_whole_suite_in_small(context, size, monkeypatch, capsys):
 def test_the_command_passes_its_options_on(context, monkeypatch):
     seen = []
     monkeypatch.setattr(figure, "size_of", lambda context: seen.append(context) or 1 / 0)
-    words = ["suite", "--full", "--seeds", "3", "--first-seed", "7", "--no-resume", "--workers", "2"]
+    words = ["suite", "--full", "--seeds", "3", "--first-seed", "7", "--no-resume", "--workers", "2", "--on", "mlp"]
     with pytest.raises(ZeroDivisionError):
         cli.run([*words, "--out", str(context.out)])
     found = seen[0]
     assert (found.quick, found.seeds, found.first_seed, found.resume, found.workers) == (False, 3, 7, False, 2)
-    assert found.out == context.out
+    assert (found.out, found.on) == (context.out, "mlp")
 
 
 def test_interrupted_runs_are_kept(context, size, monkeypatch):

@@ -13,7 +13,7 @@ from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_d
 
 from gradagrad import checkpoint, first_step, rounding
 from gradagrad.arguments import Table
-from gradagrad.diagnostics import GroupDiagnostics, Watch, describe
+from gradagrad.diagnostics import READINGS, GroupDiagnostics, Reading, Watch, describe
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.kernel import HandleCache
@@ -21,7 +21,13 @@ from gradagrad.engine.state import new_field, new_step, shared_keys
 from gradagrad.engine.views import catch_up
 from gradagrad.rules.protocol import Rule
 from gradagrad.scope import Scope
-from gradagrad.torch_arguments import checked, refuse_flattened, refuse_foreign_settings, refuse_unfit_parameters
+from gradagrad.torch_arguments import (
+    checked,
+    refuse_flattened,
+    refuse_foreign_settings,
+    refuse_unfit_parameters,
+    warn_of_one_each,
+)
 
 
 class EngineOptimizer(Optimizer, ABC):
@@ -71,6 +77,11 @@ class EngineOptimizer(Optimizer, ABC):
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
+        self._put_readings(self.param_groups[-1])
+
+    def _put_readings(self, group: dict[str, Any]) -> None:
+        """Lets a param group show its γ and its learning rate to whoever looks there."""
+        group.update({key: Reading(key, self) for key in READINGS})
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -106,6 +117,8 @@ class EngineOptimizer(Optimizer, ABC):
         if scale is not None:
             _unscale(batches, scale)
         parts = engine.prepare(batches, groups)
+        if is_first:
+            warn_of_one_each(self, self.arguments.scope)
         if is_first and self.warns_of_large_first_step and not _is_capturing():
             first_step.check(parts)
         watch = None if torch.compiler.is_compiling() else self._watch
@@ -242,6 +255,7 @@ class EngineOptimizer(Optimizer, ABC):
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
+            self._put_readings(group)
         self._join_shared()
 
     @torch._disable_dynamo
@@ -254,6 +268,7 @@ class EngineOptimizer(Optimizer, ABC):
             if "projection" in group:
                 group["projection"] = None
             group["state_dtype"] = checkpoint.dtype_name(group["state_dtype"])
+            group.update(dict.fromkeys(READINGS))  # the keys stay: distributed checkpoints ask for those of live groups
         return result
 
     @torch._disable_dynamo
@@ -288,7 +303,8 @@ class EngineOptimizer(Optimizer, ABC):
         self._finish_pending()
         if self._watch is None:
             self._watch = Watch()
-        return [describe(self, index, group, self._watch) for index, group in enumerate(self.param_groups)]
+        shares = self._watch.shares
+        return [describe(self, group, shares.get(i, float("nan"))) for i, group in enumerate(self.param_groups)]
 
 
 def _unscale(batches: list[Batch], grad_scale: Tensor) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradagrad.engine.tensors import reduction, tensor_ops, wide_dtype
+from gradagrad.engine.tensors import products, reduction, tensor_ops, wide_dtype
 from gradagrad.scope import SHARED
 
 
@@ -72,7 +72,7 @@ class ListOps:
     """The rule's `Ops` for tensor lists; whatever is not a list falls through to the ops of single tensors."""
 
     def __init__(self, dtype: torch.dtype, count: int) -> None:
-        self.single, self._count = tensor_ops(dtype), count
+        self.single, self.count = tensor_ops(dtype), count
         self.tiny, self.largest = self.single.tiny, self.single.largest
 
     def sqrt(self, a: Any) -> Any:
@@ -104,7 +104,7 @@ class ListOps:
         return TensorList(torch._foreach_abs(torch._foreach_sign(a.tensors)))
 
     def narrow(self, a: Any) -> Any:
-        return a if isinstance(a, TensorList) else lifted(self.single.narrow(a), self._count)
+        return a if isinstance(a, TensorList) else lifted(self.single.narrow(a), self.count)
 
 
 def lifted(a: Any, count: int) -> Any:
@@ -124,9 +124,7 @@ class ListSums:
             return a * b
         if not self._shared:
             return TensorList([self._single.dot(s, t) for s, t in zip(a, b, strict=True)])
-        products = torch._foreach_mul(a.tensors, b.tensors)
-        largest = torch.finfo(products[0].dtype).max
-        return _joined(products).clamp_(-largest, largest).sum(dtype=wide_dtype(products[0].device))
+        return _joined([products(s, t) for s, t in zip(a, b, strict=True)]).sum()
 
     def total(self, a: TensorList) -> Any:
         if self._own:

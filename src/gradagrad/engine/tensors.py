@@ -72,11 +72,11 @@ class Row:
 
     @staticmethod
     def dot(a: Tensor, b: Tensor) -> Tensor:
-        return _row_sum(_products(a, b))
+        return _row_sum(products(a, b), a.dtype)
 
     @staticmethod
     def total(a: Tensor) -> Tensor:
-        return _row_sum(_finite(a))
+        return _row_sum(_finite(a), a.dtype)
 
 
 class Whole:
@@ -84,7 +84,7 @@ class Whole:
 
     @staticmethod
     def dot(a: Tensor, b: Tensor) -> Tensor:
-        return _products(a, b).sum(dtype=wide_dtype(a.device))
+        return products(a, b).sum()
 
     @staticmethod
     def total(a: Tensor) -> Tensor:
@@ -96,20 +96,24 @@ def reduction(scope: str) -> Any:
     return Whole if scope in SINGLE else Row if scope == "row" else Element
 
 
-def _products(a: Tensor, b: Tensor) -> Tensor:
-    largest = torch.finfo(a.dtype).max
-    return (a * b).clamp(-largest, largest)
+def products(a: Tensor, b: Tensor) -> Tensor:
+    """a·b in double, where products of float32 numbers are finite; those of float64 numbers stop at the largest."""
+    wide = wide_dtype(a.device)
+    result = a.to(wide) * b
+    if a.dtype != wide:
+        return result
+    largest = torch.finfo(wide).max
+    return result.clamp(-largest, largest)
 
 
 def _finite(a: Tensor) -> Tensor:
     return a.nan_to_num(0.0, 0.0, 0.0)
 
 
-def _row_sum(a: Tensor) -> Tensor:
-    if a.dim() < 2:
-        return a
-    total = a.sum(dim=tuple(range(1, a.dim())), keepdim=True, dtype=wide_dtype(a.device))
-    return total.to(a.dtype)
+def _row_sum(a: Tensor, dtype: torch.dtype) -> Tensor:
+    if a.dim() > 1:
+        a = a.sum(dim=tuple(range(1, a.dim())), keepdim=True, dtype=wide_dtype(a.device))
+    return a.to(dtype)
 
 
 def touched(gradient: Tensor, scope: str) -> Tensor:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import Any
 
@@ -32,12 +32,26 @@ def uninterrupted() -> Generator[None]:
         arrived.append((number, frame))
 
     handlers = {number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number))}
-    for number in handlers:
-        signal.signal(number, remember)
     try:
+        for number in handlers:
+            signal.signal(number, remember)
         yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number, frame in arrived:
-            handlers[number](number, frame)
+        with ExitStack() as handling:  # which calls all of them, in order, whatever they raise
+            for number, frame in reversed(arrived):
+                handling.callback(handlers[number], number, frame)
+            _restore(handlers)
+
+
+def _restore(handlers: Mapping[Any, Any]) -> None:
+    """Puts all handlers back, although each may raise as soon as it is there again."""
+    raised: BaseException | None = None
+    left = list(handlers.items())
+    while left:
+        try:
+            signal.signal(*left[-1])
+            left.pop()
+        except BaseException as error:
+            raised = error
+    if raised is not None:
+        raise raised

@@ -16,7 +16,15 @@ from torch.optim.optimizer import Optimizer
 from gradagrad import rounding
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.lists import ListOps, ListSums, TensorList, each, lifted
-from gradagrad.engine.tensors import computing_dtype, real_view, reduction, tensor_ops, touched, write_numbers
+from gradagrad.engine.tensors import (
+    computing_dtype,
+    real_view,
+    reduction,
+    tensor_ops,
+    touched,
+    wide_dtype,
+    write_numbers,
+)
 from gradagrad.rules.protocol import POINT_LANE
 from gradagrad.scope import SINGLE
 
@@ -42,11 +50,24 @@ class View:
         """The rule's sums over each slot of this view."""
         if not self.rule.measures(self.settings):
             return ()
-        return self.rule.measure(self.values, self.settings, self.slots, self.ops)
+        values = self.values
+        if self.rule.learns(self.settings):
+            # Such sums leave out what is not finite. Squares of finite numbers are, in double.
+            wide = wide_dtype(self.device)
+            g = values["g"]
+            values = {**values, "g": g.to(wide) if isinstance(g, Tensor) else g.map(lambda a: a.to(wide))}
+        return self.rule.measure(values, self.settings, self.slots, self.ops)
 
     def decide(self, sums: Sequence[Any]) -> tuple[Numbers, tuple[Any, ...]]:
         """The view's own slots after this step, and the pace."""
-        return self.rule.decide(sums, self.slot, self.settings, self.ops)
+        return self.rule.decide(sums, self.slot, self.settings, self._slot_ops())
+
+    def _slot_ops(self) -> Any:
+        """Of the precision of slots, which for a whole tensor are double."""
+        if self.batch.scope not in SINGLE:
+            return self.ops
+        wide = wide_dtype(self.device)
+        return ListOps(wide, self.ops.count) if isinstance(self.ops, ListOps) else tensor_ops(wide)
 
     def move(self, pace: Sequence[Any]) -> tuple[Numbers, tuple[Any, ...]]:
         """The values after this step, and the traces."""
@@ -58,7 +79,7 @@ class View:
         after, pace = self.decide(sums)
         new, traces = self.move(pace)
         if self.rule.learns(self.settings):
-            after = self.rule.learn(traces, after, self.settings, self.ops)
+            after = self.rule.learn(traces, after, self.settings, self._slot_ops())
         return new, after
 
     def touched(self) -> Any:

@@ -82,7 +82,7 @@ class Rule(Protocol):
 
     name: str
     numerator: str
-    """The slot field that γ is, up to a factor that does not change."""
+    """The slot field that lr multiplies to make γ."""
 
     def fields(self, s: Any) -> tuple[Field, ...]:
         """The state that these settings need."""

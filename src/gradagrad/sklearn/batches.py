@@ -27,6 +27,8 @@ class Batch(NamedTuple):
     """Dense: (samples, inputs), the intercept's column last. Sparse: only the columns that the batch touches."""
     targets: NDArray[Any]
     weights: NDArray[Any] | None
+    X_T: Any
+    """The transpose; of a sparse matrix every one is made anew, and checked."""
     touched: NDArray[Any] | None
     """The inputs that a sparse batch touches; the intercept's is the last."""
     samples: int
@@ -100,13 +102,14 @@ def cut(
         own = targets[:, part].astype(dtype)
         share = None if weights is None else weights[part].astype(dtype)
         if not sp.issparse(X):
-            return Batch(units.convert(X[part], dtype), own, share, None, len(part), units.intercept)
+            dense = units.convert(X[part], dtype)
+            return Batch(dense, own, share, dense.T, None, len(part), units.intercept)
         rows = X[part]
         columns = _present(rows.indices, X.shape[1])
         position[columns] = np.arange(len(columns), dtype=np.int32)
         data = rows.data.astype(dtype, copy=False) * inverse[rows.indices]
         local = sp.csr_matrix((data, position[rows.indices], rows.indptr), shape=(len(part), len(columns)))
-        return Batch(local, own, share, np.append(columns, X.shape[1]), len(part), units.intercept)
+        return Batch(local, own, share, local.T, np.append(columns, X.shape[1]), len(part), units.intercept)
 
     return [batch(part) for part in parts]
 

@@ -76,6 +76,8 @@ class Descent:
     def step(self, g: Floats, samples: int) -> None:
         """One step of all coordinates along ``g``, the *sum* of a batch's gradients: the rule does not see scale."""
         self.steps += 1
+        # With centred columns the intercept stays where its gradient is 0 but for rounding.
+        _drop_rounding(g, samples)
         self._move(self.elements, g, samples, self.l2, self.l1)
 
     def rows(self, rows: Rows) -> dict[str, Floats]:
@@ -87,11 +89,14 @@ class Descent:
     def step_rows(self, rows: Rows, values: dict[str, Floats], g: Floats, samples: int) -> None:
         """The same for the rows that a batch touches; ``values`` is what `rows` gave, and is overwritten."""
         self.steps += 1
-        paid, l2, l1 = values.pop("touched"), values.pop("l2"), values.pop("l1")
+        if self.steps == 1:  # where the intercept starts its gradient is 0 but for rounding
+            _drop_rounding(g, samples)
+        paid = values.pop("touched")
         np.subtract(self.steps, paid, out=paid)
-        l2 *= paid
-        l1 *= paid
-        self._move(values, g, samples, l2, l1)
+        penalties = {key: values.pop(key) for key in ("l2", "l1") if key in values}
+        for penalty in penalties.values():
+            penalty *= paid
+        self._move(values, g, samples, penalties.get("l2", self.l2), penalties.get("l1", self.l1))
         for key, array in self.elements.items():
             _items(array)[rows] = _items(values[key])
         self.touched[rows] = self.steps
@@ -103,14 +108,14 @@ class Descent:
         self.touched = np.full((len(self.x), 1), float(self.steps))
 
     def _by_row(self) -> dict[str, Floats]:
-        return {**self.elements, "touched": self.touched, "l2": self.l2, "l1": self.l1}
+        penalties = {"l2": self.l2} if self.has_l2 else {}
+        if self.has_l1:
+            penalties["l1"] = self.l1
+        return {**self.elements, "touched": self.touched, **penalties}
 
     def _move(self, values: dict[str, Floats], g: Floats, samples: int, l2: Floats, l1: Floats) -> None:
         """``g`` is used up."""
         x = values["x"]
-        if self.steps == 1:
-            # The intercept starts where its gradient is 0 but for rounding, which a rule blind to scale would follow.
-            g[np.abs(g) <= ROUNDING * samples] = 0.0
         old_x = x.copy()
         if self.has_l2:
             penalty = l2 * x
@@ -136,6 +141,11 @@ class Descent:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_in_place": None, "_room": None}  # made anew where they are needed
+
+
+def _drop_rounding(g: Floats, samples: int) -> None:
+    """Zeros where there is nothing but rounding, which a rule blind to scale would follow."""
+    g[np.abs(g) <= ROUNDING * samples] = 0.0
 
 
 def _take(array: Floats, rows: Rows, out: Floats) -> Floats:

@@ -158,7 +158,7 @@ def epoch(model: Model, batches: Sequence[Batch], rng: np.random.RandomState, *,
 
 def _step(descent: Descent, batch: Batch, loss: Loss, judged: bool) -> float:
     X = batch.X
-    outputs = descent.x.astype(X.dtype, copy=False) @ X.T
+    outputs = descent.x.astype(X.dtype, copy=False) @ batch.X_T
     value, slope = loss.derive(outputs, batch.targets, batch.weights, judged)
     descent.step((slope @ X).astype(np.float64, copy=False), batch.samples)
     return value
@@ -172,7 +172,7 @@ def _step_touched(descent: Descent, batch: Batch, loss: Loss, judged: bool) -> f
     outputs = (X @ x[:-1] + x[-1]).T
     value, slope = loss.derive(outputs, batch.targets, batch.weights, judged)
     g = np.empty_like(values["x"])
-    g[:-1] = X.T @ slope.T
+    g[:-1] = batch.X_T @ slope.T
     g[-1] = slope.sum(axis=1) if batch.intercept else 0.0
     descent.step_rows(touched, values, g, batch.samples)
     return value

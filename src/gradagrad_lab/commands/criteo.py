@@ -38,7 +38,7 @@ def criteo(
     workers: Workers = None,
 ) -> None:
     """Build or open the cache and print the summary."""
-    console = Console(soft_wrap=True, highlight=False)
+    console = Console(soft_wrap=True, highlight=False, emoji=False)
     if not path.is_file():
         raise UserError(f"The data file {path} does not exist.", DATA)
     settings = Settings(every_id=True) if every_id else Settings(cap=cap)

@@ -62,7 +62,7 @@ def list_sets(data_dir: DataDir = None) -> None:
     for name in data.BUNDLED:
         loaded = data.load(name)
         table.add_row(loaded.label, f"{loaded.rows:,}", str(loaded.columns), str(loaded.classes), "bundled")
-    Console().print(table)
+    Console(emoji=False).print(table)
 
 
 @app.command("fetch")
@@ -77,7 +77,7 @@ def fetch_sets(
 
     Every file is checked against its hash.
     """
-    console = Console(soft_wrap=True, highlight=False)
+    console = Console(soft_wrap=True, highlight=False, emoji=False)
     cache = data.cache_folder()
     context = Context(DEFAULT_OUT, console=console)
     for name in _checked(names):
@@ -99,7 +99,7 @@ def _fetched(name: str, cache: Path, context: Context, force: bool, page: bool) 
 @app.command("verify")
 def verify_sets(names: Names = None, data_dir: DataDir = None) -> None:
     """Read every set at hand and check its size and, where one is known, its hash."""
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, emoji=False)
     checks = [verify(name, data.folders(data_dir)) for name in _checked(names)]
     for check in checks:
         sign = {True: "[green]good[/]", False: "[red]BAD[/]", None: "[yellow]missing[/]"}[check.good]

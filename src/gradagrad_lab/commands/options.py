@@ -32,6 +32,13 @@ Resume = Annotated[
 Workers = Annotated[
     int | None, typer.Option(min=1, max=256, help="Processes to train in; default: one per core.", show_default=False)
 ]
+On = Annotated[
+    str,
+    typer.Option(
+        help="Some of the suite's problems: names or roles with commas between, such as gru,held-out.",
+        show_default=False,
+    ),
+]
 Epochs = Annotated[int, typer.Option(min=1, max=100_000, help="Passes over the data.")]
 Batch = Annotated[int, typer.Option(min=1, help="Rows per mini-batch.")]
 
@@ -53,11 +60,13 @@ def parse_value(text: str) -> Any:
     if text.startswith("2^"):  # the notation of our own tables
         try:
             return 2.0 ** int(text[2:])
+        except OverflowError:
+            return float("inf")
         except ValueError:
             return text
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # the last two: nested too deeply
         return text
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from gradagrad_lab import experiments
-from gradagrad_lab.commands.options import DEFAULT_OUT, DataDir, FirstSeed, Out, Resume, Seeds, Workers
+from gradagrad_lab.commands.options import DEFAULT_OUT, DataDir, FirstSeed, On, Out, Resume, Seeds, Workers
 from gradagrad_lab.context import Context
 from gradagrad_lab.data import CATALOGUE, acquire, data_folder
 from gradagrad_lab.records import prepare
@@ -70,15 +70,16 @@ def reproduce(
     softmax: Annotated[
         bool, typer.Option("--softmax", help="Figure 3 under the second reading: soft-max, not one-vs-rest.")
     ] = False,
+    on: On = "",
 ) -> None:
     """Run experiments and write the report."""
     from gradagrad_lab.report import write_report
 
-    console = Console(soft_wrap=True)
+    console = Console(soft_wrap=True, emoji=False)
     names = experiments.chosen(experiment)
     quick = size is Size.QUICK and not full
     context = Context(out, data_folder(data_dir), quick, seeds, resume, peers, console, workers, first_seed)
-    context.paper, context.rows, context.softmax = size is Size.PAPER, rows, softmax
+    context.paper, context.rows, context.softmax, context.on = size is Size.PAPER, rows, softmax, on
     prepare(out)
     started = time.perf_counter()
     if {"figure3", "suite"} & set(names):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gradagrad_lab.commands.options import DEFAULT_OUT, DataDir, FirstSeed, Out, Resume, Seeds, Workers
+from gradagrad_lab.commands.options import DEFAULT_OUT, DataDir, FirstSeed, On, Out, Resume, Seeds, Workers
 from gradagrad_lab.commands.reproduce import reproduce
 
 HELP = """Compare AutoGradaGrad, untuned, with tuned SGD, AdaGrad and Adam and with parameter-free peers.
@@ -20,6 +20,8 @@ HELP = """Compare AutoGradaGrad, untuned, with tuned SGD, AdaGrad and Adam and w
       gradagrad suite
 
       gradagrad suite --full --data-dir ~/libsvm --out suite
+
+      gradagrad suite --full --on gru,deep-mlp --seeds 20
     """
 
 
@@ -31,6 +33,7 @@ def suite(
     first_seed: FirstSeed = None,
     resume: Resume = True,
     workers: Workers = None,
+    on: On = "",
 ) -> None:
     """Run the suite and write the report."""
     reproduce(
@@ -44,4 +47,5 @@ def suite(
         peers=False,
         workers=workers,
         softmax=False,
+        on=on,
     )

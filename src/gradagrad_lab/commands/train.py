@@ -68,7 +68,8 @@ def train(
 
     options = parse_options(option or [])
     check_options(optimizer, options)
-    context = Context(out, data_dir, seeds=seeds, resume=resume, console=Console(soft_wrap=True), workers=workers)
+    console = Console(soft_wrap=True, emoji=False)
+    context = Context(out, data_dir, seeds=seeds, resume=resume, console=console, workers=workers)
     trial = trial_of(data, context, batch, epochs)
     method = Method.of(optimizer, **options)
     show(context, trial, {title_of(optimizer, options): method}, stem="train")
@@ -100,7 +101,8 @@ def compare(
     wanted = [_parsed(text) for text in dict.fromkeys(optimizers or (*BASELINES, "gradagrad"))]
     for name, options in wanted:
         check_options(name, options)
-    context = Context(out, data_dir, seeds=seeds, resume=resume, console=Console(soft_wrap=True), workers=workers)
+    console = Console(soft_wrap=True, emoji=False)
+    context = Context(out, data_dir, seeds=seeds, resume=resume, console=console, workers=workers)
     trial = trial_of(data, context, batch, epochs)
 
     def is_tuned(name: str, options: dict[str, Any]) -> bool:

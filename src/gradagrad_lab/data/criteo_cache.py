@@ -143,10 +143,10 @@ def open_cache(source: Path, settings: Settings | None = None) -> CriteoCache | 
     folder = folder_of(source)
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
-    except (OSError, ValueError):
+        matches = manifest["stamp"] == _stamp(fingerprint(source))
+        return CriteoCache(folder, manifest, settings or Settings()) if matches else None
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):  # whatever it is, no manifest
         return None
-    matches = manifest.get("stamp") == _stamp(fingerprint(source))
-    return CriteoCache(folder, manifest, settings or Settings()) if matches else None
 
 
 def folder_of(source: Path) -> Path:
@@ -273,7 +273,7 @@ def _read_part(folder: Path, number: int) -> tuple[Counts, NDArray[Any]]:
         if _checksum(content) != told["checksum"]:
             raise ValueError("another checksum")
         return Counts(**told["counts"]), np.frombuffer(content, _ROW)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(path) from error
 
 

@@ -119,7 +119,7 @@ def provenance(folder: Path) -> dict[str, dict[str, str]]:
     try:
         content = json.loads((folder / NOTE).read_bytes())
         return {str(file): dict(note) for file, note in content.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
 
 

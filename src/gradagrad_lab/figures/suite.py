@@ -110,7 +110,11 @@ def reduction(frame: Frame) -> str:
     """What this size leaves out, in a sentence; empty where nothing."""
     said: list[str] = []
     context, size = frame.context, frame.details
-    if context.quick:
+    if context.on:
+        said.append(
+            f"{len(size.entries)} of {len(problems_at_hand(context.data_dir))} problems, {len(size.seeds)} seeds"
+        )
+    elif context.quick:
         left_out = len(problems_at_hand(context.data_dir)) - len(size.entries)
         said.append(f"quick size: {left_out} problems left out, {len(size.seeds)} seeds, three γ₀ in the sweep")
     if size.missing:

@@ -40,28 +40,24 @@ def factor(value: float) -> str:
 def summary(standings: Standings) -> Table:
     """Every method: geometric mean and worst case, first on the problems that conclusions are drawn on."""
     held_out, every = standings.entries(True), standings.entries()
+    more = len(every) > len(held_out)  # where all are judged, one pair of columns says it all
     rows: list[list[str]] = []
     for method in standings.size.contestants:
         there, here = standings.standing(method, True), standings.standing(method)
         diverged = sum(standings.diverged(entry, method) for entry in every)
-        rows.append(
-            [
-                method.title,
-                there.mean.text(),
-                f"{factor(there.worst.value)} ({held_out[there.worst_place].problem.title})",
-                here.mean.text(),
-                f"{factor(here.worst.value)} ({every[here.worst_place].problem.title})",
-                f"{diverged}",
-            ]
-        )
+        found = [(there, held_out), (here, every)][: 1 + more]
+        cells = [
+            (one.mean.text(), f"{factor(one.worst.value)} ({entries[one.worst_place].problem.title})")
+            for one, entries in found
+        ]
+        rows.append([method.title, *(text for pair in cells for text in pair), f"{diverged}"])
     return Table(
         "Final training loss relative to the best tuned baseline",
         [
             "method",
             f"{standings.judged}: geometric mean",
             f"{standings.judged}: worst",
-            "all: geometric mean",
-            "all: worst",
+            *(["all: geometric mean", "all: worst"] if more else []),
             "diverged runs",
         ],
         rows,

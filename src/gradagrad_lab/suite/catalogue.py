@@ -111,11 +111,22 @@ _OTHERS: list[Entry] = [
 PROBLEMS: dict[str, Entry] = {entry.name: entry for entry in (*_sets(), *_stand_ins(), *_OTHERS)}
 
 
-def problems_at_hand(data_dir: Path | None = None, *, quick: bool = False) -> list[Entry]:
-    """What can be trained here: LIBSVM sets that are on disk, bundled stand-ins where none is, and all others."""
+def problems_at_hand(data_dir: Path | None = None, *, quick: bool = False, on: str = "") -> list[Entry]:
+    """What can be trained here: LIBSVM sets that are on disk, bundled stand-ins where none is, and all others.
+
+    ``on``: some of them, names or roles ("held-out") with commas between, whatever their size.
+    """
     sets = [entry for entry in _sets() if entry.at_hand(data_dir)] or _stand_ins()
     others = [entry for entry in _OTHERS if entry.at_hand(data_dir)]
-    return [entry for entry in (*sets, *others) if entry.quick or not quick]
+    if not on:
+        return [entry for entry in (*sets, *others) if entry.quick or not quick]
+    wanted = [word.strip() for word in on.split(",")]
+    found = [entry for entry in (*sets, *others) if {entry.name, entry.role.replace(" ", "-")} & set(wanted)]
+    for word in wanted:
+        if not any(word in (entry.name, entry.role.replace(" ", "-")) for entry in found):
+            problem_of(word)  # an error that lists all names
+            raise UserError(f"the data of {word} are not at hand.", USAGE)
+    return found
 
 
 def problem_of(name: str) -> Entry:

@@ -35,7 +35,7 @@ from gradagrad_lab.tuning import Tuning
 PROTOCOL = 2  # raised when a change of a problem makes old records incomparable
 FULL_SEEDS, QUICK_SEEDS = 5, 2
 FULL_TUNING_SEEDS, QUICK_TUNING_SEEDS = 2, 1
-FULL_SWEEP_SEEDS, QUICK_SWEEP_SEEDS = 3, 2
+SWEEP_SEEDS = 2
 # Learning rates are 10^(place/2). Where each search begins, and where any gives up.
 START: dict[str, tuple[int, ...]] = {
     "sgd": (-4, -3, -2, -1, 0),
@@ -151,11 +151,11 @@ def size_of(context: Context) -> Size:
     seeds = context.seed_range(QUICK_SEEDS if quick else FULL_SEEDS)
     missing = sorted({one.optimizer for one in CONTESTANTS if not _installed(one.optimizer)})
     return Size(
-        problems_at_hand(context.data_dir, quick=quick),
+        problems_at_hand(context.data_dir, quick=quick, on=context.on),
         seeds,
         min(len(seeds), QUICK_TUNING_SEEDS if quick else FULL_TUNING_SEEDS),
         QUICK_SWEEP if quick else SWEEP,
-        seeds[: QUICK_SWEEP_SEEDS if quick else FULL_SWEEP_SEEDS],
+        seeds[:SWEEP_SEEDS],
         context.data_dir,
         contestants=tuple(one for one in CONTESTANTS if one.optimizer not in missing),
         missing=[entry_of(name).title for name in missing],

@@ -1,0 +1,125 @@
+"""A model at the average of its optimizers, for callbacks, which cannot enter a block in one hook and leave it in
+another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from gradagrad import distributed
+from gradagrad.averaging import Averaged, copies, put
+from gradagrad.diagnostics import readings
+from gradagrad.engine.base import EngineOptimizer
+from gradagrad.recording import unwrapped
+
+
+def ours(optimizers: Iterable[Any]) -> list[EngineOptimizer]:
+    """Those of the optimizers, or of what they wrap, that are GradaGrad's or AutoGradaGrad's."""
+    found: list[EngineOptimizer] = []
+    for optimizer in optimizers:
+        try:
+            found.append(unwrapped(optimizer))
+        except TypeError:
+            continue
+    return found
+
+
+def shown(optimizers: Iterable[Any]) -> dict[str, float]:
+    """What a callback logs: γ and the learning rate of each param group; what is not known yet is left out."""
+    groups = [(optimizer, group) for optimizer in ours(optimizers) for group in optimizer.param_groups]
+    numbers = {
+        f"gradagrad/group{index}/{name}": value
+        for index, (optimizer, group) in enumerate(groups)
+        for name, value in readings(optimizer, group).items()
+    }
+    return {name: value for name, value in numbers.items() if not math.isnan(value)}
+
+
+class AtAverage:
+    """Puts the averages into the model and takes them out again: parameters, and with ``batches`` BatchNorm's numbers.
+
+    The points are kept here meanwhile, so that a checkpoint can hold them. Without an average nothing changes.
+    """
+
+    def __init__(self, batches: Iterable[Any] | None) -> None:
+        self._batches = batches
+        self._points: dict[Tensor, Tensor] = {}
+
+    @property
+    def inside(self) -> bool:
+        """Whether the model holds averages now."""
+        return bool(self._points)
+
+    def enter(self, model: nn.Module, optimizers: Iterable[Any]) -> bool:
+        """The model holds averages from here on; False if there are none, or if it does already."""
+        if self.inside:
+            return False
+        averages: dict[Tensor, Tensor] = {}
+        for optimizer in ours(optimizers):
+            if isinstance(optimizer, Averaged):
+                averages |= optimizer._averages()
+        norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
+        if self._batches is None or not averages:
+            norms = []
+        self._points = copies([*averages, *(buffer for norm in norms for buffer in norm.buffers())])
+        put({p: distributed.local(average) for p, average in averages.items()})
+        try:
+            if norms:
+                _measure(model, norms, self._batches or ())
+        except BaseException:
+            self.leave()
+            raise
+        return self.inside
+
+    def leave(self) -> bool:
+        """The model holds the very points again; False if it did already."""
+        put(self._points)
+        was_inside, self._points = self.inside, {}
+        return was_inside
+
+    def stay(self) -> None:
+        """The model holds averages for good."""
+        self._points = {}
+
+
+@torch.no_grad()
+def _measure(model: nn.Module, norms: Sequence[_BatchNorm], batches: Iterable[Any]) -> None:
+    """BatchNorm's statistics over batches, all counting alike. As torch's `update_bn`, but only these layers are in
+    training mode: no dropout, and no random number drawn that training would have drawn."""
+    was_training = {module: module.training for module in model.modules()}
+    momenta = [norm.momentum for norm in norms]
+    device = next(model.parameters()).device
+    model.eval()
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean
+        norm.train()
+    try:
+        for batch in batches:
+            _forward(model, _on(device, batch))
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        for module, training in was_training.items():
+            module.training = training
+
+
+def _forward(model: nn.Module, batch: Any) -> None:
+    """A dictionary's entries are arguments by name; of a pair the first is the input."""
+    if isinstance(batch, Mapping):
+        model(**batch)
+    else:
+        model(batch[0] if isinstance(batch, list | tuple) else batch)
+
+
+def _on(device: torch.device, batch: Any) -> Any:
+    if isinstance(batch, Mapping):
+        return {key: _on(device, value) for key, value in batch.items()}
+    if isinstance(batch, list | tuple):
+        return [_on(device, value) for value in batch]
+    return batch.to(device) if isinstance(batch, Tensor) else batch

@@ -1,0 +1,96 @@
+"""For Lightning: the learning rate in its loggers; validation, checkpoints and the result at the average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import lightning.pytorch as pl
+from torch import Tensor
+
+from gradagrad.integrations.at_average import AtAverage, shown
+
+POINTS = "gradagrad_points"
+"""Under this key a checkpoint holds the points that training goes on from, ``state_dict`` holding the average."""
+
+
+class GradaGradCallback(pl.Callback):
+    """Logs γ and the learning rate as often as Lightning logs, and works with the average where an optimizer keeps one.
+
+    With ``AutoGradaGrad(averaging="polynomial")``: validation is at the average, a checkpoint's ``state_dict`` is the
+    average (``load_from_checkpoint`` gives that), and after `fit` the model is. Resuming with ``ckpt_path`` goes on
+    from the very points. Other optimizers' parameters are left alone.
+
+    Args:
+        log: False logs nothing.
+        average: False leaves the average to you.
+        batches: training batches by which BatchNorm's statistics are measured at the average, a `DataLoader` for
+            example; of a tuple the first entry is the input. None leaves the statistics as training made them. Measured
+            at every validation and checkpoint, so give as few as will do.
+    """
+
+    def __init__(self, *, log: bool = True, average: bool = True, batches: Iterable[Any] | None = None) -> None:
+        self._log, self._average = log, average
+        self._at = AtAverage(batches)
+        self._logged = 0
+
+    def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
+        """Training goes on from the points."""
+        if stage == "fit":
+            self._at.leave()
+
+    def on_train_batch_end(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        """Logs when Lightning does."""
+        step = trainer.global_step
+        if not self._log or step == self._logged or step % trainer.log_every_n_steps:  # pyright: ignore[reportAttributeAccessIssue]
+            return
+        self._logged = step
+        pl_module.log_dict(shown(trainer.optimizers))
+
+    def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Validates at the average; outside of `fit` the weights are what they are."""
+        if trainer.state.fn == "fit":
+            self._enter(trainer, pl_module)
+
+    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Back to the points."""
+        if trainer.state.fn == "fit":
+            self._at.leave()
+
+    def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """The result is the average. The points are kept for a checkpoint or for more training."""
+        self._enter(trainer, pl_module)
+
+    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
+        """Whatever fails, the model is where training left it."""
+        self._at.leave()
+
+    def on_save_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """The average in the place of the points, and the points beside it."""
+        was_inside = self._at.leave()
+        if self._enter(trainer, pl_module):
+            average = _copied(trainer)
+            self._at.leave()
+            checkpoint[POINTS], checkpoint["state_dict"] = _copied(trainer), average
+        if was_inside:
+            self._enter(trainer, pl_module)
+
+    def on_load_checkpoint(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        """Lightning has loaded the average by now; training needs the points."""
+        if trainer.state.fn == "fit" and POINTS in checkpoint:
+            trainer.strategy.load_model_state_dict({"state_dict": checkpoint[POINTS]}, strict=pl_module.strict_loading)
+
+    def _enter(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> bool:
+        return self._average and self._at.enter(pl_module, trainer.optimizers)
+
+
+def _copied(trainer: pl.Trainer) -> dict[str, Any]:
+    """The model's state dict, whose tensors would change with the model."""
+    state = trainer.strategy.lightning_module_state_dict()
+    return {name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in state.items()}

@@ -1,0 +1,112 @@
+"""For the Hugging Face Trainer: the learning rate in its logs; evaluation, export and the result at the average."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import DefaultFlowCallback, PreTrainedModel, Trainer, TrainerCallback
+
+from gradagrad.integrations.at_average import AtAverage, shown
+
+FOLDER = "average"
+"""Inside of each checkpoint, a model to export: the average. What training goes on from stands where it always does."""
+_WEIGHTS = "pytorch_model.bin"
+
+
+class GradaGradCallback(TrainerCallback):
+    """Adds γ and the learning rate to what the Trainer logs, and works with the average where the optimizer keeps one.
+
+    With ``AutoGradaGrad(averaging="polynomial")``: the evaluations of a training are at the average, each checkpoint
+    has a folder ``average`` for ``from_pretrained``, and after ``train()`` the model is the average: of the best
+    checkpoint with ``load_best_model_at_end``. Resuming goes on from the very points.
+
+    ``Trainer(..., callbacks=[GradaGradCallback()])`` puts the numbers into ``log_history`` and on the screen. `attach`
+    puts the callback before those that report to TensorBoard, Weights & Biases and others, so that they have them too.
+
+    Args:
+        log: False logs nothing.
+        average: False leaves the average to you.
+        batches: training batches by which BatchNorm's statistics are measured at the average: dictionaries of the
+            model's arguments, or tuples whose first entry is the input. None leaves the statistics as training made
+            them. Measured at every evaluation and checkpoint, so give as few as will do.
+
+    Example:
+        >>> trainer = GradaGradCallback().attach(Trainer(model, arguments, ...))  # doctest: +SKIP
+    """
+
+    def __init__(self, *, log: bool = True, average: bool = True, batches: Iterable[Any] | None = None) -> None:
+        self._log, self._average = log, average
+        self._at = AtAverage(batches)
+
+    def attach(self, trainer: Trainer) -> Trainer:
+        """Adds itself to a trainer, right after the callback that decides what the end of a step brings."""
+        callbacks: list[Any] = trainer.callback_handler.callbacks
+        flow = next((i for i, callback in enumerate(callbacks) if isinstance(callback, DefaultFlowCallback)), -1)
+        callbacks.insert(flow + 1, self)
+        return trainer
+
+    def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Numbers beside the loss."""
+        if self._log and "loss" in kwargs["logs"]:
+            numbers = shown([kwargs["optimizer"]])
+            kwargs["logs"].update(numbers)
+            state.log_history[-1].update(numbers)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """An evaluation that is due will be at the average."""
+        if control.should_evaluate:
+            self._enter(kwargs)
+
+    on_epoch_end = on_step_end
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Back to the points."""
+        if not self._at.leave() and control.should_evaluate and self._enter(kwargs):
+            self._at.leave()
+            warnings.warn(
+                "this evaluation was not at the average: another callback asked for it after GradaGradCallback had "
+                "looked. Put GradaGradCallback behind that one in callbacks.",
+                stacklevel=2,
+            )
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Training is at the points, whatever has become of an evaluation."""
+        self._at.leave()
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Writes the average into the checkpoint's folder."""
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        if args.should_save and folder.is_dir() and self._enter(kwargs):
+            _save(kwargs["model"], folder / FOLDER)
+            self._at.leave()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """The result is the average."""
+        best = Path(state.best_model_checkpoint or "") / FOLDER
+        if self._average and args.load_best_model_at_end and state.best_model_checkpoint and best.is_dir():
+            _load(kwargs["model"], best)
+        elif self._enter(kwargs):
+            self._at.stay()
+
+    def _enter(self, kwargs: dict[str, Any]) -> bool:
+        return self._average and self._at.enter(kwargs["model"], [kwargs["optimizer"]])
+
+
+def _save(model: nn.Module, folder: Path) -> None:
+    if isinstance(model, PreTrainedModel):
+        model.save_pretrained(folder)
+    else:
+        folder.mkdir(exist_ok=True)
+        torch.save(model.state_dict(), folder / _WEIGHTS)
+
+
+def _load(model: nn.Module, folder: Path) -> None:
+    if isinstance(model, PreTrainedModel):
+        model.load_state_dict(type(model).from_pretrained(folder).state_dict())
+    else:
+        model.load_state_dict(torch.load(folder / _WEIGHTS, weights_only=True))

@@ -1,0 +1,130 @@
+"""What the texts promise: every public name is described, and what they name exists."""
+
+import ast
+import importlib
+import inspect
+import json
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import gradagrad
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "gradagrad"
+TEXTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")] + sorted(DOCS.glob("*.md"))
+NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def public_modules() -> dict[str, Path]:
+    """Read, not imported: not every framework is everywhere."""
+    found = {f"gradagrad.{name}": SOURCE / name / "__init__.py" for name in ("optax", "sklearn", "keras")}
+    for path in sorted((SOURCE / "integrations").rglob("*.py")):
+        module = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__")
+        if "._" not in module:
+            found[module] = path
+    return {"gradagrad": SOURCE / "__init__.py", "gradagrad.projections": SOURCE / "projections.py", **found}
+
+
+def public_names(path: Path) -> list[str]:
+    """Those of ``__all__``; or classes and functions made here, and what is imported to be exported."""
+    body = ast.parse(path.read_text(encoding="utf-8")).body
+    for line in body:
+        if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "__all__":
+            return ast.literal_eval(line.value)
+    made = [line.name for line in body if isinstance(line, ast.ClassDef | ast.FunctionDef)]
+    imported = [alias for line in body if isinstance(line, ast.ImportFrom) for alias in line.names]
+    names = made + [alias.name for alias in imported if alias.asname == alias.name]
+    return [name for name in names if not name.startswith("_")]
+
+
+@pytest.mark.parametrize(("module", "path"), public_modules().items(), ids=public_modules())
+def test_every_public_name_is_in_the_api(module: str, path: Path) -> None:
+    text = (DOCS / "api.md").read_text(encoding="utf-8")
+    described = set(re.findall(r"^\.\. auto\w+:: (\S+)", text, re.MULTILINE))
+    for found, members in re.findall(r"^\.\. automodule:: (\S+)\n   :members: (.+)$", text, re.MULTILINE):
+        described |= {f"{found}.{name}" for name in members.split(", ")}
+    names = public_names(path)
+    assert names or module == "gradagrad.integrations"
+    assert [name for name in names if f"{module}.{name}" not in described] == []
+
+
+def test_the_readme_is_short() -> None:
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 120
+    assert [line for line in lines if len(line) > 120] == []
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_what_a_text_names_exists(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    missing = [link for link in links if link and not (path.parent / link).exists()]
+    code = "\n".join(re.findall(r"```.*?```|`[^`]+`", text, re.DOTALL))
+    files = re.findall(r"(?<![\w/.])(?:tests|examples|benchmarks|tools|docs|src|\.ci|\.github)/[\w./-]*\w", code)
+    built = re.compile(r"docs/_build|benchmarks/results|\.so$")
+    missing += [name for name in files if not built.search(name) and not (ROOT / name).exists()]
+    inner = re.findall(r"(?<![\w/.])(?:rules|engine|csrc)/[\w.]*\w", code)
+    missing += [name for name in inner if not (SOURCE / name).exists()]
+    targets = re.findall(r"^([\w-]+):", MAKEFILE, re.MULTILINE)
+    missing += [f"make {name}" for name in re.findall(r"\bmake ([a-z][\w-]*)", code) if name not in targets]
+    modules = re.findall(r"python -m ((?:gradagrad|gradagrad_lab|benchmarks)[\w.]*\w)", code)
+    missing += [name for name in modules if not find_spec(name)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
+def test_its_python_is_python_and_imports_what_there_is(path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    for block in blocks:
+        if ">>>" not in block:  # `make docs` runs those
+            compile(block, path.name, "exec")
+        for module, names in re.findall(r"^(?:>>> )?from (gradagrad[\w.]*) import ([\w, ]+)", block, re.MULTILINE):
+            loaded = importlib.import_module(module)
+            assert [name for name in names.split(", ") if not hasattr(loaded, name)] == []
+        for name in re.findall(r"\bgradagrad\.(\w+)\(", block):
+            assert hasattr(gradagrad, name)
+
+
+def test_the_readmes_example_runs() -> None:
+    block = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"), re.M | re.S)
+    assert block
+    names: dict = {}
+    exec(block[1], names)
+    assert names["optimizer"].state
+
+
+@pytest.mark.parametrize(
+    ("package", "optimizer", "heading"),
+    [
+        ("torch.optim", "Adagrad", "From AdaGrad"),
+        ("torch.optim", "AdamW", "From Adam or AdamW"),
+        ("prodigyopt", "Prodigy", "From Prodigy or D-Adaptation"),
+        ("dadaptation", "DAdaptAdam", "From Prodigy or D-Adaptation"),
+        ("schedulefree", "AdamWScheduleFree", "From Schedule-Free"),
+    ],
+)
+def test_every_argument_of_another_optimizer_has_its_row(package: str, optimizer: str, heading: str) -> None:
+    text = (DOCS / "coming-from.md").read_text(encoding="utf-8")
+    section = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    left = " ".join(row.split("|")[1] for row in section.splitlines() if row.startswith("|"))
+    named = set(re.findall(r"`(\w+)", left))
+    module = pytest.importorskip(package)
+    assert set(inspect.signature(getattr(module, optimizer)).parameters) - {"params"} - named == set()
+
+
+def test_every_make_target_says_what_it_does() -> None:
+    phony = " ".join(re.findall(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)).split()
+    explained = re.findall(r"^([\w-]+):.*## \S", MAKEFILE, re.MULTILINE)
+    assert sorted(phony) == sorted(explained)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_notebooks_are_stored_without_results(path: Path) -> None:
+    """`make docs` executes them; results in the repository would be another machine's, and old."""
+    cells = [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
+    assert cells
+    assert not any(cell["outputs"] or cell["execution_count"] for cell in cells)

@@ -1,0 +1,409 @@
+"""Random settings on hostile numbers: whatever is combined, rules keep their promises and all ways of stepping agree.
+
+    python tools/fuzz.py                        a million element-steps
+    python tools/fuzz.py --steps 1e9            a thousand times as many
+    python tools/fuzz.py --only SEED            one case again, the one that a failure names
+
+A case is an optimizer with settings drawn at random (granularity, momentum, lazy, options, precision of parameters and
+of state), parameters, and gradients between the smallest and the largest number of their precision, zeros, repetitions,
+sign changes and, in some, NaN and infinity; dense or sparse. It is stepped in two ways, both from the same state at
+each step. After each step:
+
+promises   γ of GradaGrad and α never fall, γ stays below its cap and rises no more than the restricted increase allows;
+           γ of AutoGradaGrad at most halves or grows by half; an element without a gradient rests; NaN and infinity
+           stay in the slots whose gradients had them.
+agreement  the two ways differ by no more than rounding: by a few units in the last place, or less than the first way
+           itself differs when its gradients are changed by their last digit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import math
+import random
+import sys
+import time
+import warnings
+from collections import Counter, defaultdict
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.kernel import kernel_status
+from gradagrad.projections import Box, NonNegative
+
+FLOATS = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
+STEPS = 10
+
+
+class ViolationError(Exception):
+    """A promise was broken, or two ways of stepping disagree."""
+
+
+def options_of(dice: random.Random, auto: bool) -> dict[str, Any]:
+    """Settings drawn at random; some combinations are refused, which is counted too."""
+
+    def maybe(chance: float, *choices: Any) -> Any:
+        return dice.choice(choices) if dice.random() < chance else None
+
+    drawn = {
+        "momentum": dice.choice((0.0, 0.0, 0.5, 0.9, 0.999)),
+        "eps": maybe(0.3, 0.0, 1e-10, 1e-3, 1.0),
+        "weight_decay": maybe(0.2, 1e-4, 0.1, 10.0),
+        "decoupled_weight_decay": maybe(0.3, True, False),
+        "gamma_max": maybe(0.2, 1.0, 1e3),
+        "maximize": maybe(0.2, True),
+        "state_dtype": maybe(0.3, torch.bfloat16),
+        "stochastic_rounding": maybe(0.2, True),
+    }
+    if auto:
+        drawn |= {
+            "lr": maybe(0.2, 0.0, 1e-3, 10.0),
+            "gamma0": maybe(0.5, 1e-12, 1e-6, 1e-2, 1.0),
+            "guard": maybe(0.4, False),
+            "averaging": maybe(0.4, "polynomial"),
+            "scope": dice.choice(("all", "group")),
+        }
+    else:
+        drawn |= {
+            "lr": dice.choice((0.0, 1e-12, 1e-3, 0.1, 1.0)),
+            "rho": dice.choice((0.0, 0.5, 1.0, 2.0, 2.0, 10.0, 1e6)),
+            "granularity": dice.choice(("element", "row", "tensor", "group", "all")),
+            "lazy": maybe(0.3, True),
+            "lr_decay": maybe(0.1, 0.5),
+            "initial_accumulator_value": maybe(0.2, 1e-30, 1.0, 1e10),
+            "grad_bound": maybe(0.2, 1e-10, 1.0, 1e15),
+            "growth_limit": maybe(0.2, 1.0, 1.1, 1e6),
+            "projection": maybe(0.2, Box(-0.5, 0.75), NonNegative()),
+        }
+    return {name: value for name, value in drawn.items() if value is not None}
+
+
+class Gradients:
+    """Gradients of one case: hostile numbers, with a memory so that some agree and some alternate."""
+
+    def __init__(
+        self, dice: random.Random, params: list[Tensor], *, sparse: bool, spoiling: bool, largest: float
+    ) -> None:
+        self.generator = torch.Generator().manual_seed(dice.randrange(2**40))
+        self.params, self.sparse, self.spoiling, self.largest = params, sparse, spoiling, largest
+        self.last = [torch.ones(p.shape, dtype=torch.float64) for p in params]
+        self.calm = dice.random() < 0.3  # numbers of ordinary size only
+
+    def draw(self) -> list[Tensor]:
+        return [self._one(i, p) for i, p in enumerate(self.params)]
+
+    def _one(self, i: int, parameter: Tensor) -> Tensor:
+        info, shape, g = torch.finfo(parameter.dtype), parameter.shape, self.generator
+        kind = torch.rand(shape, generator=g)
+        # Squares of larger doubles than these are infinite, and nothing is promised; nor of products of a gradient and
+        # the way of AutoGradaGrad that are: what overflows is left out of the agreement, in each way where it does.
+        ends = (-150.0, 150.0) if parameter.dtype == torch.float64 else (math.log10(info.tiny), math.log10(info.max))
+        ends = (ends[0], min(ends[1], self.largest))
+        low, high = (-2.0, 2.0) if self.calm else ends
+        size = 10.0 ** (low + (high - low) * torch.rand(shape, generator=g, dtype=torch.float64))
+        new = size * torch.randn(shape, generator=g, dtype=torch.float64).sign()
+        last = self.last[i]
+        new = torch.where(kind < 0.35, last * (0.5 + torch.rand(shape, generator=g)), new)  # agrees with the last
+        new = torch.where((kind > 0.35) & (kind < 0.45), -last, new)
+        new = torch.where((kind > 0.45) & (kind < 0.6), 0.0, new)
+        if not self.calm:
+            extremes = torch.tensor([10.0**high, -(10.0**high), info.tiny, info.tiny / 8, -0.0], dtype=torch.float64)
+            chosen = extremes[torch.randint(len(extremes), shape, generator=g)]
+            new = torch.where((kind > 0.6) & (kind < 0.65), chosen, new)
+        new = new.clamp(-(10.0 ** ends[1]), 10.0 ** ends[1])
+        self.last[i] = torch.where(new == 0, last, new)
+        if self.spoiling:
+            bad = torch.tensor([math.nan, math.inf, -math.inf], dtype=torch.float64)
+            bad = bad[torch.randint(3, shape, generator=g)]
+            new = torch.where(torch.rand(shape, generator=g) < 0.01, bad, new)
+        gradient = new.to(parameter.dtype)
+        if not self.sparse or parameter.dim() < 2:
+            return gradient
+        rows = torch.randperm(shape[0], generator=g)[: max(1, shape[0] // 2)]
+        return torch.sparse_coo_tensor(rows.unsqueeze(0), gradient[rows], shape, check_invariants=False)
+
+
+class Case:
+    """One optimizer in two ways, its gradients, and what has been seen so far."""
+
+    def __init__(self, seed: int, elements: int) -> None:
+        dice = random.Random(seed)
+        self.auto = dice.random() < 0.3
+        self.options = options_of(dice, self.auto)
+        self.dtype = dice.choice(list(FLOATS))
+        self.sparse = dice.random() < 0.25
+        ways: list[dict[str, Any]] = [{"foreach": True}]
+        if kernel_status().loaded:
+            ways += [{"fused": None}] * 3
+        self.way = dice.choice(ways)
+        rows = dice.choice((1, 3, 17))
+        shapes = [(rows, max(elements // (2 * rows), 1)), (max(elements // 3, 1),), (), (0, 3), (elements // 6 + 1, 1)]
+        shapes = shapes[: dice.choice((1, 2, 5))]
+        generator = torch.Generator().manual_seed(seed)
+        start = [torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes]
+        self.params = [torch.nn.Parameter(a.to(FLOATS[self.dtype])) for a in start]
+        self.others = copy.deepcopy(self.params)
+        half = dice.random() < 0.3 and len(shapes) > 1
+        make = AutoGradaGrad if self.auto else GradaGrad
+        self.optimizers = [
+            make([{"params": p[:1]}, {"params": p[1:]}] if half else p, **self.options, **way)
+            for p, way in ((self.params, {"fused": False, "foreach": False}), (self.others, self.way))
+        ]
+        spoiling, largest = dice.random() < 0.2, 25.0 if self.auto else math.inf
+        self.gradients = Gradients(dice, self.params, sparse=self.sparse, spoiling=spoiling, largest=largest)
+        self.spoilt = [torch.zeros(p.shape, dtype=torch.bool) for p in self.params]
+        self.ill = 0
+        self.scope = self.options["scope" if self.auto else "granularity"]
+
+    @property
+    def family(self) -> str:
+        return f"{'AutoGradaGrad' if self.auto else 'GradaGrad'}, {self.scope}"
+
+    def step(self) -> None:
+        ours, theirs = self.optimizers
+        grads = self.gradients.draw()
+        for params in (self.params, self.others):
+            for p, g in zip(params, grads, strict=True):
+                p.grad = g.clone()
+        before = self._snapshot()
+        ours.step()
+        theirs.step()
+        after = self._snapshot()
+        self._promises(before, after, grads)
+        self._agreement(before, grads)
+        self._align()
+
+    def _snapshot(self) -> list[dict[str, Tensor]]:
+        state = self.optimizers[0].state
+        return [{"x": p.detach().clone()} | {k: v.clone() for k, v in state[p].items()} for p in self.params]
+
+    def _align(self) -> None:
+        """The second way goes on from where the first is, so that differences do not add up."""
+        ours, theirs = self.optimizers
+        with torch.no_grad():
+            for p, q in zip(self.params, self.others, strict=True):
+                q.copy_(p)
+                for key, value in ours.state[p].items():
+                    if key in theirs.state[q]:
+                        theirs.state[q][key].copy_(value)
+
+    def _promises(self, before: list[dict[str, Tensor]], after: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
+        spoilt_before = self.spoilt
+        dense = [g.to_dense() if g.layout != torch.strided else g for g in grads]
+        self.spoilt = [
+            s
+            | ~torch.isfinite(g)
+            | ~torch.isfinite(old["x"])
+            | ~torch.isfinite(new["x"])
+            | ~torch.isfinite(new["momentum"])
+            for s, g, old, new in zip(self.spoilt, dense, before, after, strict=True)
+        ]
+        for i, (old, new, g) in enumerate(zip(before, after, dense, strict=True)):
+            if "momentum" not in old:  # the first step
+                continue
+            fine, own = ~self.spoilt[i], None
+            _promise(not new["x"][fine & ~spoilt_before[i]].isnan().any(), "finite numbers made a NaN")
+            if self.auto:
+                self._auto_promises(old, new, g, fine)
+                continue
+            own = self._slots(i, fine)
+            growth, alpha = (new[key].double()[own] for key in ("growth", "accumulator"))
+            _promise(bool(torch.isfinite(growth).all()), "growth is not finite")
+            _promise(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
+            _promise(bool((growth >= old["growth"].double()[own]).all()), "growth fell")
+            _promise(bool((alpha >= old["accumulator"].double()[own]).all()), "the accumulator fell")
+            self._increase(old, new, g, fine)
+            rests = (g == 0) & fine
+            if self.options["momentum"] == 0 and not self._decays() and self.options.get("projection") is None:
+                _promise(torch.equal(new["x"][rests], old["x"][rests]), "a zero gradient moved something")
+
+    def _decays(self) -> bool:
+        return "weight_decay" in self.options
+
+    def _slots(self, i: int, fine: Tensor) -> Tensor:
+        """Which slots of the i-th parameter have seen finite numbers only."""
+        if self.scope == "element":
+            return fine
+        if self.scope == "row":
+            return fine.flatten(1).all(1).reshape(-1, *[1] * (fine.dim() - 1)) if fine.dim() > 1 else fine
+        groups = self.optimizers[0].param_groups
+        sharing = {"tensor": [[p] for p in self.params], "group": [g["params"] for g in groups], "all": [self.params]}
+        members = next(m for m in sharing[self.scope] if any(p is self.params[i] for p in m))
+        return torch.tensor(
+            all(bool((~s).all()) for p, s in zip(self.params, self.spoilt, strict=True) if _in(p, members))
+        )
+
+    def _increase(self, old: dict[str, Tensor], new: dict[str, Tensor], g: Tensor, fine: Tensor) -> None:
+        """Restricted increase: γ'/γ ≤ max(ρ·gm/gg, 1), and the cap. Of element slots, where both are at hand."""
+        factor = new["growth"].double() / old["growth"].double()
+        if "growth_limit" in self.options and self.options.get("state_dtype") is None:
+            own = torch.isfinite(factor)
+            _promise(bool((factor[own] <= self.options["growth_limit"] * (1 + 1e-6)).all()), "γ grew beyond its limit")
+        if "gamma_max" in self.options and self.options["lr"] and self.options.get("state_dtype") is None:
+            cap = max(self.options["gamma_max"] / self.options["lr"], 1.0)
+            own = torch.isfinite(factor)
+            _promise(bool((new["growth"].double()[own] <= cap * (1 + 1e-6)).all()), "γ is above its cap")
+        if self.scope != "element" or self.options.get("state_dtype") or self._decays() or "maximize" in self.options:
+            return
+        a, m = g.double(), old["momentum"].double()
+        sane = fine & (a.abs() > 1e-18) & (a.abs() < 1e18) & (m.abs() < 1e18)
+        ratio = (self.options["rho"] * m / a).clamp(min=1.0)
+        _promise(bool((factor[sane] <= ratio[sane] * (1 + 1e-5)).all()), "the increase was not restricted")
+
+    def _auto_promises(self, old: dict[str, Tensor], new: dict[str, Tensor], g: Tensor, fine: Tensor) -> None:
+        _promise(bool(torch.isfinite(new["gamma"])) and float(new["gamma"]) > 0, "γ is not a positive number")
+        factor = float(new["gamma"] / old["gamma"])
+        cap = self.options.get("gamma_max", math.inf)
+        _promise(0.5 - 1e-9 <= factor <= 1.5 + 1e-9 or float(new["gamma"]) in (cap,), f"γ changed {factor}-fold")
+        _promise(float(new["gamma"]) <= cap, "γ is above its cap")
+        _promise(float(new["clock"]) == float(old["clock"]) + 1, "the clock does not count")
+        for key in ("clock", "agreement_square", "way_scale"):
+            _promise(bool(torch.isfinite(new[key])), f"{key} is not finite")
+        alpha = new["accumulator"].double()[fine]
+        _promise(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
+        _promise(bool((alpha >= old["accumulator"].double()[fine]).all()), "the accumulator fell")
+        rests = (g == 0) & fine
+        if self.options.get("decoupled_weight_decay", True) or not self._decays():
+            for key in ("x", "momentum", "way"):
+                _promise(torch.equal(new[key][rests], old[key][rests]), f"{key} of a resting element changed")
+
+    def _agreement(self, before: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
+        pairs = self._pairs(self.optimizers[1], self.others)
+        wrong = [name for name, a, b in pairs if not _close(a, b)]
+        if not wrong or "momentum" not in before[0]:
+            return
+        # How far does the first way itself go when the last digit of its gradients changes?
+        self.ill += 1
+        spread = [torch.zeros(a.shape, dtype=torch.float64) for _, a, _ in pairs]
+        for attempt in range(12):
+            trial = self._again(before, grads, attempt)
+            for s, (_, a, b) in zip(spread, self._pairs(*trial), strict=True):
+                torch.maximum(s, torch.nan_to_num((a.double() - b.double()).abs(), math.inf, math.inf), out=s)
+        if self.options.get("projection") is not None:
+            # m' = g + (z − p)·A' cancels at the edge of the set, wherever the gradient's last digit is.
+            sizes = [g.to_dense() if g.layout != torch.strided else g for g in grads]
+            largest = max((float(g.nan_to_num(0, 0, 0).abs().max()) for g in sizes if g.numel()), default=0.0)
+            spread = [s + (name == "momentum") * 1e-6 * largest for s, (name, _, _) in zip(spread, pairs, strict=True)]
+        for s, (name, a, b) in zip(spread, pairs, strict=True):
+            if not _close(a, b, 20.0 * s):
+                raise ViolationError(f"{self.way} differs from torch operations in {name}")
+
+    def _pairs(self, other: Any, others: list[Any]) -> list[tuple[str, Tensor, Tensor]]:
+        ours = self.optimizers[0]
+        result: list[tuple[str, Tensor, Tensor]] = []
+        for p, q, spoilt in zip(self.params, others, self.spoilt, strict=True):
+            theirs = other.state[q]
+            found = [("x", p.detach(), q.detach())]
+            found += [(k, v, theirs[k]) for k, v in ours.state[p].items() if k in theirs]
+            # A spoilt element may be NaN in one way and infinite in the other.
+            result += [(k, a[~spoilt], b[~spoilt]) if a.shape == spoilt.shape else (k, a, b) for k, a, b in found]
+        return result
+
+    def _again(self, before: list[dict[str, Tensor]], grads: list[Tensor], attempt: int) -> tuple[Any, list[Any]]:
+        """The first way once more from where it was, with gradients (and state) that differ in their last digit."""
+        generator = torch.Generator().manual_seed(attempt)
+        make = type(self.optimizers[0])
+        params = [torch.nn.Parameter(old["x"].clone()) for old in before]
+        optimizer = make(params, **self.options, fused=False, foreach=False)
+        groups = self.optimizers[0].param_groups
+        if len(groups) > 1:
+            optimizer = make([{"params": params[:1]}, {"params": params[1:]}], **self.options, fused=False)
+        for p, g, old in zip(params, grads, before, strict=True):
+            unit = torch.finfo(torch.float32 if p.dtype != torch.float64 else torch.float64).eps
+            values = g.clone() if g.layout == torch.strided else g.coalesce().clone()
+            inside = values if g.layout == torch.strided else values._values()
+            noise = torch.randint(-2, 3, inside.shape, generator=generator) * max(unit, torch.finfo(p.dtype).eps)
+            inside.copy_((inside.double() * (1.0 + noise)).to(p.dtype))
+            p.grad = values
+            optimizer.state[p] = {k: v.clone() for k, v in old.items() if k != "x"}
+            for a in (p.data, *(v for v in optimizer.state[p].values() if v.shape == p.shape and v.dim())):
+                noise = torch.randint(-1, 2, a.shape, generator=generator) * torch.finfo(a.dtype).eps / 2
+                a.copy_((a.double() * (1.0 + noise)).to(a.dtype))
+        optimizer._join_shared()
+        optimizer.step()
+        return optimizer, params
+
+
+def _in(p: Any, members: Any) -> bool:
+    return any(p is q for q in members)
+
+
+def _promise(holds: bool, words: str) -> None:
+    if not holds:
+        raise ViolationError(words)
+
+
+def _close(a: Tensor, b: Tensor, slack: Tensor | float = 0.0) -> bool:
+    """Equal up to a few units in the last place of what is stored, or up to the slack; NaN where NaN is."""
+    unit = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9, torch.float64: 1e-9}.get(a.dtype, 1e-5)
+    x, y = a.detach().double(), b.detach().double()
+    size = torch.maximum(x.abs(), y.abs())
+    near = (x - y).abs() <= unit * size + slack + torch.finfo(torch.float32).tiny
+    # Beside the largest number, rounding decides whether it is infinity; such an element is spoilt in both.
+    return bool((near | (x == y) | (x.isnan() & y.isnan()) | ~torch.isfinite(torch.as_tensor(slack))).all())
+
+
+def run(seed: int, elements: int) -> tuple[str, Counter[str]]:
+    """One case: its family, and what came of it."""
+    try:
+        case = Case(seed, elements)
+    except (ValueError, TypeError):
+        return "settings refused in words", Counter(cases=1)
+    counts = Counter(cases=1)
+    size = sum(p.numel() for p in case.params)
+    for _ in range(STEPS):
+        try:
+            case.step()
+        except ViolationError as violation:
+            print(
+                f"seed {seed}: {case.family} {case.dtype} {case.way} {case.options} sparse={case.sparse}: {violation}"
+            )
+            counts["violations"] += 1
+            break
+        except RuntimeError as error:
+            if not any(word in str(error) for word in ("with sparse gradients", "sparse in their first dimension")):
+                raise
+            return "settings refused in words", Counter(cases=1)
+        counts["element-steps"] += size
+    counts["ill-conditioned steps"] = case.ill
+    counts["sparse"] += case.sparse
+    counts["with NaN or inf"] += case.gradients.spoiling
+    return case.family, counts
+
+
+def main() -> int:
+    """Cases until there are enough element-steps; prints a table by optimizer and granularity."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=float, default=1e6, help="element-steps in all")
+    parser.add_argument("--seed", type=int, default=0, help="first seed")
+    parser.add_argument("--only", type=int, help="one case, by its seed")
+    parser.add_argument("--elements", type=int, help="of a case, about")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    elements = options.elements or (800 if options.steps < 1e8 else 40_000)
+    if options.only is not None:
+        print(run(options.only, elements))
+        return 0
+    table: dict[str, Counter[str]] = defaultdict(Counter)
+    begun, done, seed = time.monotonic(), 0, options.seed
+    while done < options.steps:
+        family, counts = run(seed, elements)
+        table[family] += counts
+        done += counts["element-steps"]
+        seed += 1
+    columns = ("cases", "sparse", "with NaN or inf", "element-steps", "ill-conditioned steps", "violations")
+    print(f"| {'':25} | {' | '.join(columns)} |\n|{'---|' * (1 + len(columns))}")
+    total = sum(table.values(), Counter())
+    for family, counts in [*sorted(table.items()), ("all", total)]:
+        print(f"| {family:25} | {' | '.join(f'{counts[c]:,}'.rjust(len(c)) for c in columns)} |")
+    print(f"seeds {options.seed} to {seed - 1}, {time.monotonic() - begun:.0f} s, kernel {kernel_status().loaded}")
+    return int(total["violations"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
