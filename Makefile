@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help environment test reproduce benchmark lint format types coverage mutation sanitize docs picture clean
+.PHONY: help environment test reproduce benchmark lint format types coverage mutation sanitize anywhere campaigns docs picture clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,11 +47,21 @@ types: environment ## pyright: strict on the library
 coverage: environment ## tests of the library with line coverage; fails below 95 %
 	OMP_NUM_THREADS=1 COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/lab --ignore=tests/dlrm --cov --cov-report=term-missing --cov-fail-under=95
 
-mutation: environment ## break the rule in known ways and see that the tests notice
+mutation: environment ## break the rules and the kernel in known ways and see that the tests notice
 	$(BIN)/python tools/mutation_check.py
 
-sanitize: environment ## run the kernel's tests under the address and undefined-behaviour sanitizers
+sanitize: environment ## the kernel's tests under the address, undefined-behaviour and thread sanitizers
 	tools/sanitize_kernel.sh
+
+anywhere: environment ## all tests as on other processors: 3 instruction sets × threads, any order, twice, under load
+	$(BIN)/python tools/anywhere.py
+
+# What the reliability page shows; hours. CI runs the short forms.
+campaigns: environment ## attack by the million: random settings, kills, mishaps, libFuzzer
+	$(BIN)/python tools/fuzz.py --steps 1e9
+	$(BIN)/python tools/kill.py --kills 200
+	$(BIN)/python tools/mishaps.py
+	tools/fuzz_checks.sh 600
 
 docs: environment ## the documentation in docs/_build/html: warnings are errors, notebooks and examples are run
 	$(BIN)/python -m gradagrad.rules.javascript --check

@@ -258,4 +258,4 @@ def clicks(seed: int, steps: int = 1000) -> Work:
     def loss(step: int) -> Tensor:
         return on(train.cut(step * CLICK_BATCH, (step + 1) * CLICK_BATCH))
 
-    return Work(list(model.networks()), loss, held_out, (model.tables.weight,))
+    return Work(list(model.networks()), loss, held_out, tuple(model.tables.parameters()))

@@ -112,7 +112,8 @@ def _short(values: Tensor) -> list[float]:
 
 
 def _finals(found: dict[str, list[float]]) -> Finals:
-    return Finals(*(torch.tensor(found[key]) for key in ("last", "averaged", "initial")), None)
+    last, averaged, initial = (torch.tensor(found[key]) for key in ("last", "averaged", "initial"))
+    return Finals(last, averaged, initial, None)
 
 
 def _blocks(own: Sequence[Lane], stack: Stack) -> list[Block]:

@@ -25,7 +25,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ def figure3_runs(context: Any) -> list[Any]:
     from gradagrad_lab.figures import figure3_plan
 
     found = figure3_plan.plan(context).runs
-    return [run for run in found if run.problem.label == found[0].problem.label][:8]
+    return [run for run in found if run.problem.label == found[0].problem.label][:4]
 
 
 def figure4_runs(context: Any) -> list[Any]:
@@ -103,7 +103,7 @@ def figure4_runs(context: Any) -> list[Any]:
     from gradagrad_lab.figures import figure4
 
     context.rows, context.data_dir = 4096, None
-    return list(figure4.plan_of(context).scalar_runs())[:6]
+    return list(figure4.plan_of(context).scalar_runs())[:4]
 
 
 def suite_runs(context: Any) -> list[Any]:
@@ -112,7 +112,7 @@ def suite_runs(context: Any) -> list[Any]:
 
     runs = size_of(context).untuned()
     names = list(dict.fromkeys(run.problem.label for run in runs))[:2]
-    return [run for run in runs if run.problem.label in names][:8]
+    return [run for run in runs if run.problem.label in names][:5]
 
 
 def records(out: Path) -> dict[str, Any]:
@@ -125,6 +125,7 @@ def records(out: Path) -> dict[str, Any]:
 
 
 def lab_left(out: Path) -> int:
+    """Finished runs, and unfinished ones with a checkpoint."""
     return len(list((out / "records").glob("*.json"))) + len(list((out / "partial").glob("*.pt")))
 
 
@@ -178,6 +179,7 @@ def loop(out: Path, told: Callable[[], None]) -> None:
 
 
 def loaded(out: Path) -> dict[str, Any]:
+    """Weights, both optimizers and the schedule."""
     return leaves(torch.load(out / "checkpoint.pt", weights_only=True))
 
 
@@ -219,6 +221,7 @@ def sharded(out: Path, told: Callable[[], None]) -> None:
 
 
 def rank_of_sharded(rank: int, out: Path, store: str, told: Callable[[], None]) -> None:
+    """One rank: goes on from the last whole checkpoint, whose `.metadata` is written last."""
     from torch import distributed as dist
     from torch.distributed import checkpoint
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
@@ -251,6 +254,7 @@ def rank_of_sharded(rank: int, out: Path, store: str, told: Callable[[], None]) 
 
 
 def gathered(out: Path) -> dict[str, Any]:
+    """The last checkpoint, its shards put together."""
     from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
     target = out / "whole.pt"
@@ -259,6 +263,7 @@ def gathered(out: Path) -> dict[str, Any]:
 
 
 def sharded_left(out: Path) -> int:
+    """Whole checkpoints."""
     return len(list(out.glob("step_*/.metadata")))
 
 
@@ -303,14 +308,10 @@ def life(kind: Kind, out: Path, counter: Counter) -> Iterator[list[int]]:
 
 def _kill(child: int) -> None:
     for send in (os.killpg, os.kill):  # a child that has not come to setsid has no group yet
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             send(child, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
-    try:
+    with suppress(ChildProcessError):
         os.waitpid(child, 0)
-    except ChildProcessError:
-        pass
 
 
 def ended(children: list[int]) -> list[int]:
@@ -376,10 +377,8 @@ def disturbed(kind: Kind, out: Path, seconds: float, wanted: int, dice: random.R
                 return kind.result(out)
             if (out / "victim").exists() and dice.random() < 0.8:
                 # One rank first: the other is then inside a collective that never ends, or sees it break.
-                try:
+                with suppress(ProcessLookupError, ValueError):
                     os.kill(int((out / "victim").read_text()), signal.SIGKILL)
-                except (ProcessLookupError, ValueError):
-                    pass
                 time.sleep(dice.uniform(0.0, 0.1))
         killed += 1
         tally.kills += 1

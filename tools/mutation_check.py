@@ -1,14 +1,21 @@
-"""Breaks the update rule in known ways, one at a time, and shows that the tests notice each.
+"""Breaks the rules and the kernel in known ways, one at a time, and shows that the tests notice each.
 
-Works on a copy of the library in a temporary folder; the tree is never touched. Exit code 1 if a mutant survives.
+    python tools/mutation_check.py [WORD...]    all mutants, or those whose names contain one of the words
+
+Works on a copy of the library in a temporary folder; the tree is never touched. Exit code 1 if a mutant survives. The
+kernel's loops are generated from the rules, so that only what is written by hand in csrc has mutants of its own.
 """
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
+
+from kernel_tests import kernel_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -44,6 +51,17 @@ MUTANTS = [
     ("auto: an average of equal weights", AUTO, "(POWER + 1.0) / (k + POWER)", "1.0 / k"),
     ("auto: untouched rows' averages rest", AUTO, "((since + float(t)) / (now + float(t)))", "1.0"),
 ]  # fmt: skip
+KERNEL_MUTANTS = [
+    ("kernel: gaps in memory are elements", "tensors.cpp", "if (a.strides[d] != expected) return false;", ""),
+    ("kernel: shared memory goes unnoticed", "tensors.cpp", "if (overlap(written_, read_))", "if (false)"),
+    ("kernel: other strides go unnoticed", "tensors.cpp", "if (!same_strides(a, *role.like))", "if (false)"),
+    ("kernel: rows outside the table", "sparse.cpp", "if (!inside)", "if (false)"),
+    ("kernel: repeated rows are not added up", "sparse.cpp", "if (sorted.occurrences(i) > 1) {", "if (false) {"),
+    ("kernel: rows' clocks stand still", "sparse.cpp", "*rows[i].clock = now + 1;", "*rows[i].clock = now;"),
+    ("kernel: a thread stops too early", "step.cpp", "(until + place.unit - 1) / place.unit", "until / place.unit"),
+    ("kernel: steps are not counted", "step.cpp", "for (int64_t* counter : counters_) ++*counter;", ""),
+    ("kernel: a unit's sum is left out", "step.cpp", "u = 0; u < units", "u = 1; u < units"),
+]  # fmt: skip
 TESTS = ["test_faithful.py", "test_adagrad.py", "test_properties.py", "test_sparse.py", "test_precision.py"]
 AUTO_TESTS = ["auto/test_faithful.py", "auto/test_sparse.py", "auto/test_averaging.py"]
 
@@ -69,10 +87,65 @@ def survives(name: str, file: str, old: str, new: str) -> bool:
         return result.returncode == 0
 
 
+@cache
+def objects() -> Path:
+    """The kernel as it is, compiled once: a mutant exchanges one file of it."""
+    folder = Path(tempfile.mkdtemp(prefix="mutation-"))
+    for source in sorted((ROOT / "src/gradagrad/csrc").glob("*.cpp")):
+        compiled(source, folder)
+    return folder
+
+
+def compiled(source: Path, folder: Path) -> None:
+    """One file without optimization for instruction sets, which takes minutes."""
+    include = [f"-I{ROOT / 'src/gradagrad/csrc'}", f"-I{torch_folder() / 'include'}"]
+    options = ["-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-DGRADAGRAD_NO_CLONES"]
+    options += ["-DTORCH_TARGET_VERSION=0x020a000000000000", *include]
+    command = [os.environ.get("CXX", "g++"), *options, "-c", str(source), "-o", str(folder / f"{source.stem}.o")]
+    subprocess.run(command, check=True)
+
+
+def torch_folder() -> Path:
+    """Where torch is, without importing it."""
+    spec = importlib.util.find_spec("torch")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
+
+
+def kernel_survives(name: str, file: str, old: str, new: str) -> bool:
+    """The same for the kernel; a crash is noticed too."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = (ROOT / "src/gradagrad/csrc" / file).read_text()
+        if old not in text:
+            raise SystemExit(f"mutation check is out of date: {name!r} no longer finds {old!r} in {file}.")
+        for path in objects().glob("*.o"):
+            shutil.copy(path, folder)
+        source = Path(folder) / file
+        source.write_text(text.replace(old, new))
+        compiled(source, Path(folder))
+        library = Path(folder) / "_kernel.abi3.so"
+        parts = [str(path) for path in Path(folder).glob("*.o")]
+        link = [os.environ.get("CXX", "g++"), "-shared", *parts, "-o", str(library), f"-L{torch_folder() / 'lib'}"]
+        subprocess.run([*link, "-ltorch_cpu"], check=True)
+        environment = {**os.environ, "GRADAGRAD_KERNEL_PATH": str(library), "OMP_NUM_THREADS": "2"}
+        tests = [*kernel_tests(), "tests/test_sparse.py", "tests/auto/test_sparse.py"]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+        result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=1800)
+        first = next((line for line in result.stdout.splitlines() if line.startswith("FAILED")), "")
+        first = first[7:110] or (f"exit code {result.returncode}" if result.returncode else "")
+        print(f"{'SURVIVED' if result.returncode == 0 else 'killed':9} {name:45} {first}", flush=True)
+        return result.returncode == 0
+
+
 def main(words: list[str]) -> int:
     """All mutants, or those whose names contain one of the words."""
-    chosen = [m for m in MUTANTS if not words or any(word in m[0] for word in words)]
-    survivors = [mutant[0] for mutant in chosen if survives(*mutant)]
+    chosen = [m for m in (*MUTANTS, *KERNEL_MUTANTS) if not words or any(word in m[0] for word in words)]
+    try:
+        survivors = [m[0] for m in chosen if (kernel_survives if m in KERNEL_MUTANTS else survives)(*m)]
+    finally:
+        if objects.cache_info().currsize:
+            shutil.rmtree(objects())
     print(f"{len(chosen) - len(survivors)} of {len(chosen)} mutants killed")
     return bool(survivors)
 

@@ -15,6 +15,9 @@ from typing import Any
 
 from gradagrad.scope import SCOPES
 
+_LARGEST = (2.0 - 2.0**-23) * 2.0**127
+"""Of float32. Beyond it a setting would become infinite in the midst of a step."""
+
 
 @dataclass(frozen=True)
 class Number:
@@ -121,6 +124,8 @@ def check_number(name: str, value: Any, wanted: Number) -> Any:
         raise ValueError(complaint(name, wanted.rule, value, wanted.remedy)) from None
     if not wanted.holds(number):
         raise ValueError(complaint(name, wanted.rule, number, wanted.remedy))
+    if _LARGEST < number < math.inf:
+        raise ValueError(complaint(name, f"{wanted.rule}, and at most {_LARGEST:.2g}, as steps are in float32", number))
     return number
 
 

@@ -38,7 +38,7 @@ def check_number_or_lr(name: str, value: Any, wanted: Number) -> Any:
     if not isinstance(value, Tensor):
         return check_number(name, value, wanted)
     if value.is_complex() or value.dtype == torch.bool or value.is_meta or value.layout != torch.strided:
-        raise TypeError(complaint(name, wanted.rule, value, "Pass a dense, real tensor with a value, or a float."))
+        raise TypeError(complaint(name, wanted.rule, value, "Pass a real tensor, dense and with a value, or a float."))
     if value.numel() != 1:
         raise ValueError(complaint(name, wanted.rule, value, "A Tensor lr must be 1-element; pass a 0-d one."))
     if not torch.compiler.is_compiling() and not wanted.holds(float(value.detach())):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from gradagrad import AutoGradaGrad, GradaGrad, learning_rates
-from gradagrad.integrations.at_average import AtAverage
+from gradagrad.integrations._at_average import AtAverage
 from gradagrad.recording import unwrapped
 
 from . import models

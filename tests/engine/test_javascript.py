@@ -3,7 +3,6 @@
 import json
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +10,7 @@ import torch
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.rules import javascript
 
+STATIC = javascript.PATH.parent
 STEPS = 100
 PROBLEMS = {
     "abs": ([3.0], lambda x: torch.sign(x)),
@@ -68,17 +68,17 @@ NAMES = ["AdaGrad", "GradaGrad", "AutoGradaGrad"]
 ALL_RUNS = f"{json.dumps(CASES)}.map((c) => {json.dumps(NAMES)}.map((n) => gradagradRuns.run(n, c)))"
 
 
-def in_node(folder: Path, request: pytest.FixtureRequest) -> list:
+def in_node(request: pytest.FixtureRequest) -> list:
     if shutil.which("node") is None:
         pytest.skip("node is not here")
     program = f"const gradagradRuns = require('./runs.js'); console.log(JSON.stringify({ALL_RUNS}))"
-    return json.loads(subprocess.check_output(["node", "-e", program], cwd=folder, text=True, timeout=200))
+    return json.loads(subprocess.check_output(["node", "-e", program], cwd=STATIC, text=True, timeout=200))
 
 
-def in_chromium(folder: Path, request: pytest.FixtureRequest) -> list:
+def in_chromium(request: pytest.FixtureRequest) -> list:
     browser = request.getfixturevalue("browser")
     page = request.getfixturevalue("tmp_path") / "page.html"
-    page.write_text("".join(f'<script src="{(folder / name).as_uri()}"></script>' for name in ("rules.js", "runs.js")))
+    page.write_text("".join(f'<script src="{(STATIC / name).as_uri()}"></script>' for name in ("rules.js", "runs.js")))
     browser.open(page, width=390, scheme="light")
     assert browser.complaints() == []
     return browser.value(ALL_RUNS)
@@ -87,7 +87,7 @@ def in_chromium(folder: Path, request: pytest.FixtureRequest) -> list:
 @pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 @pytest.mark.parametrize("where", [in_node, in_chromium])
 def test_its_runs_are_pythons(where, request: pytest.FixtureRequest):
-    for case, runs in zip(CASES, where(javascript.PATH.parent, request), strict=True):
+    for case, runs in zip(CASES, where(request), strict=True):
         for name, shown in zip(NAMES, runs, strict=True):
             points, gammas = in_python(name, case)
             for ours, theirs in ((points, shown["points"]), (gammas, shown["gammas"])):

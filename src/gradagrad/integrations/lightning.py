@@ -8,7 +8,7 @@ from typing import Any
 import lightning.pytorch as pl
 from torch import Tensor
 
-from gradagrad.integrations.at_average import AtAverage, shown
+from gradagrad.integrations._at_average import AtAverage, shown
 
 POINTS = "gradagrad_points"
 """Under this key a checkpoint holds the points that training goes on from, ``state_dict`` holding the average."""

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from transformers import DefaultFlowCallback, PreTrainedModel, Trainer, TrainerCallback
 
-from gradagrad.integrations.at_average import AtAverage, shown
+from gradagrad.integrations._at_average import AtAverage, shown
 
 FOLDER = "average"
 """Inside of each checkpoint, a model to export: the average. What training goes on from stands where it always does."""

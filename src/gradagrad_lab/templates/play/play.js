@@ -86,7 +86,7 @@
       const picture = problems[chosen.problem].start.length === 1
         ? chart([{ values: result.points.map((p) => p[0]), of }], said, chosen.steps, { width: narrow, height: narrow < 200 ? 130 : 180, range: [-1.5, 3.2] })
         : map(result, of, said, narrow);
-      return `<figure><figcaption><span class="key run${of}"></span> <b>${name}</b><br>loss ${number(end)}<br>γ ${number(result.gammas[result.gammas.length - 1])}</figcaption>${picture}</figure>`;
+      return `<figure><figcaption><span class="key run${of}"></span> <b>${name}</b><br>loss ${number(end)},<br>γ ${number(result.gammas[result.gammas.length - 1])}</figcaption>${picture}</figure>`;
     }).join("");
     byId("losses").innerHTML = chart(results.map((r, of) => ({ values: r.losses, of })), "loss over steps, logarithmic", chosen.steps, { width, logarithmic: true });
     byId("rates").innerHTML = chart(results.map((r, of) => ({ values: r.rates, of, from: 1 })), "learning rate over steps, logarithmic", chosen.steps, { width, logarithmic: true });

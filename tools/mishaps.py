@@ -1,0 +1,274 @@
+"""What else happens to trainings: full disks, folders that cannot be written, signals, dead ranks, very large tensors.
+
+    python tools/mishaps.py [NAME...]           all but "large", or those named; prints a table
+    python tools/mishaps.py large               a step on 2^31 + 5 elements, which takes 9 GiB of memory
+
+A full disk and a read-only one are small file systems in memory, which only root can mount; without root they are left
+out. Nothing may end in a traceback, nothing half written may be left behind, and the same command must go on later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+LONG = ("compare", "iris", "adam", "gradagrad", "--seeds", "2", "--workers", "1", "--epochs")
+OUTPUT, INTERRUPTED = 4, 130
+
+
+class LeftOutError(Exception):
+    """This cannot be tried here."""
+
+
+def command(out: Path, *words: str) -> subprocess.Popen[str]:
+    """The lab's command with an output folder, as a user starts it."""
+    line = [sys.executable, "-m", "gradagrad_lab.cli", *words, "--out", str(out)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "GRADAGRAD_OFFLINE": "1"}
+    reset = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731 — inherited as ignored from a nohup
+    return subprocess.Popen(
+        line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, preexec_fn=reset
+    )
+
+
+def expect(process: subprocess.Popen[str], code: int, words: str = "") -> None:
+    """It must end with this code, say this, and not show a traceback."""
+    said, _ = process.communicate()
+    if process.returncode != code or words not in said or "Traceback" in said:
+        raise AssertionError(f"ended with {process.returncode} instead of {code}, saying:\n{said}")
+
+
+def clean(out: Path) -> None:
+    """No temporary file may be left."""
+    left = [path.name for path in out.rglob("*.tmp")]
+    if left:
+        raise AssertionError(f"left behind: {left}")
+
+
+@contextmanager
+def mounted(options: str) -> Iterator[Path]:
+    """A file system in memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        line = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder]
+        if os.geteuid() or subprocess.run(line, capture_output=True, check=False).returncode:
+            raise LeftOutError("mounting needs root")
+        try:
+            yield Path(folder)
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
+def full_disk() -> str:
+    """Records and checkpoints do not fit; with room, the same command ends as if nothing had been."""
+    with mounted("size=64k") as disk:
+        (disk / "filler").write_bytes(bytes(40_000))
+        expect(command(disk / "out", *LONG, "40"), OUTPUT, "disk is full")
+        clean(disk / "out")
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        expect(command(disk / "out", *LONG, "40"), 0)
+    return "one sentence, exit code 4; the same command went on once there was room"
+
+
+def full_disk_at_a_checkpoint() -> str:
+    """The disk fills up while a checkpoint is written, by torch's own writer."""
+    with mounted("size=300k") as disk:
+        process = command(disk / "out", *LONG, "100000")
+        wait_for(disk / "out", "partial/*.pt", process)
+        (disk / "filler").write_bytes(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize))
+        expect(process, OUTPUT, "disk is full")
+        clean(disk / "out")
+    return "one sentence, exit code 4; the last checkpoint was kept"
+
+
+def read_only() -> str:
+    """A folder that cannot be written, not even by root."""
+    with mounted("size=1m") as disk:
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        expect(command(disk / "out", "train", "iris", "--epochs", "2"), OUTPUT, "cannot be written")
+    return "one sentence, exit code 4"
+
+
+def two_commands() -> str:
+    """Two commands with the same output folder at the same time, and one after them that finds all done."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "out"
+        both = [command(out, *LONG, "30") for _ in range(2)]
+        for process in both:
+            expect(process, 0)
+        before = {path.name: path.stat().st_mtime_ns for path in (out / "records").glob("*.json")}
+        expect(command(out, *LONG, "30"), 0)
+        after = {path.name: path.stat().st_mtime_ns for path in (out / "records").glob("*.json")}
+        if before != after or len(after) != 4:
+            raise AssertionError(f"{len(after)} records, of which some were trained again")
+        clean(out)
+    return "both ended well; a third found every record whole"
+
+
+def signalled(number: signal.Signals) -> Callable[[], str]:
+    """A polite request to stop, in the middle of training."""
+
+    def trial() -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "out"
+            process = command(out, *LONG, "100000")
+            wait_for(out, "partial/*.pt", process)
+            process.send_signal(number)
+            expect(process, INTERRUPTED, "Interrupted")
+            clean(out)
+            if not list((out / "partial").glob("*.pt")):
+                raise AssertionError("no checkpoint was left")
+        return "one sentence, exit code 130, a checkpoint to go on from"
+
+    return trial
+
+
+def wait_for(out: Path, pattern: str, process: subprocess.Popen[str]) -> None:
+    """Until such a file is there."""
+    while not list(out.glob(pattern)):
+        if process.poll() is not None:
+            raise AssertionError(f"it ended too soon:\n{process.communicate()[0]}")
+        time.sleep(0.05)
+
+
+def script_tag() -> str:
+    """A data set that is named like a script: nothing of it may be read as HTML, or as a path."""
+    with tempfile.TemporaryDirectory() as folder:
+        name = "<script>alert(1)<!script>[bold]:x:"
+        data = Path(folder) / name
+        data.write_text("".join(f"{1 + i % 2} 1:{i} 2:{-i}\n" for i in range(20)))
+        out = Path(folder) / "out"
+        expect(command(out, "compare", str(data), "adam", "--epochs", "2", "--seeds", "1"), 0)
+        for page in out.rglob("*.html"):
+            if "<script>alert" in page.read_text():
+                raise AssertionError(f"{page} would run it")
+        for picture in out.rglob("*.svg"):
+            if "<script>alert" in picture.read_text():
+                raise AssertionError(f"{picture} would run it")
+    return "printed and drawn as it is"
+
+
+RANK = """
+import os, signal, sys, torch
+from torch import distributed as dist
+from gradagrad import GradaGrad
+sharded, rank = sys.argv[1] == "sharded", int(os.environ["RANK"])
+dist.init_process_group("gloo", timeout=__import__("datetime").timedelta(seconds=20))
+torch.manual_seed(0)
+model = torch.nn.Linear(6, 4)
+if sharded:
+    from torch.distributed.fsdp import fully_shard
+    model = fully_shard(model)
+else:
+    model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = GradaGrad(model.parameters(), 0.1, granularity="group")
+real = dist.all_reduce
+def fatal(*arguments, **options):
+    if rank == 1 and optimizer.state and sharded:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*arguments, **options)
+dist.all_reduce = fatal
+for step in range(5):
+    optimizer.zero_grad()
+    loss = model(torch.ones(3, 6)).square().mean()
+    if rank == 1 and step == 2 and not sharded:
+        model.module.weight.register_hook(lambda g: os.kill(os.getpid(), signal.SIGKILL))
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def dead_rank(kind: str) -> Callable[[], str]:
+    """One of two ranks is killed while it adds up gradients (DDP) or the optimizer's sums (FSDP2)."""
+
+    def trial() -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            script = Path(folder) / "rank.py"
+            script.write_text(RANK)
+            line = [
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--standalone",
+                "--nproc-per-node=2",
+                str(script),
+                kind,
+            ]
+            environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+            done = subprocess.run(line, capture_output=True, text=True, env=environment, timeout=600, check=False)
+            if done.returncode == 0 or "Signal 9" not in done.stderr:
+                raise AssertionError(f"ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        return "the other rank does not hang: gloo's error, or torchrun ends it"
+
+    return trial
+
+
+def large() -> str:
+    """Element 2^31 + 4 of a bf16 parameter is stepped as the fourth of a small one."""
+    import torch
+
+    from gradagrad import GradaGrad
+
+    found = []
+    for size in (2**31 + 5, 9):
+        p = torch.nn.Parameter(torch.zeros(size, dtype=torch.bfloat16))
+        p.grad = torch.zeros_like(p)  # pages that are never written take no memory
+        p.grad[-5:] = torch.tensor([1.0, -2.0, 3.0, 0.5, -0.25])
+        optimizer = GradaGrad([p], 0.1, granularity="tensor", state_dtype=torch.bfloat16, fused=True)
+        for _ in range(2):
+            optimizer.step()
+        state = optimizer.state[p]
+        tail = [p.detach()[-5:].clone(), state["momentum"][-5:].clone(), state["growth"].clone()]
+        if p.detach()[:-5].any():
+            raise AssertionError("an element without a gradient moved")
+        found.append([*tail, state["accumulator"].clone()])
+        del p, optimizer, state
+    if not all(map(torch.equal, *found)):
+        raise AssertionError(f"{found}")
+    return "the last five elements as those of a small parameter"
+
+
+MISHAPS: dict[str, Callable[[], str]] = {
+    "full disk": full_disk,
+    "disk full at a checkpoint": full_disk_at_a_checkpoint,
+    "read-only folder": read_only,
+    "two commands, one folder": two_commands,
+    "Ctrl-C": signalled(signal.SIGINT),
+    "SIGTERM": signalled(signal.SIGTERM),
+    "a set named like a script": script_tag,
+    "a rank dies in DDP's all-reduce": dead_rank("replicated"),
+    "a rank dies in FSDP2's all-reduce": dead_rank("sharded"),
+    "large": large,
+}
+
+
+def main() -> int:
+    """Prints a table; exit code 1 if anything went wrong."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help=f"which of: {', '.join(MISHAPS)}")
+    names = parser.parse_args().names or [name for name in MISHAPS if name != "large"]
+    if unknown := set(names) - set(MISHAPS):
+        parser.error(f"no such mishap: {', '.join(unknown)}")
+    print("| mishap | what came of it |\n|---|---|", flush=True)
+    wrong = 0
+    for name in names:
+        try:
+            told = MISHAPS[name]()
+        except LeftOutError as reason:
+            told = f"left out: {reason}"
+        except AssertionError as failure:
+            wrong += 1
+            told = f"WRONG: {failure}"
+        print(f"| {name} | {told} |", flush=True)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
