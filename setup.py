@@ -5,6 +5,7 @@ The kernel needs the headers and the library of torch, though torch is not impor
 makes that an error, =0 leaves the kernel out on purpose, =portable makes the wheel for every platform.
 """
 
+import contextlib
 import importlib.util
 import json
 import os
@@ -29,6 +30,7 @@ SOURCES = Path("src/gradagrad/csrc")  # setuptools wants paths relative to this 
 OLDEST_PYTHON = "cp311"  # one library for this Python and every later one
 OLDEST_TORCH = (2, 10)  # the first whose stable interface has all that the kernel calls
 RECORD = "_build.json"
+PASSES = "gradagrad._xla"
 
 # Contraction off: results then depend neither on the instruction set nor on where a thread's share of a tensor begins.
 # -O2 with loop vectorization, as -O3 takes twice as long to compile and the loops come out the same.
@@ -103,6 +105,15 @@ def torch_folder() -> Path:
     return Path(spec.origin).parent
 
 
+def generate() -> None:
+    """Writes the kernel's loops as the rules of this very tree have them; they import nothing but Python."""
+    sys.path.insert(0, str(ROOT / "src"))
+    from gradagrad.rules import cpp
+
+    if cpp.PATH.read_text(encoding="utf-8") != (text := cpp.header()):
+        cpp.PATH.write_text(text, encoding="utf-8")
+
+
 def sources() -> list[str]:
     """Whatever is there: files come and go."""
     return sorted(str(path) for path in SOURCES.glob("*.cpp"))
@@ -132,13 +143,34 @@ def kernel() -> Extension:
     )
 
 
+def passes() -> Extension:
+    """The kernel's loops for JAX, in a library of their own that knows no torch: see `gradagrad.optax.fused`."""
+    spec = importlib.util.find_spec("jaxlib")
+    if spec is None or spec.origin is None:
+        raise NoKernelError("no jax")
+    if outcome.wanted in ("0", "portable") or sys.platform == "win32":
+        raise NoKernelError("unwanted")
+    return Extension(
+        PASSES,
+        ["src/gradagrad/optax/passes.cpp", str(SOURCES / "portable.cpp")],
+        include_dirs=[str(SOURCES)],
+        depends=sorted(str(path) for path in SOURCES.glob("*.h")),
+        # Headers of others, whose warnings are not ours.
+        extra_compile_args=[*flags(compiler()), "-isystem", str(Path(spec.origin).parent / "include")],
+        language="c++",
+        py_limited_api=True,
+        optional=True,
+    )
+
+
 class BuildKernel(build_ext):
     """Compiles files side by side. Failing must not fail the install, so what the compiler said is kept."""
 
     def run(self) -> None:
         try:
+            generate()
             super().run()
-            outcome.record["kernel"] = bool(self.extensions)
+            outcome.record["kernel"] = any(extension.name != PASSES for extension in self.extensions)
         except Exception as error:  # setuptools' own have no common base
             outcome.leave_out(NoKernelError("failed", str(error)))
             self.extensions = []
@@ -153,7 +185,10 @@ class BuildKernel(build_ext):
                 return [made for each in pool.map(lambda file: compile_all([file], **options), files) for made in each]
 
             compiler.compile = compile_each
-            super().build_extension(ext)
+            try:
+                super().build_extension(ext)
+            finally:
+                compiler.compile = compile_all
 
     @staticmethod
     def _run(command: list[str], **_: Any) -> None:
@@ -211,11 +246,16 @@ def readme() -> str:
 def main() -> None:
     """Hands all of it to setuptools."""
     arguments: dict[str, Any] = {"cmdclass": {"build": Build, "build_ext": BuildKernel, "record_kernel": RecordKernel}}
+    extensions: list[Extension] = []
     try:
-        arguments["ext_modules"] = [kernel()]
-        arguments["options"] = {"bdist_wheel": {"py_limited_api": OLDEST_PYTHON}}
+        extensions.append(kernel())
     except NoKernelError as reason:
         outcome.leave_out(reason)
+    with contextlib.suppress(NoKernelError):
+        extensions.append(passes())
+    if extensions:
+        arguments["ext_modules"] = extensions
+        arguments["options"] = {"bdist_wheel": {"py_limited_api": OLDEST_PYTHON}}
     setup(long_description=readme(), long_description_content_type="text/markdown", **arguments)
 
 

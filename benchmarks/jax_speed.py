@@ -4,7 +4,8 @@
 
 Two workloads: one array, and a list of arrays of the same total size as a network's. A step is what a training loop
 compiles: the update and its addition to the parameters, the old buffers handed over. Times are the least of all rounds;
-processor time, of all threads together, says more than the clock where others use the machine. XLA's flags matter:
+processor time, of all threads together, says more than the clock where others use the machine. "XLA alone" is
+``fused=False``, without the compiled passes, and there XLA's flags matter:
 
     XLA_FLAGS="--xla_cpu_copy_insertion_use_region_analysis=true \\
         --xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true" python -m benchmarks.jax_speed
@@ -20,7 +21,7 @@ from typing import Any
 import jax
 import optax
 
-from gradagrad.optax import auto_gradagrad, gradagrad
+from gradagrad.optax import auto_gradagrad, fused, gradagrad
 
 CONTENDERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "optax.adam": lambda: optax.adam(1e-3),
@@ -32,6 +33,8 @@ CONTENDERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "auto_gradagrad": auto_gradagrad,
     "auto_gradagrad guard=False": lambda: auto_gradagrad(guard=False),
     "auto_gradagrad with average": lambda: auto_gradagrad(averaging="polynomial"),
+    "gradagrad, XLA alone": lambda: gradagrad(1e-3, fused=False),
+    "auto_gradagrad, XLA alone": lambda: auto_gradagrad(fused=False),
 }
 
 
@@ -73,6 +76,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(CONTENDERS), choices=list(CONTENDERS))
     arguments = parser.parse_args()
     print(f"jax {jax.__version__}, optax {optax.__version__}, {jax.devices()[0].device_kind}")
+    print(f"compiled passes: {fused.missing() or 'there'}")
     for count in (1, arguments.leaves):
         runs = {name: Run(CONTENDERS[name](), arguments.elements, count) for name in arguments.only}
         gradients = [leaves(arguments.elements, count, seed) for seed in (1, 2)]

@@ -99,7 +99,7 @@ def objects() -> Path:
 def compiled(source: Path, folder: Path) -> None:
     """One file without optimization for instruction sets, which takes minutes."""
     include = [f"-I{ROOT / 'src/gradagrad/csrc'}", f"-I{torch_folder() / 'include'}"]
-    options = ["-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-DGRADAGRAD_NO_CLONES"]
+    options = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-DGRADAGRAD_NO_CLONES"]
     options += ["-DTORCH_TARGET_VERSION=0x020a000000000000", *include]
     command = [os.environ.get("CXX", "g++"), *options, "-c", str(source), "-o", str(folder / f"{source.stem}.o")]
     subprocess.run(command, check=True)

@@ -24,6 +24,7 @@ import foreign_torch
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build" / "release"
 OLDEST_TORCH = (2, 10)
+LIBRARIES = ["gradagrad/_kernel.abi3.so", "gradagrad/_xla.abi3.so"]
 NEWEST_GLIBC = (2, 28)
 NOT_IN_SDIST = {".gitignore"}
 
@@ -93,7 +94,7 @@ def check_wheel(wheel: Path, kernel: bool) -> str:
     assert any(name.endswith("licenses/LICENSE") for name in names), "the licence is missing"
     assert not [name for name in names if name.endswith((".cpp", ".h"))], "it holds the kernel's sources"
     held = [name for name in names if name.endswith((".so", ".dylib"))]
-    assert held == (["gradagrad/_kernel.abi3.so"] if kernel else []), held
+    assert sorted(held) == (LIBRARIES if kernel else []), held
     return f"{len(names)} files"
 
 
@@ -111,11 +112,11 @@ def check_links(wheel: Path) -> str:
 
 
 def check_library(wheel: Path) -> str:
-    """The kernel asks for nothing newer than the platform tag promises, and for no Python."""
+    """The kernel and its loops for JAX ask for nothing newer than the platform tag promises, and for no Python."""
     with tempfile.TemporaryDirectory() as folder:
-        library = Path(zipfile.ZipFile(wheel).extract("gradagrad/_kernel.abi3.so", folder))
-        asked = foreign_torch.needed(library)
-        symbols = run("readelf", "--dyn-syms", "--wide", library)
+        files = [Path(zipfile.ZipFile(wheel).extract(name, folder)) for name in LIBRARIES]
+        asked = sorted({name for library in files for name in foreign_torch.needed(library)})
+        symbols = "\n".join(run("readelf", "--dyn-syms", "--wide", library) for library in files)
     python = sorted(set(re.findall(r"UND (_?Py\w+)", symbols)))
     assert not python, f"it calls Python: {python[:5]}"
     allowed = r"lib(torch_cpu|c10|stdc\+\+|gcc_s|m|c|pthread)\.so|ld-linux"

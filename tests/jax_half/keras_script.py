@@ -2,8 +2,10 @@
 
 # Keras types what its functions give and take as little.
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportOperatorIssue=false
+# pyright: reportOperatorIssue=false, reportFunctionMemberAccess=false
+import json
 import sys
+import tempfile
 
 import keras
 import numpy as np
@@ -37,7 +39,9 @@ def follows_the_listing() -> None:
     is_double = keras.backend.result_type("float64", "float64") == "float64"
     steps, tolerance = (50, {"rtol": 1e-9, "atol": 1e-12}) if is_double else (10, {"rtol": 1e-4, "atol": 1e-5})
     for options, listing in LISTING:
-        optimizer = GradaGrad.from_config(GradaGrad(0.25, eps=0.0, **options).get_config())
+        config = GradaGrad(0.25, eps=0.0, **options).get_config()
+        optimizer = GradaGrad.from_config(json.loads(json.dumps(config)))
+        assert optimizer.get_config() == config
         x = keras.Variable(start, dtype="float64")
         expected = algorithm_2(gradient, list(start), steps, gamma_0=0.25, **listing).x
         for k in range(steps):
@@ -56,6 +60,18 @@ def trains() -> None:
         model.compile(optimizer=optimizer, loss="mse")
         losses = model.fit(x, y, epochs=8, batch_size=32, verbose=0).history["loss"]
         assert losses[-1] < 0.6 * losses[0], (granularity, losses)
+        goes_on_after_saving(model, x, y)
+
+
+def goes_on_after_saving(model, x, y) -> None:
+    """A model from a file trains as the one that was saved: its optimizer's state is in the file too."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = f"{folder}/model.keras"
+        model.save(file)
+        other = keras.saving.load_model(file)
+    assert other.optimizer.get_config() == model.optimizer.get_config()
+    after = [m.fit(x, y, epochs=1, batch_size=32, shuffle=False, verbose=0).history["loss"][0] for m in (model, other)]
+    np.testing.assert_allclose(after[1], after[0], rtol=1e-5)
 
 
 def refuses() -> None:

@@ -89,6 +89,22 @@ def test_it_solves_a_parabola_in_every_precision(make, dtype):
     assert all(s.dtype in (jnp.float32, jnp.int32) for s in jax.tree.leaves(state))  # never less than float32
 
 
+@every
+def test_it_follows_the_valley_of_rosenbrock(make):
+    def height(x):
+        return (1.0 - x[0]) ** 2 + 100.0 * (x[1] - x[0] ** 2) ** 2
+
+    optimizer, start = make(), jnp.array([-1.0, 1.0])
+
+    def step(carry, _):
+        x, state = carry
+        updates, state = optimizer.update(jax.grad(height)(x), state, x)
+        return (optax.apply_updates(x, updates), state), None
+
+    end, _ = jax.jit(lambda c: jax.lax.scan(step, c, None, length=3000)[0])((start, optimizer.init(start)))
+    assert float(height(end)) < 0.1 * float(height(start))
+
+
 def types(tree):
     return jax.tree.map(lambda a: (a.shape, a.dtype, a.weak_type), tree)
 
@@ -97,7 +113,7 @@ def types(tree):
 def test_state_keeps_its_types_and_updates_those_of_gradients(make):
     params, optimizer = parameters(jnp.bfloat16), make()
     state = optimizer.init(params)
-    updates, after = optimizer.update(gradients(params), state, params)
+    updates, after = optimizer.update(gradients(params), state, params, value=1.0, unheard_of="ignored")
     assert types(state) == types(after)
     assert jax.tree.map(lambda a: a.dtype, updates) == jax.tree.map(lambda a: a.dtype, params)
 
@@ -220,6 +236,13 @@ def test_wrappers(make):
     every_second = optax.MultiSteps(make(), 2)
     assert not jnp.allclose(train(every_second, params, 4)[0]["scale"], params["scale"])
     same(train(every_second, params, 1)[0], params, rtol=0, atol=0)
+
+    def twice(grads, state):  # the mean of two equal gradients is either of them
+        _, state = every_second.update(grads, state, params)
+        return every_second.update(grads, state, params)[0]
+
+    once = jax.jit(make().update)(gradients(params), make().init(params), params)[0]
+    same(jax.jit(twice)(gradients(params), every_second.init(params)), once, rtol=1e-5, atol=1e-6)
     only_kernel = {"layer": {"kernel": True, "bias": False}, "scale": False}
     masked = train(optax.masked(make(), only_kernel), params, 4)[0]
     assert not jnp.allclose(masked["layer"]["kernel"], params["layer"]["kernel"])

@@ -36,44 +36,72 @@ def test_torch_and_jax_take_the_same_steps(granularity, momentum):
             np.testing.assert_allclose(found[name][key], expected, rtol=1e-12, atol=1e-12, err_msg=f"{name}, {key}")
 
 
+# By name: our arguments and the listing's.
 LISTING = {
     "plain": ({}, {}),
-    "momentum": ({"momentum": 0.9, "rho": 10.0}, {"beta": 0.9, "rho": 10.0}),
+    "rho10": ({"rho": 10.0}, {"rho": 10.0}),
     "bound": ({"grad_bound": 3.0}, {"G": 3.0}),
     "cap": ({"gamma_max": 0.5}, {"D": 0.5}),
     "limit": ({"growth_limit": math.sqrt(1.2)}, {"r": 0.2}),
     "start": ({"initial_accumulator_value": 0.3}, {"alpha_0": 0.3}),
+    "eps": ({"eps": 0.1}, {"eps": 0.1}),
     "box": (
-        {"projection": lambda z, a: jnp.clip(z, -0.5, 0.5), "momentum": 0.5},
-        {"proj": lambda z, a: [min(max(v, -0.5), 0.5) for v in z], "beta": 0.5},
+        {"projection": lambda z, a: jnp.clip(z, -0.5, 0.5)},
+        {"proj": lambda z, a: [min(max(v, -0.5), 0.5) for v in z]},
     ),
 }
 
 
-@pytest.mark.parametrize("name", [*LISTING, "group"])
-def test_the_listing(name):
-    noise = np.random.default_rng(3).standard_normal((200, 6)) * 0.3
+@pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
+def test_the_listing(granularity):
+    """Algorithm 2 has a step size for each coordinate; whoever shares one does the same with a single coordinate."""
+    size = 6 if granularity == "element" else 1
+    noise = np.random.default_rng(3).standard_normal((STEPS, size)) * 0.3
+    start = np.linspace(-1.0, 2.0, size)
+
+    def gradient(k, x):
+        return [0.6 * (x[i] - 1.0) + noise[k][i] for i in range(size)]
+
+    runs = {
+        (name, momentum): (
+            gradagrad(0.3, granularity=granularity, momentum=momentum, **{"eps": 0.0, **ours}),
+            algorithm_2(gradient, list(start), STEPS, gamma_0=0.3, beta=momentum, **listing),
+        )
+        for name, (ours, listing) in LISTING.items()
+        for momentum in (0.0, 0.9)
+    }
+    found = follow({key: optimizer for key, (optimizer, _) in runs.items()}, start, noise)
+    for key, (_, trace) in runs.items():
+        np.testing.assert_allclose(found[key], trace.x[1:], rtol=1e-12, atol=1e-12, err_msg=str(key))
+
+
+def test_the_scalar_listing():
+    """Algorithm 1 shares one step size among all coordinates."""
+    noise = np.random.default_rng(3).standard_normal((STEPS, 6)) * 0.3
     start = np.linspace(-1.0, 2.0, 6)
 
     def gradient(k, x):
         return [0.6 * (x[i] - 1.0) + noise[k][i] for i in range(6)]
 
-    if name == "group":
-        ours = gradagrad(0.3, rho=10.0, granularity="group", eps=0.0)
-        trace = algorithm_1(gradient, list(start), 200, gamma_0=0.3, rho=10.0, r=lemma_r(10.0))
-    else:
-        options, listing = LISTING[name]
-        ours = gradagrad(0.3, eps=0.0, **options)
-        trace = algorithm_2(gradient, list(start), 200, gamma_0=0.3, **listing)
+    trace = algorithm_1(gradient, list(start), STEPS, gamma_0=0.3, rho=10.0, r=lemma_r(10.0))
+    shared = {scope: gradagrad(0.3, rho=10.0, granularity=scope, eps=0.0) for scope in ("tensor", "group")}
+    for found in follow(shared, start, noise).values():
+        np.testing.assert_allclose(found, trace.x[1:], rtol=1e-12, atol=1e-12)
+
+
+def follow(optimizers, start, noise):
+    """Each optimizer's points, all in one compiled scan."""
 
     def step(carry, shift):
-        x, state = carry
-        update, state = ours.update(0.6 * (x - 1.0) + shift, state, x)
-        return (x + update, state), x + update
+        new = {}
+        for key, (x, state) in carry.items():
+            update, state = optimizers[key].update(0.6 * (x - 1.0) + shift, state, x)
+            new[key] = (x + update, state)
+        return new, {key: x for key, (x, _) in new.items()}
 
     x = jnp.asarray(start)
-    _, found = jax.jit(lambda x: jax.lax.scan(step, (x, ours.init(x)), jnp.asarray(noise)))(x)
-    np.testing.assert_allclose(found, trace.x[1:], rtol=1e-11, atol=1e-12)
+    begin = {key: (x, optimizer.init(x)) for key, optimizer in optimizers.items()}
+    return jax.jit(lambda begin: jax.lax.scan(step, begin, jnp.asarray(noise)))(begin)[1]
 
 
 def test_the_direction_alone_is_scaled_by_whoever_follows():

@@ -70,7 +70,7 @@ struct gradagrad_plain_step {
         const T t34 = g * t33;
         const T t35 = t31 - t34;
         p_x[i] = t35;
-        p_momentum[i] = g;
+        p_momentum[i] = p_g[i];
         p_growth[i] = t19;
         p_accumulator[i] = t22;
       }
@@ -192,7 +192,7 @@ struct gradagrad_plain_move {
         const T t6 = g * t5;
         const T t7 = t3 - t6;
         p_x[i] = t7;
-        p_momentum[i] = g;
+        p_momentum[i] = p_g[i];
       }
     }
   };
@@ -217,6 +217,65 @@ struct gradagrad_plain_rest {
         const T momentum = p_momentum[i];
         const T t1 = choose(mask_t0, T(0.0), momentum);
         p_momentum[i] = t1;
+      }
+    }
+  };
+};
+
+struct gradagrad_plain_measure_early {
+  static constexpr uint32_t reads = 0x6, writes = 0x4;
+  template <class P>
+  struct Body {
+    using T = double;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    }
+    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
+      P* __restrict const p_g = streams[1];
+      P* __restrict const p_momentum = streams[2];
+      double total_sum0 = 0.0, total_sum1 = 0.0;
+      #pragma omp simd reduction(+ : total_sum0, total_sum1)
+      for (int64_t i = 0; i < size; ++i) {
+        const T g = p_g[i];
+        const T momentum = p_momentum[i];
+        const T t0 = g * g;
+        const T t1 = g * momentum;
+        p_momentum[i] = p_g[i];
+        total_sum0 += bounded<P>(t0);
+        total_sum1 += bounded<P>(t1);
+      }
+      totals[0] += total_sum0;
+      totals[1] += total_sum1;
+    }
+  };
+};
+
+struct gradagrad_plain_move_late {
+  static constexpr uint32_t reads = 0x3, writes = 0x1;
+  template <class P>
+  struct Body {
+    using T = P;
+    T t2, t5;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double weight_decay = settings[4];
+      const T pace0 = pace[0];
+      const double t0 = lr * weight_decay;
+      const double t1 = 1.0 - t0;
+      t2 = T(t1);
+      const T t4 = T(lr);
+      t5 = pace0 * t4;
+    }
+    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
+      P* __restrict const p_x = streams[0];
+      P* __restrict const p_g = streams[1];
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T x = p_x[i];
+        const T g = p_g[i];
+        const T t3 = x * t2;
+        const T t6 = g * t5;
+        const T t7 = t3 - t6;
+        p_x[i] = t7;
       }
     }
   };
@@ -428,8 +487,8 @@ struct gradagrad_full_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t11, t18, t21, t23, c0, t28, c1, t43, t48, t50, t56, t59, t61;
-    mask_t<T> mask_t67;
+    T t2, t4, t11, t14, t16, c0, t21, c1, t35, t41, t67, t69, t75, t78, t80;
+    mask_t<T> mask_t61, mask_t86;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -446,32 +505,34 @@ struct gradagrad_full_step {
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
       t2 = T(LARGEST);
       t4 = T(rho);
-      const double t8 = maximum(lr, TINY);
-      const double t9 = gamma_max / t8;
-      const double t10 = minimum(t9, LARGEST);
+      const double t8 = grad_bound * grad_bound;
+      const double t9 = t8 * 0.5;
+      const double t10 = initial_accumulator_value + t9;
       t11 = T(t10);
-      const double t15 = grad_bound * grad_bound;
-      const double t16 = t15 * 0.5;
-      const double t17 = initial_accumulator_value + t16;
-      t18 = T(t17);
-      const double t20 = -t15;
-      t21 = T(t20);
-      t23 = T(TINY);
+      const double t13 = -t8;
+      t14 = T(t13);
+      t16 = T(TINY);
       c0 = opaque<T>(1.0);
-      t28 = T(growth_limit);
+      t21 = T(growth_limit);
       c1 = opaque<T>(0.0);
-      t43 = T(eps);
-      const double t46 = lr * weight_decay;
-      const double t47 = 1.0 - t46;
-      t48 = T(t47);
-      t50 = T(lr);
-      const double t54 = root(TINY);
-      const double t55 = maximum(lr, t54);
-      t56 = T(t55);
-      t59 = T(lower);
-      t61 = T(upper);
-      const bool t67 = 0.0 < projects;
-      mask_t67 = mask_of<T>(t67);
+      t35 = T(eps);
+      const double t38 = maximum(lr, TINY);
+      const double t39 = gamma_max / t38;
+      const double t40 = minimum(t39, LARGEST);
+      t41 = T(t40);
+      const bool t61 = gamma_max < 1.7976931348623157e+308;
+      mask_t61 = mask_of<T>(t61);
+      const double t65 = lr * weight_decay;
+      const double t66 = 1.0 - t65;
+      t67 = T(t66);
+      t69 = T(lr);
+      const double t73 = root(TINY);
+      const double t74 = maximum(lr, t73);
+      t75 = T(t74);
+      t78 = T(lower);
+      t80 = T(upper);
+      const bool t86 = 0.0 < projects;
+      mask_t86 = mask_of<T>(t86);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -492,49 +553,67 @@ struct gradagrad_full_step {
         const T t5 = t1 * t4;
         const T t6 = at_most(t5, t2);
         const T t7 = t6 - t3;
-        const bool t12 = growth < t11;
-        const T t13 = -t3;
-        const T t14 = select(t12, t7, t13);
-        const bool t19 = accumulator < t18;
-        const T t22 = select(t19, t21, t14);
-        const T t24 = at_least(accumulator, t23);
-        const T t25 = at_least(t3, t23);
-        const T t26 = t6 / t25;
-        const T t27 = at_least(t26, c0);
-        const T t29 = at_most(t27, t28);
-        const T t30 = at_least(t22, c1);
-        const T t31 = t30 / t24;
-        const T t32 = t31 + T(1.0);
-        const T t33 = root(t32);
-        const T t34 = minimum(t33, t29);
-        const T t35 = growth * t34;
-        const T t36 = at_most(t35, t11);
-        const T t37 = maximum(t36, growth);
-        const T t38 = at_most(t22, c1);
-        const T t39 = accumulator - t38;
-        const T t40 = at_most(t39, t2);
-        const T t41 = at_least(t40, t23);
-        const T t42 = root(t41);
-        const T t44 = t42 + t43;
-        const T t45 = t37 / t44;
-        const T t49 = x * t48;
-        const T t51 = t45 * t50;
-        const T t52 = g * t51;
-        const T t53 = t49 - t52;
-        const T t57 = t45 * t56;
-        const T t58 = T(1.0) / t57;
-        const T t60 = at_least(t53, t59);
-        const T t62 = at_most(t60, t61);
-        const T t63 = t53 - t62;
-        const T t64 = t58 * T(1.0);
-        const T t65 = t63 * t64;
-        const T t66 = g + t65;
-        const T t68 = choose(mask_t67, t62, t53);
-        const T t69 = choose(mask_t67, t66, g);
-        p_x[i] = t68;
-        p_momentum[i] = t69;
-        p_growth[i] = t37;
-        p_accumulator[i] = t40;
+        const bool t12 = accumulator < t11;
+        const T t15 = select(t12, t14, t7);
+        const T t17 = at_least(accumulator, t16);
+        const T t18 = at_least(t3, t16);
+        const T t19 = t6 / t18;
+        const T t20 = at_least(t19, c0);
+        const T t22 = at_most(t20, t21);
+        const T t23 = at_least(t15, c1);
+        const T t24 = t23 / t17;
+        const T t25 = t24 + T(1.0);
+        const T t26 = root(t25);
+        const T t27 = minimum(t26, t22);
+        const T t28 = growth * t27;
+        const T t29 = at_most(t28, t2);
+        const T t30 = at_most(t15, c1);
+        const T t31 = accumulator - t30;
+        const T t32 = at_most(t31, t2);
+        const T t33 = at_least(t32, t16);
+        const T t34 = root(t33);
+        const T t36 = t34 + t35;
+        const T t37 = t29 / t36;
+        const bool t42 = growth < t41;
+        const T t43 = -t3;
+        const T t44 = select(t42, t7, t43);
+        const T t45 = select(t12, t14, t44);
+        const T t46 = at_least(t45, c1);
+        const T t47 = t46 / t17;
+        const T t48 = t47 + T(1.0);
+        const T t49 = root(t48);
+        const T t50 = minimum(t49, t22);
+        const T t51 = growth * t50;
+        const T t52 = at_most(t51, t41);
+        const T t53 = maximum(t52, growth);
+        const T t54 = at_most(t45, c1);
+        const T t55 = accumulator - t54;
+        const T t56 = at_most(t55, t2);
+        const T t57 = at_least(t56, t16);
+        const T t58 = root(t57);
+        const T t59 = t58 + t35;
+        const T t60 = t53 / t59;
+        const T t62 = choose(mask_t61, t53, t29);
+        const T t63 = choose(mask_t61, t56, t32);
+        const T t64 = choose(mask_t61, t60, t37);
+        const T t68 = x * t67;
+        const T t70 = t64 * t69;
+        const T t71 = g * t70;
+        const T t72 = t68 - t71;
+        const T t76 = t64 * t75;
+        const T t77 = T(1.0) / t76;
+        const T t79 = at_least(t72, t78);
+        const T t81 = at_most(t79, t80);
+        const T t82 = t72 - t81;
+        const T t83 = t77 * T(1.0);
+        const T t84 = t82 * t83;
+        const T t85 = g + t84;
+        const T t87 = choose(mask_t86, t81, t72);
+        const T t88 = choose(mask_t86, t85, g);
+        p_x[i] = t87;
+        p_momentum[i] = t88;
+        p_growth[i] = t62;
+        p_accumulator[i] = t63;
       }
     }
   };
@@ -545,7 +624,8 @@ struct gradagrad_full_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t9, t16, t19, t21, c0, t26, c1, t41;
+    T t0, t2, t9, t12, t14, c0, t19, c1, t33, t39;
+    mask_t<T> mask_t59;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -558,21 +638,23 @@ struct gradagrad_full_decide {
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
       t0 = T(LARGEST);
       t2 = T(rho);
-      const double t6 = maximum(lr, TINY);
-      const double t7 = gamma_max / t6;
-      const double t8 = minimum(t7, LARGEST);
+      const double t6 = grad_bound * grad_bound;
+      const double t7 = t6 * 0.5;
+      const double t8 = initial_accumulator_value + t7;
       t9 = T(t8);
-      const double t13 = grad_bound * grad_bound;
-      const double t14 = t13 * 0.5;
-      const double t15 = initial_accumulator_value + t14;
-      t16 = T(t15);
-      const double t18 = -t13;
-      t19 = T(t18);
-      t21 = T(TINY);
+      const double t11 = -t6;
+      t12 = T(t11);
+      t14 = T(TINY);
       c0 = opaque<T>(1.0);
-      t26 = T(growth_limit);
+      t19 = T(growth_limit);
       c1 = opaque<T>(0.0);
-      t41 = T(eps);
+      t33 = T(eps);
+      const double t36 = maximum(lr, TINY);
+      const double t37 = gamma_max / t36;
+      const double t38 = minimum(t37, LARGEST);
+      t39 = T(t38);
+      const bool t59 = gamma_max < 1.7976931348623157e+308;
+      mask_t59 = mask_of<T>(t59);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -590,34 +672,52 @@ struct gradagrad_full_decide {
         const T t3 = sum1 * t2;
         const T t4 = at_most(t3, t0);
         const T t5 = t4 - t1;
-        const bool t10 = growth < t9;
-        const T t11 = -t1;
-        const T t12 = select(t10, t5, t11);
-        const bool t17 = accumulator < t16;
-        const T t20 = select(t17, t19, t12);
-        const T t22 = at_least(accumulator, t21);
-        const T t23 = at_least(t1, t21);
-        const T t24 = t4 / t23;
-        const T t25 = at_least(t24, c0);
-        const T t27 = at_most(t25, t26);
-        const T t28 = at_least(t20, c1);
-        const T t29 = t28 / t22;
-        const T t30 = t29 + T(1.0);
-        const T t31 = root(t30);
-        const T t32 = minimum(t31, t27);
-        const T t33 = growth * t32;
-        const T t34 = at_most(t33, t9);
-        const T t35 = maximum(t34, growth);
-        const T t36 = at_most(t20, c1);
-        const T t37 = accumulator - t36;
-        const T t38 = at_most(t37, t0);
-        const T t39 = at_least(t38, t21);
-        const T t40 = root(t39);
-        const T t42 = t40 + t41;
-        const T t43 = t35 / t42;
-        p_growth[i] = t35;
-        p_accumulator[i] = t38;
-        p_pace0[i] = t43;
+        const bool t10 = accumulator < t9;
+        const T t13 = select(t10, t12, t5);
+        const T t15 = at_least(accumulator, t14);
+        const T t16 = at_least(t1, t14);
+        const T t17 = t4 / t16;
+        const T t18 = at_least(t17, c0);
+        const T t20 = at_most(t18, t19);
+        const T t21 = at_least(t13, c1);
+        const T t22 = t21 / t15;
+        const T t23 = t22 + T(1.0);
+        const T t24 = root(t23);
+        const T t25 = minimum(t24, t20);
+        const T t26 = growth * t25;
+        const T t27 = at_most(t26, t0);
+        const T t28 = at_most(t13, c1);
+        const T t29 = accumulator - t28;
+        const T t30 = at_most(t29, t0);
+        const T t31 = at_least(t30, t14);
+        const T t32 = root(t31);
+        const T t34 = t32 + t33;
+        const T t35 = t27 / t34;
+        const bool t40 = growth < t39;
+        const T t41 = -t1;
+        const T t42 = select(t40, t5, t41);
+        const T t43 = select(t10, t12, t42);
+        const T t44 = at_least(t43, c1);
+        const T t45 = t44 / t15;
+        const T t46 = t45 + T(1.0);
+        const T t47 = root(t46);
+        const T t48 = minimum(t47, t20);
+        const T t49 = growth * t48;
+        const T t50 = at_most(t49, t39);
+        const T t51 = maximum(t50, growth);
+        const T t52 = at_most(t43, c1);
+        const T t53 = accumulator - t52;
+        const T t54 = at_most(t53, t0);
+        const T t55 = at_least(t54, t14);
+        const T t56 = root(t55);
+        const T t57 = t56 + t33;
+        const T t58 = t51 / t57;
+        const T t60 = choose(mask_t59, t51, t27);
+        const T t61 = choose(mask_t59, t54, t30);
+        const T t62 = choose(mask_t59, t58, t35);
+        p_growth[i] = t60;
+        p_accumulator[i] = t61;
+        p_pace0[i] = t62;
       }
     }
   };
@@ -719,8 +819,8 @@ struct gradagrad_full_momentum_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t11, t18, t21, t23, c0, t28, c1, t45, t52, t56, t60, t63, t73, t76, t78;
-    mask_t<T> mask_t87;
+    T t2, t4, t11, t14, t16, c0, t21, c1, t37, t44, t49, t83, t87, t90, t100, t103, t105;
+    mask_t<T> mask_t76, mask_t114;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -738,35 +838,37 @@ struct gradagrad_full_momentum_step {
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
       t2 = T(LARGEST);
       t4 = T(rho);
-      const double t8 = maximum(lr, TINY);
-      const double t9 = gamma_max / t8;
-      const double t10 = minimum(t9, LARGEST);
+      const double t8 = grad_bound * grad_bound;
+      const double t9 = t8 * 0.5;
+      const double t10 = initial_accumulator_value + t9;
       t11 = T(t10);
-      const double t15 = grad_bound * grad_bound;
-      const double t16 = t15 * 0.5;
-      const double t17 = initial_accumulator_value + t16;
-      t18 = T(t17);
-      const double t20 = -t15;
-      t21 = T(t20);
-      t23 = T(TINY);
+      const double t13 = -t8;
+      t14 = T(t13);
+      t16 = T(TINY);
       c0 = opaque<T>(1.0);
-      t28 = T(growth_limit);
+      t21 = T(growth_limit);
       c1 = opaque<T>(0.0);
-      t45 = T(eps);
-      t52 = T(beta);
-      const double t54 = lr * weight_decay;
-      const double t55 = 1.0 - t54;
-      t56 = T(t55);
-      const double t58 = 1.0 - beta;
-      t60 = T(t58);
-      t63 = T(lr);
-      const double t71 = root(TINY);
-      const double t72 = maximum(lr, t71);
-      t73 = T(t72);
-      t76 = T(lower);
-      t78 = T(upper);
-      const bool t87 = 0.0 < projects;
-      mask_t87 = mask_of<T>(t87);
+      t37 = T(eps);
+      t44 = T(beta);
+      const double t46 = maximum(lr, TINY);
+      const double t47 = gamma_max / t46;
+      const double t48 = minimum(t47, LARGEST);
+      t49 = T(t48);
+      const bool t76 = gamma_max < 1.7976931348623157e+308;
+      mask_t76 = mask_of<T>(t76);
+      const double t81 = lr * weight_decay;
+      const double t82 = 1.0 - t81;
+      t83 = T(t82);
+      const double t85 = 1.0 - beta;
+      t87 = T(t85);
+      t90 = T(lr);
+      const double t98 = root(TINY);
+      const double t99 = maximum(lr, t98);
+      t100 = T(t99);
+      t103 = T(lower);
+      t105 = T(upper);
+      const bool t114 = 0.0 < projects;
+      mask_t114 = mask_of<T>(t114);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -787,66 +889,92 @@ struct gradagrad_full_momentum_step {
         const T t5 = t1 * t4;
         const T t6 = at_most(t5, t2);
         const T t7 = t6 - t3;
-        const bool t12 = growth < t11;
-        const T t13 = -t3;
-        const T t14 = select(t12, t7, t13);
-        const bool t19 = accumulator < t18;
-        const T t22 = select(t19, t21, t14);
-        const T t24 = at_least(accumulator, t23);
-        const T t25 = at_least(t3, t23);
-        const T t26 = t6 / t25;
-        const T t27 = at_least(t26, c0);
-        const T t29 = at_most(t27, t28);
-        const bool t30 = T(0.0) < t22;
-        const T t31 = t22 / t24;
-        const T t32 = t31 + T(1.0);
-        const T t33 = select(t30, t32, t24);
-        const T t34 = root(t33);
-        const T t35 = minimum(t34, t29);
-        const T t36 = select(t30, t35, T(1.0));
-        const T t37 = growth * t36;
-        const T t38 = at_most(t37, t11);
-        const T t39 = maximum(t38, growth);
-        const T t40 = at_most(t22, c1);
-        const T t41 = accumulator - t40;
-        const T t42 = at_most(t41, t2);
-        const T t43 = at_least(t42, t23);
-        const T t44 = root(t43);
-        const T t46 = t44 + t45;
-        const T t47 = t39 / t46;
-        const T t48 = select(t30, growth, t46);
-        const T t49 = t34 + t45;
-        const T t50 = select(t30, t39, t49);
-        const T t51 = t48 / t50;
-        const T t53 = t51 * t52;
-        const T t57 = x * t56;
-        const T t59 = momentum * t53;
-        const T t61 = g * t60;
-        const T t62 = t59 + t61;
-        const T t64 = t47 * t63;
-        const T t65 = t62 * t64;
-        const T t66 = t57 - t65;
-        const T t67 = t59 / t60;
-        const T t68 = g + t67;
-        const T t69 = t68 * t64;
-        const T t70 = t57 - t69;
-        const T t74 = t47 * t73;
-        const T t75 = T(1.0) / t74;
-        const T t77 = at_least(t70, t76);
-        const T t79 = at_most(t77, t78);
-        const T t80 = t70 - t79;
-        const T t81 = t75 * t60;
-        const T t82 = t80 * t81;
-        const T t83 = t62 + t82;
-        const T t84 = t79 - t57;
-        const T t85 = t84 * t60;
-        const T t86 = t57 + t85;
-        const T t88 = choose(mask_t87, t86, t66);
-        const T t89 = choose(mask_t87, t83, t62);
-        p_x[i] = t88;
-        p_momentum[i] = t89;
-        p_growth[i] = t39;
-        p_accumulator[i] = t42;
+        const bool t12 = accumulator < t11;
+        const T t15 = select(t12, t14, t7);
+        const T t17 = at_least(accumulator, t16);
+        const T t18 = at_least(t3, t16);
+        const T t19 = t6 / t18;
+        const T t20 = at_least(t19, c0);
+        const T t22 = at_most(t20, t21);
+        const bool t23 = T(0.0) < t15;
+        const T t24 = t15 / t17;
+        const T t25 = t24 + T(1.0);
+        const T t26 = select(t23, t25, t17);
+        const T t27 = root(t26);
+        const T t28 = minimum(t27, t22);
+        const T t29 = select(t23, t28, T(1.0));
+        const T t30 = growth * t29;
+        const T t31 = at_most(t30, t2);
+        const T t32 = at_most(t15, c1);
+        const T t33 = accumulator - t32;
+        const T t34 = at_most(t33, t2);
+        const T t35 = at_least(t34, t16);
+        const T t36 = root(t35);
+        const T t38 = t36 + t37;
+        const T t39 = t31 / t38;
+        const T t40 = select(t23, growth, t38);
+        const T t41 = t27 + t37;
+        const T t42 = select(t23, t31, t41);
+        const T t43 = t40 / t42;
+        const T t45 = t43 * t44;
+        const bool t50 = growth < t49;
+        const T t51 = -t3;
+        const T t52 = select(t50, t7, t51);
+        const T t53 = select(t12, t14, t52);
+        const bool t54 = T(0.0) < t53;
+        const T t55 = t53 / t17;
+        const T t56 = t55 + T(1.0);
+        const T t57 = select(t54, t56, t17);
+        const T t58 = root(t57);
+        const T t59 = minimum(t58, t22);
+        const T t60 = select(t54, t59, T(1.0));
+        const T t61 = growth * t60;
+        const T t62 = at_most(t61, t49);
+        const T t63 = maximum(t62, growth);
+        const T t64 = at_most(t53, c1);
+        const T t65 = accumulator - t64;
+        const T t66 = at_most(t65, t2);
+        const T t67 = at_least(t66, t16);
+        const T t68 = root(t67);
+        const T t69 = t68 + t37;
+        const T t70 = t63 / t69;
+        const T t71 = select(t54, growth, t69);
+        const T t72 = t58 + t37;
+        const T t73 = select(t54, t63, t72);
+        const T t74 = t71 / t73;
+        const T t75 = t74 * t44;
+        const T t77 = choose(mask_t76, t63, t31);
+        const T t78 = choose(mask_t76, t66, t34);
+        const T t79 = choose(mask_t76, t70, t39);
+        const T t80 = choose(mask_t76, t75, t45);
+        const T t84 = x * t83;
+        const T t86 = momentum * t80;
+        const T t88 = g * t87;
+        const T t89 = t86 + t88;
+        const T t91 = t79 * t90;
+        const T t92 = t89 * t91;
+        const T t93 = t84 - t92;
+        const T t94 = t86 / t87;
+        const T t95 = g + t94;
+        const T t96 = t95 * t91;
+        const T t97 = t84 - t96;
+        const T t101 = t79 * t100;
+        const T t102 = T(1.0) / t101;
+        const T t104 = at_least(t97, t103);
+        const T t106 = at_most(t104, t105);
+        const T t107 = t97 - t106;
+        const T t108 = t102 * t87;
+        const T t109 = t107 * t108;
+        const T t110 = t89 + t109;
+        const T t111 = t106 - t84;
+        const T t112 = t111 * t87;
+        const T t113 = t84 + t112;
+        const T t115 = choose(mask_t114, t113, t93);
+        const T t116 = choose(mask_t114, t110, t89);
+        p_x[i] = t115;
+        p_momentum[i] = t116;
+        p_growth[i] = t77;
+        p_accumulator[i] = t78;
       }
     }
   };
@@ -857,7 +985,8 @@ struct gradagrad_full_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t9, t16, t19, t21, c0, t26, c1, t43, t50;
+    T t0, t2, t9, t12, t14, c0, t19, c1, t35, t42, t47;
+    mask_t<T> mask_t74;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -871,22 +1000,24 @@ struct gradagrad_full_momentum_decide {
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
       t0 = T(LARGEST);
       t2 = T(rho);
-      const double t6 = maximum(lr, TINY);
-      const double t7 = gamma_max / t6;
-      const double t8 = minimum(t7, LARGEST);
+      const double t6 = grad_bound * grad_bound;
+      const double t7 = t6 * 0.5;
+      const double t8 = initial_accumulator_value + t7;
       t9 = T(t8);
-      const double t13 = grad_bound * grad_bound;
-      const double t14 = t13 * 0.5;
-      const double t15 = initial_accumulator_value + t14;
-      t16 = T(t15);
-      const double t18 = -t13;
-      t19 = T(t18);
-      t21 = T(TINY);
+      const double t11 = -t6;
+      t12 = T(t11);
+      t14 = T(TINY);
       c0 = opaque<T>(1.0);
-      t26 = T(growth_limit);
+      t19 = T(growth_limit);
       c1 = opaque<T>(0.0);
-      t43 = T(eps);
-      t50 = T(beta);
+      t35 = T(eps);
+      t42 = T(beta);
+      const double t44 = maximum(lr, TINY);
+      const double t45 = gamma_max / t44;
+      const double t46 = minimum(t45, LARGEST);
+      t47 = T(t46);
+      const bool t74 = gamma_max < 1.7976931348623157e+308;
+      mask_t74 = mask_of<T>(t74);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -905,42 +1036,68 @@ struct gradagrad_full_momentum_decide {
         const T t3 = sum1 * t2;
         const T t4 = at_most(t3, t0);
         const T t5 = t4 - t1;
-        const bool t10 = growth < t9;
-        const T t11 = -t1;
-        const T t12 = select(t10, t5, t11);
-        const bool t17 = accumulator < t16;
-        const T t20 = select(t17, t19, t12);
-        const T t22 = at_least(accumulator, t21);
-        const T t23 = at_least(t1, t21);
-        const T t24 = t4 / t23;
-        const T t25 = at_least(t24, c0);
-        const T t27 = at_most(t25, t26);
-        const bool t28 = T(0.0) < t20;
-        const T t29 = t20 / t22;
-        const T t30 = t29 + T(1.0);
-        const T t31 = select(t28, t30, t22);
-        const T t32 = root(t31);
-        const T t33 = minimum(t32, t27);
-        const T t34 = select(t28, t33, T(1.0));
-        const T t35 = growth * t34;
-        const T t36 = at_most(t35, t9);
-        const T t37 = maximum(t36, growth);
-        const T t38 = at_most(t20, c1);
-        const T t39 = accumulator - t38;
-        const T t40 = at_most(t39, t0);
-        const T t41 = at_least(t40, t21);
-        const T t42 = root(t41);
-        const T t44 = t42 + t43;
-        const T t45 = t37 / t44;
-        const T t46 = select(t28, growth, t44);
-        const T t47 = t32 + t43;
-        const T t48 = select(t28, t37, t47);
-        const T t49 = t46 / t48;
-        const T t51 = t49 * t50;
-        p_growth[i] = t37;
-        p_accumulator[i] = t40;
-        p_pace0[i] = t45;
-        p_pace1[i] = t51;
+        const bool t10 = accumulator < t9;
+        const T t13 = select(t10, t12, t5);
+        const T t15 = at_least(accumulator, t14);
+        const T t16 = at_least(t1, t14);
+        const T t17 = t4 / t16;
+        const T t18 = at_least(t17, c0);
+        const T t20 = at_most(t18, t19);
+        const bool t21 = T(0.0) < t13;
+        const T t22 = t13 / t15;
+        const T t23 = t22 + T(1.0);
+        const T t24 = select(t21, t23, t15);
+        const T t25 = root(t24);
+        const T t26 = minimum(t25, t20);
+        const T t27 = select(t21, t26, T(1.0));
+        const T t28 = growth * t27;
+        const T t29 = at_most(t28, t0);
+        const T t30 = at_most(t13, c1);
+        const T t31 = accumulator - t30;
+        const T t32 = at_most(t31, t0);
+        const T t33 = at_least(t32, t14);
+        const T t34 = root(t33);
+        const T t36 = t34 + t35;
+        const T t37 = t29 / t36;
+        const T t38 = select(t21, growth, t36);
+        const T t39 = t25 + t35;
+        const T t40 = select(t21, t29, t39);
+        const T t41 = t38 / t40;
+        const T t43 = t41 * t42;
+        const bool t48 = growth < t47;
+        const T t49 = -t1;
+        const T t50 = select(t48, t5, t49);
+        const T t51 = select(t10, t12, t50);
+        const bool t52 = T(0.0) < t51;
+        const T t53 = t51 / t15;
+        const T t54 = t53 + T(1.0);
+        const T t55 = select(t52, t54, t15);
+        const T t56 = root(t55);
+        const T t57 = minimum(t56, t20);
+        const T t58 = select(t52, t57, T(1.0));
+        const T t59 = growth * t58;
+        const T t60 = at_most(t59, t47);
+        const T t61 = maximum(t60, growth);
+        const T t62 = at_most(t51, c1);
+        const T t63 = accumulator - t62;
+        const T t64 = at_most(t63, t0);
+        const T t65 = at_least(t64, t14);
+        const T t66 = root(t65);
+        const T t67 = t66 + t35;
+        const T t68 = t61 / t67;
+        const T t69 = select(t52, growth, t67);
+        const T t70 = t56 + t35;
+        const T t71 = select(t52, t61, t70);
+        const T t72 = t69 / t71;
+        const T t73 = t72 * t42;
+        const T t75 = choose(mask_t74, t61, t29);
+        const T t76 = choose(mask_t74, t64, t32);
+        const T t77 = choose(mask_t74, t68, t37);
+        const T t78 = choose(mask_t74, t73, t43);
+        p_growth[i] = t75;
+        p_accumulator[i] = t76;
+        p_pace0[i] = t77;
+        p_pace1[i] = t78;
       }
     }
   };
@@ -1022,8 +1179,8 @@ struct gradagrad_lazy_step {
   template <class P>
   struct Body {
     using T = P;
-    T t3, t5, t12, t19, t23, t26, c0, t31, c1, t46, t51, t53, t61, t64, t66;
-    mask_t<T> mask_t74;
+    T t3, t5, t12, t16, t19, c0, t24, c1, t38, t44, t71, t73, t81, t84, t86;
+    mask_t<T> mask_t65, mask_t94;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -1040,243 +1197,32 @@ struct gradagrad_lazy_step {
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
       t3 = T(LARGEST);
       t5 = T(rho);
-      const double t9 = maximum(lr, TINY);
-      const double t10 = gamma_max / t9;
-      const double t11 = minimum(t10, LARGEST);
+      const double t9 = grad_bound * grad_bound;
+      const double t10 = t9 * 0.5;
+      const double t11 = initial_accumulator_value + t10;
       t12 = T(t11);
-      const double t16 = grad_bound * grad_bound;
-      const double t17 = t16 * 0.5;
-      const double t18 = initial_accumulator_value + t17;
-      t19 = T(t18);
-      const double t22 = -t16;
-      t23 = T(t22);
-      t26 = T(TINY);
-      c0 = opaque<T>(1.0);
-      t31 = T(growth_limit);
-      c1 = opaque<T>(0.0);
-      t46 = T(eps);
-      const double t49 = lr * weight_decay;
-      const double t50 = 1.0 - t49;
-      t51 = T(t50);
-      t53 = T(lr);
-      const double t59 = root(TINY);
-      const double t60 = maximum(lr, t59);
-      t61 = T(t60);
-      t64 = T(lower);
-      t66 = T(upper);
-      const bool t74 = 0.0 < projects;
-      mask_t74 = mask_of<T>(t74);
-    }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
-      GRADAGRAD_VECTORS
-      for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
-        const bool t0 = g != T(0.0);
-        const T t1 = g * g;
-        const T t2 = g * momentum;
-        const T t4 = at_most(t1, t3);
-        const T t6 = t2 * t5;
-        const T t7 = at_most(t6, t3);
-        const T t8 = t7 - t4;
-        const bool t13 = growth < t12;
-        const T t14 = -t4;
-        const T t15 = select(t13, t8, t14);
-        const bool t20 = accumulator < t19;
-        const bool t21 = T(0.0) < t4;
-        const T t24 = select(t21, t23, t15);
-        const T t25 = select(t20, t24, t15);
-        const T t27 = at_least(accumulator, t26);
-        const T t28 = at_least(t4, t26);
-        const T t29 = t7 / t28;
-        const T t30 = at_least(t29, c0);
-        const T t32 = at_most(t30, t31);
-        const T t33 = at_least(t25, c1);
-        const T t34 = t33 / t27;
-        const T t35 = t34 + T(1.0);
-        const T t36 = root(t35);
-        const T t37 = minimum(t36, t32);
-        const T t38 = growth * t37;
-        const T t39 = at_most(t38, t12);
-        const T t40 = maximum(t39, growth);
-        const T t41 = at_most(t25, c1);
-        const T t42 = accumulator - t41;
-        const T t43 = at_most(t42, t3);
-        const T t44 = at_least(t43, t26);
-        const T t45 = root(t44);
-        const T t47 = t45 + t46;
-        const T t48 = t40 / t47;
-        const T t52 = x * t51;
-        const T t54 = t48 * t53;
-        const T t55 = g * t54;
-        const T t56 = t52 - t55;
-        const T t57 = select(t0, t56, x);
-        const T t58 = select(t0, g, momentum);
-        const T t62 = t48 * t61;
-        const T t63 = T(1.0) / t62;
-        const T t65 = at_least(t56, t64);
-        const T t67 = at_most(t65, t66);
-        const T t68 = t56 - t67;
-        const T t69 = t63 * T(1.0);
-        const T t70 = t68 * t69;
-        const T t71 = g + t70;
-        const T t72 = select(t0, t67, x);
-        const T t73 = select(t0, t71, momentum);
-        const T t75 = choose(mask_t74, t72, t57);
-        const T t76 = choose(mask_t74, t73, t58);
-        p_x[i] = t75;
-        p_momentum[i] = t76;
-        p_growth[i] = t40;
-        p_accumulator[i] = t43;
-      }
-    }
-  };
-};
-
-struct gradagrad_lazy_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x100300;
-  template <class P>
-  struct Body {
-    using T = P;
-    T t0, t2, t9, t16, t20, t23, c0, t28, c1, t43;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
-      const double lr = settings[0];
-      const double rho = settings[1];
-      const double eps = settings[3];
-      const double gamma_max = settings[5];
-      const double growth_limit = settings[6];
-      const double grad_bound = settings[7];
-      const double initial_accumulator_value = settings[8];
-      const double TINY = opaque<double>(std::numeric_limits<T>::min());
-      const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t0 = T(LARGEST);
-      t2 = T(rho);
-      const double t6 = maximum(lr, TINY);
-      const double t7 = gamma_max / t6;
-      const double t8 = minimum(t7, LARGEST);
-      t9 = T(t8);
-      const double t13 = grad_bound * grad_bound;
-      const double t14 = t13 * 0.5;
-      const double t15 = initial_accumulator_value + t14;
+      const double t15 = -t9;
       t16 = T(t15);
-      const double t19 = -t13;
-      t20 = T(t19);
-      t23 = T(TINY);
+      t19 = T(TINY);
       c0 = opaque<T>(1.0);
-      t28 = T(growth_limit);
+      t24 = T(growth_limit);
       c1 = opaque<T>(0.0);
-      t43 = T(eps);
-    }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
-      P* __restrict const p_sum0 = streams[16];
-      P* __restrict const p_sum1 = streams[17];
-      P* __restrict const p_pace0 = streams[20];
-      GRADAGRAD_VECTORS
-      for (int64_t i = 0; i < size; ++i) {
-        const T sum0 = p_sum0[i];
-        const T sum1 = p_sum1[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
-        const T t1 = at_most(sum0, t0);
-        const T t3 = sum1 * t2;
-        const T t4 = at_most(t3, t0);
-        const T t5 = t4 - t1;
-        const bool t10 = growth < t9;
-        const T t11 = -t1;
-        const T t12 = select(t10, t5, t11);
-        const bool t17 = accumulator < t16;
-        const bool t18 = T(0.0) < t1;
-        const T t21 = select(t18, t20, t12);
-        const T t22 = select(t17, t21, t12);
-        const T t24 = at_least(accumulator, t23);
-        const T t25 = at_least(t1, t23);
-        const T t26 = t4 / t25;
-        const T t27 = at_least(t26, c0);
-        const T t29 = at_most(t27, t28);
-        const T t30 = at_least(t22, c1);
-        const T t31 = t30 / t24;
-        const T t32 = t31 + T(1.0);
-        const T t33 = root(t32);
-        const T t34 = minimum(t33, t29);
-        const T t35 = growth * t34;
-        const T t36 = at_most(t35, t9);
-        const T t37 = maximum(t36, growth);
-        const T t38 = at_most(t22, c1);
-        const T t39 = accumulator - t38;
-        const T t40 = at_most(t39, t0);
-        const T t41 = at_least(t40, t23);
-        const T t42 = root(t41);
-        const T t44 = t42 + t43;
-        const T t45 = t37 / t44;
-        p_growth[i] = t37;
-        p_accumulator[i] = t40;
-        p_pace0[i] = t45;
-      }
-    }
-  };
-};
-
-struct gradagrad_lazy_momentum_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305;
-  template <class P>
-  struct Body {
-    using T = P;
-    T t3, t5, t12, t19, t23, t26, c0, t31, c1, t48, t55, t59, t63, t66, t78, t81, t83;
-    mask_t<T> mask_t94;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
-      const double lr = settings[0];
-      const double rho = settings[1];
-      const double beta = settings[2];
-      const double eps = settings[3];
-      const double weight_decay = settings[4];
-      const double gamma_max = settings[5];
-      const double growth_limit = settings[6];
-      const double grad_bound = settings[7];
-      const double initial_accumulator_value = settings[8];
-      const double lower = settings[9];
-      const double upper = settings[10];
-      const double projects = settings[11];
-      const double TINY = opaque<double>(std::numeric_limits<T>::min());
-      const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t3 = T(LARGEST);
-      t5 = T(rho);
-      const double t9 = maximum(lr, TINY);
-      const double t10 = gamma_max / t9;
-      const double t11 = minimum(t10, LARGEST);
-      t12 = T(t11);
-      const double t16 = grad_bound * grad_bound;
-      const double t17 = t16 * 0.5;
-      const double t18 = initial_accumulator_value + t17;
-      t19 = T(t18);
-      const double t22 = -t16;
-      t23 = T(t22);
-      t26 = T(TINY);
-      c0 = opaque<T>(1.0);
-      t31 = T(growth_limit);
-      c1 = opaque<T>(0.0);
-      t48 = T(eps);
-      t55 = T(beta);
-      const double t57 = lr * weight_decay;
-      const double t58 = 1.0 - t57;
-      t59 = T(t58);
-      const double t61 = 1.0 - beta;
-      t63 = T(t61);
-      t66 = T(lr);
-      const double t76 = root(TINY);
-      const double t77 = maximum(lr, t76);
-      t78 = T(t77);
-      t81 = T(lower);
-      t83 = T(upper);
+      t38 = T(eps);
+      const double t41 = maximum(lr, TINY);
+      const double t42 = gamma_max / t41;
+      const double t43 = minimum(t42, LARGEST);
+      t44 = T(t43);
+      const bool t65 = gamma_max < 1.7976931348623157e+308;
+      mask_t65 = mask_of<T>(t65);
+      const double t69 = lr * weight_decay;
+      const double t70 = 1.0 - t69;
+      t71 = T(t70);
+      t73 = T(lr);
+      const double t79 = root(TINY);
+      const double t80 = maximum(lr, t79);
+      t81 = T(t80);
+      t84 = T(lower);
+      t86 = T(upper);
       const bool t94 = 0.0 < projects;
       mask_t94 = mask_of<T>(t94);
     }
@@ -1300,72 +1246,355 @@ struct gradagrad_lazy_momentum_step {
         const T t6 = t2 * t5;
         const T t7 = at_most(t6, t3);
         const T t8 = t7 - t4;
-        const bool t13 = growth < t12;
-        const T t14 = -t4;
-        const T t15 = select(t13, t8, t14);
-        const bool t20 = accumulator < t19;
-        const bool t21 = T(0.0) < t4;
-        const T t24 = select(t21, t23, t15);
-        const T t25 = select(t20, t24, t15);
-        const T t27 = at_least(accumulator, t26);
-        const T t28 = at_least(t4, t26);
-        const T t29 = t7 / t28;
-        const T t30 = at_least(t29, c0);
-        const T t32 = at_most(t30, t31);
-        const bool t33 = T(0.0) < t25;
-        const T t34 = t25 / t27;
-        const T t35 = t34 + T(1.0);
-        const T t36 = select(t33, t35, t27);
+        const bool t13 = accumulator < t12;
+        const bool t14 = T(0.0) < t4;
+        const T t17 = select(t14, t16, t8);
+        const T t18 = select(t13, t17, t8);
+        const T t20 = at_least(accumulator, t19);
+        const T t21 = at_least(t4, t19);
+        const T t22 = t7 / t21;
+        const T t23 = at_least(t22, c0);
+        const T t25 = at_most(t23, t24);
+        const T t26 = at_least(t18, c1);
+        const T t27 = t26 / t20;
+        const T t28 = t27 + T(1.0);
+        const T t29 = root(t28);
+        const T t30 = minimum(t29, t25);
+        const T t31 = growth * t30;
+        const T t32 = at_most(t31, t3);
+        const T t33 = at_most(t18, c1);
+        const T t34 = accumulator - t33;
+        const T t35 = at_most(t34, t3);
+        const T t36 = at_least(t35, t19);
         const T t37 = root(t36);
-        const T t38 = minimum(t37, t32);
-        const T t39 = select(t33, t38, T(1.0));
-        const T t40 = growth * t39;
-        const T t41 = at_most(t40, t12);
-        const T t42 = maximum(t41, growth);
-        const T t43 = at_most(t25, c1);
-        const T t44 = accumulator - t43;
-        const T t45 = at_most(t44, t3);
-        const T t46 = at_least(t45, t26);
-        const T t47 = root(t46);
-        const T t49 = t47 + t48;
-        const T t50 = t42 / t49;
-        const T t51 = select(t33, growth, t49);
-        const T t52 = t37 + t48;
-        const T t53 = select(t33, t42, t52);
-        const T t54 = t51 / t53;
-        const T t56 = t54 * t55;
-        const T t60 = x * t59;
-        const T t62 = momentum * t56;
-        const T t64 = g * t63;
-        const T t65 = t62 + t64;
-        const T t67 = t50 * t66;
-        const T t68 = t65 * t67;
-        const T t69 = t60 - t68;
-        const T t70 = select(t0, t69, x);
-        const T t71 = select(t0, t65, momentum);
-        const T t72 = t62 / t63;
-        const T t73 = g + t72;
-        const T t74 = t73 * t67;
-        const T t75 = t60 - t74;
-        const T t79 = t50 * t78;
-        const T t80 = T(1.0) / t79;
-        const T t82 = at_least(t75, t81);
-        const T t84 = at_most(t82, t83);
-        const T t85 = t75 - t84;
-        const T t86 = t80 * t63;
-        const T t87 = t85 * t86;
-        const T t88 = t65 + t87;
-        const T t89 = t84 - t60;
-        const T t90 = t89 * t63;
-        const T t91 = t60 + t90;
-        const T t92 = select(t0, t91, x);
-        const T t93 = select(t0, t88, momentum);
-        const T t95 = choose(mask_t94, t92, t70);
-        const T t96 = choose(mask_t94, t93, t71);
+        const T t39 = t37 + t38;
+        const T t40 = t32 / t39;
+        const bool t45 = growth < t44;
+        const T t46 = -t4;
+        const T t47 = select(t45, t8, t46);
+        const T t48 = select(t14, t16, t47);
+        const T t49 = select(t13, t48, t47);
+        const T t50 = at_least(t49, c1);
+        const T t51 = t50 / t20;
+        const T t52 = t51 + T(1.0);
+        const T t53 = root(t52);
+        const T t54 = minimum(t53, t25);
+        const T t55 = growth * t54;
+        const T t56 = at_most(t55, t44);
+        const T t57 = maximum(t56, growth);
+        const T t58 = at_most(t49, c1);
+        const T t59 = accumulator - t58;
+        const T t60 = at_most(t59, t3);
+        const T t61 = at_least(t60, t19);
+        const T t62 = root(t61);
+        const T t63 = t62 + t38;
+        const T t64 = t57 / t63;
+        const T t66 = choose(mask_t65, t57, t32);
+        const T t67 = choose(mask_t65, t60, t35);
+        const T t68 = choose(mask_t65, t64, t40);
+        const T t72 = x * t71;
+        const T t74 = t68 * t73;
+        const T t75 = g * t74;
+        const T t76 = t72 - t75;
+        const T t77 = select(t0, t76, x);
+        const T t78 = select(t0, g, momentum);
+        const T t82 = t68 * t81;
+        const T t83 = T(1.0) / t82;
+        const T t85 = at_least(t76, t84);
+        const T t87 = at_most(t85, t86);
+        const T t88 = t76 - t87;
+        const T t89 = t83 * T(1.0);
+        const T t90 = t88 * t89;
+        const T t91 = g + t90;
+        const T t92 = select(t0, t87, x);
+        const T t93 = select(t0, t91, momentum);
+        const T t95 = choose(mask_t94, t92, t77);
+        const T t96 = choose(mask_t94, t93, t78);
         p_x[i] = t95;
         p_momentum[i] = t96;
-        p_growth[i] = t42;
-        p_accumulator[i] = t45;
+        p_growth[i] = t66;
+        p_accumulator[i] = t67;
+      }
+    }
+  };
+};
+
+struct gradagrad_lazy_decide {
+  static constexpr uint32_t reads = 0x30300, writes = 0x100300;
+  template <class P>
+  struct Body {
+    using T = P;
+    T t0, t2, t9, t13, t16, c0, t21, c1, t35, t41;
+    mask_t<T> mask_t62;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double rho = settings[1];
+      const double eps = settings[3];
+      const double gamma_max = settings[5];
+      const double growth_limit = settings[6];
+      const double grad_bound = settings[7];
+      const double initial_accumulator_value = settings[8];
+      const double TINY = opaque<double>(std::numeric_limits<T>::min());
+      const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
+      t0 = T(LARGEST);
+      t2 = T(rho);
+      const double t6 = grad_bound * grad_bound;
+      const double t7 = t6 * 0.5;
+      const double t8 = initial_accumulator_value + t7;
+      t9 = T(t8);
+      const double t12 = -t6;
+      t13 = T(t12);
+      t16 = T(TINY);
+      c0 = opaque<T>(1.0);
+      t21 = T(growth_limit);
+      c1 = opaque<T>(0.0);
+      t35 = T(eps);
+      const double t38 = maximum(lr, TINY);
+      const double t39 = gamma_max / t38;
+      const double t40 = minimum(t39, LARGEST);
+      t41 = T(t40);
+      const bool t62 = gamma_max < 1.7976931348623157e+308;
+      mask_t62 = mask_of<T>(t62);
+    }
+    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
+      P* __restrict const p_growth = streams[8];
+      P* __restrict const p_accumulator = streams[9];
+      P* __restrict const p_sum0 = streams[16];
+      P* __restrict const p_sum1 = streams[17];
+      P* __restrict const p_pace0 = streams[20];
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T sum0 = p_sum0[i];
+        const T sum1 = p_sum1[i];
+        const T growth = p_growth[i];
+        const T accumulator = p_accumulator[i];
+        const T t1 = at_most(sum0, t0);
+        const T t3 = sum1 * t2;
+        const T t4 = at_most(t3, t0);
+        const T t5 = t4 - t1;
+        const bool t10 = accumulator < t9;
+        const bool t11 = T(0.0) < t1;
+        const T t14 = select(t11, t13, t5);
+        const T t15 = select(t10, t14, t5);
+        const T t17 = at_least(accumulator, t16);
+        const T t18 = at_least(t1, t16);
+        const T t19 = t4 / t18;
+        const T t20 = at_least(t19, c0);
+        const T t22 = at_most(t20, t21);
+        const T t23 = at_least(t15, c1);
+        const T t24 = t23 / t17;
+        const T t25 = t24 + T(1.0);
+        const T t26 = root(t25);
+        const T t27 = minimum(t26, t22);
+        const T t28 = growth * t27;
+        const T t29 = at_most(t28, t0);
+        const T t30 = at_most(t15, c1);
+        const T t31 = accumulator - t30;
+        const T t32 = at_most(t31, t0);
+        const T t33 = at_least(t32, t16);
+        const T t34 = root(t33);
+        const T t36 = t34 + t35;
+        const T t37 = t29 / t36;
+        const bool t42 = growth < t41;
+        const T t43 = -t1;
+        const T t44 = select(t42, t5, t43);
+        const T t45 = select(t11, t13, t44);
+        const T t46 = select(t10, t45, t44);
+        const T t47 = at_least(t46, c1);
+        const T t48 = t47 / t17;
+        const T t49 = t48 + T(1.0);
+        const T t50 = root(t49);
+        const T t51 = minimum(t50, t22);
+        const T t52 = growth * t51;
+        const T t53 = at_most(t52, t41);
+        const T t54 = maximum(t53, growth);
+        const T t55 = at_most(t46, c1);
+        const T t56 = accumulator - t55;
+        const T t57 = at_most(t56, t0);
+        const T t58 = at_least(t57, t16);
+        const T t59 = root(t58);
+        const T t60 = t59 + t35;
+        const T t61 = t54 / t60;
+        const T t63 = choose(mask_t62, t54, t29);
+        const T t64 = choose(mask_t62, t57, t32);
+        const T t65 = choose(mask_t62, t61, t37);
+        p_growth[i] = t63;
+        p_accumulator[i] = t64;
+        p_pace0[i] = t65;
+      }
+    }
+  };
+};
+
+struct gradagrad_lazy_momentum_step {
+  static constexpr uint32_t reads = 0x307, writes = 0x305;
+  template <class P>
+  struct Body {
+    using T = P;
+    T t3, t5, t12, t16, t19, c0, t24, c1, t40, t47, t52, t87, t91, t94, t106, t109, t111;
+    mask_t<T> mask_t80, mask_t122;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double rho = settings[1];
+      const double beta = settings[2];
+      const double eps = settings[3];
+      const double weight_decay = settings[4];
+      const double gamma_max = settings[5];
+      const double growth_limit = settings[6];
+      const double grad_bound = settings[7];
+      const double initial_accumulator_value = settings[8];
+      const double lower = settings[9];
+      const double upper = settings[10];
+      const double projects = settings[11];
+      const double TINY = opaque<double>(std::numeric_limits<T>::min());
+      const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
+      t3 = T(LARGEST);
+      t5 = T(rho);
+      const double t9 = grad_bound * grad_bound;
+      const double t10 = t9 * 0.5;
+      const double t11 = initial_accumulator_value + t10;
+      t12 = T(t11);
+      const double t15 = -t9;
+      t16 = T(t15);
+      t19 = T(TINY);
+      c0 = opaque<T>(1.0);
+      t24 = T(growth_limit);
+      c1 = opaque<T>(0.0);
+      t40 = T(eps);
+      t47 = T(beta);
+      const double t49 = maximum(lr, TINY);
+      const double t50 = gamma_max / t49;
+      const double t51 = minimum(t50, LARGEST);
+      t52 = T(t51);
+      const bool t80 = gamma_max < 1.7976931348623157e+308;
+      mask_t80 = mask_of<T>(t80);
+      const double t85 = lr * weight_decay;
+      const double t86 = 1.0 - t85;
+      t87 = T(t86);
+      const double t89 = 1.0 - beta;
+      t91 = T(t89);
+      t94 = T(lr);
+      const double t104 = root(TINY);
+      const double t105 = maximum(lr, t104);
+      t106 = T(t105);
+      t109 = T(lower);
+      t111 = T(upper);
+      const bool t122 = 0.0 < projects;
+      mask_t122 = mask_of<T>(t122);
+    }
+    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
+      P* __restrict const p_x = streams[0];
+      P* __restrict const p_g = streams[1];
+      P* __restrict const p_momentum = streams[2];
+      P* __restrict const p_growth = streams[8];
+      P* __restrict const p_accumulator = streams[9];
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T x = p_x[i];
+        const T g = p_g[i];
+        const T momentum = p_momentum[i];
+        const T growth = p_growth[i];
+        const T accumulator = p_accumulator[i];
+        const bool t0 = g != T(0.0);
+        const T t1 = g * g;
+        const T t2 = g * momentum;
+        const T t4 = at_most(t1, t3);
+        const T t6 = t2 * t5;
+        const T t7 = at_most(t6, t3);
+        const T t8 = t7 - t4;
+        const bool t13 = accumulator < t12;
+        const bool t14 = T(0.0) < t4;
+        const T t17 = select(t14, t16, t8);
+        const T t18 = select(t13, t17, t8);
+        const T t20 = at_least(accumulator, t19);
+        const T t21 = at_least(t4, t19);
+        const T t22 = t7 / t21;
+        const T t23 = at_least(t22, c0);
+        const T t25 = at_most(t23, t24);
+        const bool t26 = T(0.0) < t18;
+        const T t27 = t18 / t20;
+        const T t28 = t27 + T(1.0);
+        const T t29 = select(t26, t28, t20);
+        const T t30 = root(t29);
+        const T t31 = minimum(t30, t25);
+        const T t32 = select(t26, t31, T(1.0));
+        const T t33 = growth * t32;
+        const T t34 = at_most(t33, t3);
+        const T t35 = at_most(t18, c1);
+        const T t36 = accumulator - t35;
+        const T t37 = at_most(t36, t3);
+        const T t38 = at_least(t37, t19);
+        const T t39 = root(t38);
+        const T t41 = t39 + t40;
+        const T t42 = t34 / t41;
+        const T t43 = select(t26, growth, t41);
+        const T t44 = t30 + t40;
+        const T t45 = select(t26, t34, t44);
+        const T t46 = t43 / t45;
+        const T t48 = t46 * t47;
+        const bool t53 = growth < t52;
+        const T t54 = -t4;
+        const T t55 = select(t53, t8, t54);
+        const T t56 = select(t14, t16, t55);
+        const T t57 = select(t13, t56, t55);
+        const bool t58 = T(0.0) < t57;
+        const T t59 = t57 / t20;
+        const T t60 = t59 + T(1.0);
+        const T t61 = select(t58, t60, t20);
+        const T t62 = root(t61);
+        const T t63 = minimum(t62, t25);
+        const T t64 = select(t58, t63, T(1.0));
+        const T t65 = growth * t64;
+        const T t66 = at_most(t65, t52);
+        const T t67 = maximum(t66, growth);
+        const T t68 = at_most(t57, c1);
+        const T t69 = accumulator - t68;
+        const T t70 = at_most(t69, t3);
+        const T t71 = at_least(t70, t19);
+        const T t72 = root(t71);
+        const T t73 = t72 + t40;
+        const T t74 = t67 / t73;
+        const T t75 = select(t58, growth, t73);
+        const T t76 = t62 + t40;
+        const T t77 = select(t58, t67, t76);
+        const T t78 = t75 / t77;
+        const T t79 = t78 * t47;
+        const T t81 = choose(mask_t80, t67, t34);
+        const T t82 = choose(mask_t80, t70, t37);
+        const T t83 = choose(mask_t80, t74, t42);
+        const T t84 = choose(mask_t80, t79, t48);
+        const T t88 = x * t87;
+        const T t90 = momentum * t84;
+        const T t92 = g * t91;
+        const T t93 = t90 + t92;
+        const T t95 = t83 * t94;
+        const T t96 = t93 * t95;
+        const T t97 = t88 - t96;
+        const T t98 = select(t0, t97, x);
+        const T t99 = select(t0, t93, momentum);
+        const T t100 = t90 / t91;
+        const T t101 = g + t100;
+        const T t102 = t101 * t95;
+        const T t103 = t88 - t102;
+        const T t107 = t83 * t106;
+        const T t108 = T(1.0) / t107;
+        const T t110 = at_least(t103, t109);
+        const T t112 = at_most(t110, t111);
+        const T t113 = t103 - t112;
+        const T t114 = t108 * t91;
+        const T t115 = t113 * t114;
+        const T t116 = t93 + t115;
+        const T t117 = t112 - t88;
+        const T t118 = t117 * t91;
+        const T t119 = t88 + t118;
+        const T t120 = select(t0, t119, x);
+        const T t121 = select(t0, t116, momentum);
+        const T t123 = choose(mask_t122, t120, t98);
+        const T t124 = choose(mask_t122, t121, t99);
+        p_x[i] = t123;
+        p_momentum[i] = t124;
+        p_growth[i] = t81;
+        p_accumulator[i] = t82;
       }
     }
   };
@@ -1376,7 +1605,8 @@ struct gradagrad_lazy_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t9, t16, t20, t23, c0, t28, c1, t45, t52;
+    T t0, t2, t9, t13, t16, c0, t21, c1, t37, t44, t49;
+    mask_t<T> mask_t77;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -1390,22 +1620,24 @@ struct gradagrad_lazy_momentum_decide {
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
       t0 = T(LARGEST);
       t2 = T(rho);
-      const double t6 = maximum(lr, TINY);
-      const double t7 = gamma_max / t6;
-      const double t8 = minimum(t7, LARGEST);
+      const double t6 = grad_bound * grad_bound;
+      const double t7 = t6 * 0.5;
+      const double t8 = initial_accumulator_value + t7;
       t9 = T(t8);
-      const double t13 = grad_bound * grad_bound;
-      const double t14 = t13 * 0.5;
-      const double t15 = initial_accumulator_value + t14;
-      t16 = T(t15);
-      const double t19 = -t13;
-      t20 = T(t19);
-      t23 = T(TINY);
+      const double t12 = -t6;
+      t13 = T(t12);
+      t16 = T(TINY);
       c0 = opaque<T>(1.0);
-      t28 = T(growth_limit);
+      t21 = T(growth_limit);
       c1 = opaque<T>(0.0);
-      t45 = T(eps);
-      t52 = T(beta);
+      t37 = T(eps);
+      t44 = T(beta);
+      const double t46 = maximum(lr, TINY);
+      const double t47 = gamma_max / t46;
+      const double t48 = minimum(t47, LARGEST);
+      t49 = T(t48);
+      const bool t77 = gamma_max < 1.7976931348623157e+308;
+      mask_t77 = mask_of<T>(t77);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -1424,44 +1656,71 @@ struct gradagrad_lazy_momentum_decide {
         const T t3 = sum1 * t2;
         const T t4 = at_most(t3, t0);
         const T t5 = t4 - t1;
-        const bool t10 = growth < t9;
-        const T t11 = -t1;
-        const T t12 = select(t10, t5, t11);
-        const bool t17 = accumulator < t16;
-        const bool t18 = T(0.0) < t1;
-        const T t21 = select(t18, t20, t12);
-        const T t22 = select(t17, t21, t12);
-        const T t24 = at_least(accumulator, t23);
-        const T t25 = at_least(t1, t23);
-        const T t26 = t4 / t25;
-        const T t27 = at_least(t26, c0);
-        const T t29 = at_most(t27, t28);
-        const bool t30 = T(0.0) < t22;
-        const T t31 = t22 / t24;
-        const T t32 = t31 + T(1.0);
-        const T t33 = select(t30, t32, t24);
-        const T t34 = root(t33);
-        const T t35 = minimum(t34, t29);
-        const T t36 = select(t30, t35, T(1.0));
-        const T t37 = growth * t36;
-        const T t38 = at_most(t37, t9);
-        const T t39 = maximum(t38, growth);
-        const T t40 = at_most(t22, c1);
-        const T t41 = accumulator - t40;
-        const T t42 = at_most(t41, t0);
-        const T t43 = at_least(t42, t23);
-        const T t44 = root(t43);
-        const T t46 = t44 + t45;
-        const T t47 = t39 / t46;
-        const T t48 = select(t30, growth, t46);
-        const T t49 = t34 + t45;
-        const T t50 = select(t30, t39, t49);
-        const T t51 = t48 / t50;
-        const T t53 = t51 * t52;
-        p_growth[i] = t39;
-        p_accumulator[i] = t42;
-        p_pace0[i] = t47;
-        p_pace1[i] = t53;
+        const bool t10 = accumulator < t9;
+        const bool t11 = T(0.0) < t1;
+        const T t14 = select(t11, t13, t5);
+        const T t15 = select(t10, t14, t5);
+        const T t17 = at_least(accumulator, t16);
+        const T t18 = at_least(t1, t16);
+        const T t19 = t4 / t18;
+        const T t20 = at_least(t19, c0);
+        const T t22 = at_most(t20, t21);
+        const bool t23 = T(0.0) < t15;
+        const T t24 = t15 / t17;
+        const T t25 = t24 + T(1.0);
+        const T t26 = select(t23, t25, t17);
+        const T t27 = root(t26);
+        const T t28 = minimum(t27, t22);
+        const T t29 = select(t23, t28, T(1.0));
+        const T t30 = growth * t29;
+        const T t31 = at_most(t30, t0);
+        const T t32 = at_most(t15, c1);
+        const T t33 = accumulator - t32;
+        const T t34 = at_most(t33, t0);
+        const T t35 = at_least(t34, t16);
+        const T t36 = root(t35);
+        const T t38 = t36 + t37;
+        const T t39 = t31 / t38;
+        const T t40 = select(t23, growth, t38);
+        const T t41 = t27 + t37;
+        const T t42 = select(t23, t31, t41);
+        const T t43 = t40 / t42;
+        const T t45 = t43 * t44;
+        const bool t50 = growth < t49;
+        const T t51 = -t1;
+        const T t52 = select(t50, t5, t51);
+        const T t53 = select(t11, t13, t52);
+        const T t54 = select(t10, t53, t52);
+        const bool t55 = T(0.0) < t54;
+        const T t56 = t54 / t17;
+        const T t57 = t56 + T(1.0);
+        const T t58 = select(t55, t57, t17);
+        const T t59 = root(t58);
+        const T t60 = minimum(t59, t22);
+        const T t61 = select(t55, t60, T(1.0));
+        const T t62 = growth * t61;
+        const T t63 = at_most(t62, t49);
+        const T t64 = maximum(t63, growth);
+        const T t65 = at_most(t54, c1);
+        const T t66 = accumulator - t65;
+        const T t67 = at_most(t66, t0);
+        const T t68 = at_least(t67, t16);
+        const T t69 = root(t68);
+        const T t70 = t69 + t37;
+        const T t71 = t64 / t70;
+        const T t72 = select(t55, growth, t70);
+        const T t73 = t59 + t37;
+        const T t74 = select(t55, t64, t73);
+        const T t75 = t72 / t74;
+        const T t76 = t75 * t44;
+        const T t78 = choose(mask_t77, t64, t31);
+        const T t79 = choose(mask_t77, t67, t34);
+        const T t80 = choose(mask_t77, t71, t39);
+        const T t81 = choose(mask_t77, t76, t45);
+        p_growth[i] = t78;
+        p_accumulator[i] = t79;
+        p_pace0[i] = t80;
+        p_pace1[i] = t81;
       }
     }
   };
@@ -1933,72 +2192,72 @@ const Rule rules[] = {
     // gradagrad_plain
     {1, 2, 2, 1, 0, 12, false, {0}, {1, 1},
      loops_of<float,
-              gradagrad_plain_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, gradagrad_plain_rest, None>(),
+              gradagrad_plain_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, gradagrad_plain_measure_early, gradagrad_plain_move_late, gradagrad_plain_rest, None>(),
      loops_of<double,
-              gradagrad_plain_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, gradagrad_plain_rest, None>(),
+              gradagrad_plain_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, gradagrad_plain_measure_early, gradagrad_plain_move_late, gradagrad_plain_rest, None>(),
      loop_of<None, double>()},
     // gradagrad_plain_momentum
     {1, 2, 2, 2, 0, 12, false, {0}, {1, 1},
      loops_of<float,
-              gradagrad_plain_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, gradagrad_plain_rest, None>(),
+              gradagrad_plain_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, None, None, gradagrad_plain_rest, None>(),
      loops_of<double,
-              gradagrad_plain_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, gradagrad_plain_rest, None>(),
+              gradagrad_plain_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, None, None, gradagrad_plain_rest, None>(),
      loop_of<None, double>()},
     // gradagrad_full
     {1, 2, 2, 1, 0, 12, false, {0}, {1, 1},
      loops_of<float,
-              gradagrad_full_step, gradagrad_plain_measure, gradagrad_full_decide, gradagrad_full_move, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
+              gradagrad_full_step, gradagrad_plain_measure, gradagrad_full_decide, gradagrad_full_move, None, None, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
      loops_of<double,
-              gradagrad_full_step, gradagrad_plain_measure, gradagrad_full_decide, gradagrad_full_move, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
+              gradagrad_full_step, gradagrad_plain_measure, gradagrad_full_decide, gradagrad_full_move, None, None, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
      loop_of<None, double>()},
     // gradagrad_full_momentum
     {1, 2, 2, 2, 0, 12, false, {0}, {1, 1},
      loops_of<float,
-              gradagrad_full_momentum_step, gradagrad_plain_measure, gradagrad_full_momentum_decide, gradagrad_full_momentum_move, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
+              gradagrad_full_momentum_step, gradagrad_plain_measure, gradagrad_full_momentum_decide, gradagrad_full_momentum_move, None, None, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
      loops_of<double,
-              gradagrad_full_momentum_step, gradagrad_plain_measure, gradagrad_full_momentum_decide, gradagrad_full_momentum_move, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
+              gradagrad_full_momentum_step, gradagrad_plain_measure, gradagrad_full_momentum_decide, gradagrad_full_momentum_move, None, None, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
      loop_of<None, double>()},
     // gradagrad_lazy
     {1, 2, 2, 1, 0, 12, true, {0}, {1, 1},
      loops_of<float,
-              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None>(),
+              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None, None, None>(),
      loops_of<double,
-              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None>(),
+              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None, None, None>(),
      loop_of<None, double>()},
     // gradagrad_lazy_momentum
     {1, 2, 2, 2, 0, 12, true, {0}, {1, 1},
      loops_of<float,
-              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None>(),
+              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
      loops_of<double,
-              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None>(),
+              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
      loop_of<None, double>()},
     // auto
     {3, 5, 0, 7, 1, 6, false, {0, 1, 2}, {0, 0, 0, 0, 0},
      loops_of<float,
-              None, None, None, auto_move, None, None>(),
+              None, None, None, auto_move, None, None, None, None>(),
      loops_of<double,
-              None, None, auto_decide, auto_move, None, None>(),
+              None, None, auto_decide, auto_move, None, None, None, None>(),
      loop_of<auto_learn, double>()},
     // auto_guard
     {3, 6, 1, 7, 1, 6, false, {0, 1, 2}, {0, 0, 0, 0, 0, 0},
      loops_of<float,
-              None, auto_guard_measure, None, auto_move, None, None>(),
+              None, auto_guard_measure, None, auto_move, None, None, None, None>(),
      loops_of<double,
-              None, auto_guard_measure, auto_guard_decide, auto_move, None, None>(),
+              None, auto_guard_measure, auto_guard_decide, auto_move, None, None, None, None>(),
      loop_of<auto_learn, double>()},
     // auto_average
     {4, 5, 0, 7, 1, 6, false, {0, 1, 2, 3}, {0, 0, 0, 0, 0},
      loops_of<float,
-              None, None, None, auto_average_move, auto_average_rest, None>(),
+              None, None, None, auto_average_move, None, None, auto_average_rest, None>(),
      loops_of<double,
-              None, None, auto_decide, auto_average_move, auto_average_rest, None>(),
+              None, None, auto_decide, auto_average_move, None, None, auto_average_rest, None>(),
      loop_of<auto_learn, double>()},
     // auto_average_guard
     {4, 6, 1, 7, 1, 6, false, {0, 1, 2, 3}, {0, 0, 0, 0, 0, 0},
      loops_of<float,
-              None, auto_guard_measure, None, auto_average_move, auto_average_rest, None>(),
+              None, auto_guard_measure, None, auto_average_move, None, None, auto_average_rest, None>(),
      loops_of<double,
-              None, auto_guard_measure, auto_guard_decide, auto_average_move, auto_average_rest, None>(),
+              None, auto_guard_measure, auto_guard_decide, auto_average_move, None, None, auto_average_rest, None>(),
      loop_of<auto_learn, double>()},
 };
 const int64_t rule_count = sizeof(rules) / sizeof(rules[0]);

@@ -25,6 +25,9 @@ class TorchSteps:
     def refusal(self, batch: Batch) -> str | None:
         return None
 
+    def forget(self, batch: Batch) -> None:
+        batch.views = None
+
     def step(self, batch: Batch) -> None:
         if batch.is_shared:
             sums = self.measure(batch)

@@ -23,6 +23,8 @@ from gradagrad.optax.arrays import (
     slot_dtype,
     touched,
 )
+from gradagrad.optax.fused import LARGE, fits
+from gradagrad.optax.fused import run as run_pass
 from gradagrad.optax.rounding import Rounder, rounded
 from gradagrad.optax.sharing import Names, over_devices
 from gradagrad.rules.protocol import POINT_LANE, Field, Rule, is_off
@@ -47,6 +49,20 @@ class Leaf:
     coupled_decay: Any = 0.0
     decay_beside: Any = 0.0
     """Decoupled decay that the rule does not see: so much of the parameter is taken off."""
+
+    fused: bool | None = False
+    """Whether compiled passes may step it: see `gradagrad.optax.fused`."""
+
+    @cached_property
+    def is_fused(self) -> bool:
+        """Whether they do."""
+        return fits(self, self.fused)
+
+    @cached_property
+    def element_state(self) -> dict[str, Array]:
+        """The element fields as they are stored, and slot fields where each element is a slot."""
+        kinds = ("element", "slot") if self.scope == "element" else ("element",)
+        return {f.key: self.state[f.key] for f in self.rule.fields(self.settings) if f.at in kinds}
 
     @cached_property
     def slot_dtype(self) -> Any:
@@ -100,10 +116,11 @@ class Leaf:
 
     def measure(self) -> tuple[Array, ...]:
         """This array's part of the rule's sums."""
-        settings = self._settings
-        return (
-            self.rule.measure(self.values, settings, self.reduction, self.ops) if self.rule.measures(settings) else ()
-        )
+        if not self.rule.measures(self.settings):
+            return ()
+        if self.is_fused:
+            return run_pass("measure", self)[1]
+        return self.rule.measure(self.values, self._settings, self.reduction, self.ops)
 
     def decide(self, sums: Sequence[Array]) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """(this leaf's own slots after the step, the pace of the move)."""
@@ -114,12 +131,31 @@ class Leaf:
     def move(self, pace: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
         """(the step to take off the parameter, the element fields after it, this array's part of the traces)."""
         new, traces = self.rule.move(self.values, pace, self._settings, self.reduction, self.ops, self.touched)
-        end = new.pop("x")
+        return self._step_to(new.pop("x")), new, traces
+
+    def outcome(self, pace: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
+        """`move`, with the fields of slots where each element is one: those are decided upon here."""
+        by_itself = self.scope == "element"
+        if self.is_fused:
+            new, traces = run_pass("step" if by_itself else "move", self, pace)
+            # From the fields as they are now, since those before are gone.
+            end = replace(self, state={**self.state, **new})._arrival(pace)
+            return self._step_to(end), new, traces
+        slot, pace = self.decide(self.measure()) if by_itself else ({}, pace)
+        step, new, traces = self.move(pace)
+        return step, {**new, **slot}, traces
+
+    def _arrival(self, pace: Sequence[Array]) -> Any:
+        """Where a step ends whose fields these are."""
+        given = (self.values, self.slot, pace, self._settings, self.reduction, self.ops, self.touched)
+        return self.rule.arrival(*given)
+
+    def _step_to(self, end: Any) -> Array:
         step = end.step if isinstance(end, Moved) else self.x - end
-        if not is_off(self.decay_beside):
-            decay = self._share_of_x(self.decay_beside)
-            step = step + (decay if self.touched is None else jnp.where(self.touched, decay, 0.0))
-        return step, new, traces
+        if is_off(self.decay_beside):
+            return step
+        decay = self._share_of_x(self.decay_beside)
+        return step + (decay if self.touched is None else jnp.where(self.touched, decay, 0.0))
 
     @cached_property
     def _settings(self) -> Any:
@@ -141,12 +177,8 @@ class Leaf:
         return rounded(self.x - step, self.rounder.bits(POINT_LANE)).astype(jnp.float32) - self.x
 
 
-LARGE = 1 << 16
-"""Elements from which on memory, and not the number of operations, decides how long a step takes on a CPU."""
-
-
 def evaluate(leaf: Leaf, outcome: Callable[[Leaf], dict[str, Any]], order: Sequence[str]) -> dict[str, Any]:
-    """``outcome(leaf)``, for large arrays on a CPU in a form that XLA compiles to few passes over memory.
+    """``outcome(leaf)``, for large arrays on a CPU in a form that XLA by itself compiles to few passes over memory.
 
     XLA:CPU makes one loop for each result, and keeps in memory what several of them need: roots and quotients, which
     it would rather not compute twice. But memory takes longer. So every result is worked out by itself, from inputs

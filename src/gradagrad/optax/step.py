@@ -53,6 +53,7 @@ class Method:
     state_dtype: Any = jnp.float32
     stochastic_rounding: bool = False
     axis_name: Any = None
+    fused: bool | None = None
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
         """The method as Optax takes it."""
@@ -121,13 +122,14 @@ class Method:
         """A leaf's update, what it leaves for the others, and its fields after the step."""
 
         def outcome(leaf: Leaf) -> dict[str, Any]:
-            slot, own_pace = leaf.decide(leaf.measure()) if self.scope == "element" else ({}, pace)
-            step, new, traces = leaf.move(own_pace)
-            new = {f.key: leaf.stored(f, value[f.key]) for value in (new, slot) for f in fields if f.key in value}
+            step, new, traces = leaf.outcome(pace)
+            new = {f.key: leaf.stored(f, new[f.key]) for f in fields if f.key in new}
             if self.stochastic_rounding:
                 return {"update": leaf.rounded_update(step), "traces": traces, **new}
             return {"update": leaf.update(step if self.descends else -step), "traces": traces, **new}
 
+        if leaf.is_fused:
+            return outcome(leaf)
         # What depends on most comes first: see `evaluate`.
         slots = [f.key for f in fields if f.at == "slot" and self.scope == "element"]
         elements = [f.key for f in fields if f.at == "element"]
@@ -170,6 +172,7 @@ class Method:
                     maximize=self.maximize,
                     coupled_decay=self._decay("coupled") if decays[i] else 0.0,
                     decay_beside=self._decay("beside") * settings.lr if decays[i] else 0.0,
+                    fused=self.fused,
                 )
             )
         return leaves

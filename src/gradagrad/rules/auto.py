@@ -155,6 +155,21 @@ class AutoRule:
             new["average"] = mean + (new["x"] - mean) * average_share
         return new, (slots.total(felt * Y),)
 
+    def arrival(
+        self,
+        values: Values,
+        slot: Slot,
+        pace: Sequence[Array],
+        s: Settings,
+        slots: Reduction,
+        ops: Ops,
+        touched: Array | None = None,
+    ) -> Array:
+        """A gradient that is damped to nothing, under all of the momentum, changes no field."""
+        pace = [0.0 if i == 5 else number for i, number in enumerate(pace)]
+        still = s._replace(guard=True, beta=1.0, averaging=False)
+        return self.move(values, pace, still, slots, ops, touched)[0]["x"]
+
     def learn(self, traces: Sequence[Array], slot: Slot, s: Settings, ops: Ops) -> dict[str, Array]:
         """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P²."""
         k, gamma, c, v = slot["clock"], slot["gamma"], slot["way_scale"], slot["agreement_square"]

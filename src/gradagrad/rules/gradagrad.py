@@ -139,6 +139,21 @@ class GradaGradRule:
             new_x, new_m = ops.where(touched, new_x, x), ops.where(touched, new_m, m)
         return {"x": new_x, "momentum": new_m}, ()
 
+    def arrival(
+        self,
+        values: Values,
+        slot: Slot,
+        pace: Sequence[Array],
+        s: Settings,
+        slots: Reduction,
+        ops: Ops,
+        touched: Array | None = None,
+    ) -> Array:
+        """Without momentum, a gradient of m' goes where m' goes; no gradient at all leaves the rate as it is."""
+        plain = s._replace(beta=0.0)
+        rate = pace[:1] or self.decide((0.0, 0.0), slot, plain, ops)[1]
+        return self.move({**values, "g": values["momentum"]}, rate, plain, slots, ops, touched)[0]["x"]
+
     def learn(self, traces: Sequence[Array], slot: Slot, s: Settings, ops: Ops) -> dict[str, Array]:
         return dict(slot)
 

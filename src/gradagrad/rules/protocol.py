@@ -107,6 +107,19 @@ class Rule(Protocol):
         """(``x`` and the element fields after this step, the traces). Where ``touched`` is false nothing changes."""
         ...
 
+    def arrival(
+        self,
+        values: Values,
+        slot: Slot,
+        pace: Sequence[Array],
+        s: Any,
+        slots: Reduction,
+        ops: Ops,
+        touched: Array | None = None,
+    ) -> Array:
+        """``x`` after a step, of whose fields those after it are given; no ``pace`` where each element is a slot."""
+        ...
+
     def learn(self, traces: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> dict[str, Array]: ...
     def rates(self, values: Values, slot: Slot, s: Any, ops: Ops) -> tuple[Array, Array, Array]:
         """For diagnostics: γ, the factor by which it differs from its start, and what a gradient is multiplied by."""
