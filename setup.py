@@ -105,6 +105,15 @@ def torch_folder() -> Path:
     return Path(spec.origin).parent
 
 
+def generate() -> None:
+    """Writes the kernel's loops as the rules of this very tree have them; they import nothing but Python."""
+    sys.path.insert(0, str(ROOT / "src"))
+    from gradagrad.rules import cpp
+
+    if cpp.PATH.read_text(encoding="utf-8") != (text := cpp.header()):
+        cpp.PATH.write_text(text, encoding="utf-8")
+
+
 def sources() -> list[str]:
     """Whatever is there: files come and go."""
     return sorted(str(path) for path in SOURCES.glob("*.cpp"))
@@ -159,6 +168,7 @@ class BuildKernel(build_ext):
 
     def run(self) -> None:
         try:
+            generate()
             super().run()
             outcome.record["kernel"] = any(extension.name != PASSES for extension in self.extensions)
         except Exception as error:  # setuptools' own have no common base

@@ -53,6 +53,7 @@ _FREE = frozenset(
         "t",
         "_unsafe_view",
         "split",
+        "split_with_sizes",
         "empty",
         "empty_like",
         "empty_strided",
@@ -111,7 +112,8 @@ class Counter(TorchDispatchMode):
         if not alike or (len(dtypes) > 1 and name != "_foreach_copy_"):
             return len(first)  # the slow path: a kernel for each tensor
         depth = len(lists) + (not name.endswith("_"))
-        chunks = sum(max(1, math.ceil(math.prod(shape) / 65536)) for shape in SHAPES[: len(first)])
+        shapes = SHAPES * math.ceil(len(first) / len(SHAPES))  # several lists may have been put one after the other
+        chunks = sum(max(1, math.ceil(math.prod(shape) / 65536)) for shape in shapes[: len(first)])
         return max(math.ceil(len(first) / _TENSORS[min(depth, 5)]), math.ceil(chunks / 320))
 
 
@@ -162,6 +164,7 @@ OURS: dict[str, Callable[[list[nn.Parameter]], Any]] = {
     "element, β = 0.9, bf16 state": lambda p: GradaGrad(p, momentum=0.9, state_dtype=torch.bfloat16),
     "row, β = 0.9": lambda p: GradaGrad(p, momentum=0.9, granularity="row"),
     "tensor, β = 0.9": lambda p: GradaGrad(p, momentum=0.9, granularity="tensor"),
+    "group": lambda p: GradaGrad(p, granularity="group"),
     "group, β = 0.9": lambda p: GradaGrad(p, momentum=0.9, granularity="group"),
     "AutoGradaGrad": lambda p: AutoGradaGrad(p),
     "AutoGradaGrad, no guard": lambda p: AutoGradaGrad(p, guard=False),

@@ -26,6 +26,7 @@ import sys
 import time
 import warnings
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -86,7 +87,7 @@ class Gradients:
     """Gradients of one case: hostile numbers, with a memory so that some agree and some alternate."""
 
     def __init__(
-        self, dice: random.Random, params: list[Tensor], *, sparse: bool, spoiling: bool, largest: float
+        self, dice: random.Random, params: Sequence[Tensor], *, sparse: bool, spoiling: bool, largest: float
     ) -> None:
         self.generator = torch.Generator().manual_seed(dice.randrange(2**40))
         self.params, self.sparse, self.spoiling, self.largest = params, sparse, spoiling, largest
@@ -148,7 +149,7 @@ class Case:
         self.params = [torch.nn.Parameter(a.to(FLOATS[self.dtype])) for a in start]
         self.others = copy.deepcopy(self.params)
         half = dice.random() < 0.3 and len(shapes) > 1
-        make = AutoGradaGrad if self.auto else GradaGrad
+        make: Any = AutoGradaGrad if self.auto else GradaGrad
         self.optimizers = [
             make([{"params": p[:1]}, {"params": p[1:]}] if half else p, **self.options, **way)
             for p, way in ((self.params, {"fused": False, "foreach": False}), (self.others, self.way))
@@ -306,7 +307,7 @@ class Case:
     def _again(self, before: list[dict[str, Tensor]], grads: list[Tensor], attempt: int) -> tuple[Any, list[Any]]:
         """The first way once more from where it was, with gradients (and state) that differ in their last digit."""
         generator = torch.Generator().manual_seed(attempt)
-        make = type(self.optimizers[0])
+        make: Any = type(self.optimizers[0])
         params = [torch.nn.Parameter(old["x"].clone()) for old in before]
         optimizer = make(params, **self.options, fused=False, foreach=False)
         groups = self.optimizers[0].param_groups

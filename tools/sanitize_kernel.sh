@@ -37,7 +37,7 @@ run() {
     trap 'rm -rf "'"$scratch"'"' RETURN
     for source in src/gradagrad/csrc/*.cpp; do
         echo "compiling $source ($kind)"
-        "$CXX" -std=c++17 -O1 -g -ftree-loop-vectorize -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=off \
+        "$CXX" -std=c++17 -O1 -g -fvisibility=hidden -ftree-loop-vectorize -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=off \
             "${flags[@]}" -fno-omit-frame-pointer "${machine[@]}" \
             -DGRADAGRAD_NO_CLONES -DTORCH_TARGET_VERSION=0x020a000000000000 \
             -I"$torch/include" -Isrc/gradagrad/csrc -fPIC -c "$source" -o "$scratch/$(basename "$source" .cpp).o"

@@ -13,6 +13,7 @@ from torch.optim.optimizer import ParamsT, StateDict
 from gradagrad.arguments import AUTOGRADAGRAD
 from gradagrad.averaging import Averaged
 from gradagrad.rules.auto import RULE, Settings
+from gradagrad.rules.protocol import Field
 
 
 class AutoGradaGrad(Averaged):
@@ -132,8 +133,15 @@ class AutoGradaGrad(Averaged):
             averaging=group["averaging"] is not None,
         )
 
-    def _init_group(self, group: Mapping[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
-        super()._init_group(group, params, grads)
+    def _init_group(
+        self,
+        group: Mapping[str, Any],
+        params: list[Tensor],
+        grads: list[Tensor],
+        states: list[dict[str, Any]] | None = None,
+        fields: tuple[Field, ...] = (),
+    ) -> None:
+        super()._init_group(group, params, grads, states, fields)
         for parameter in group["params"] if group["averaging"] is not None else ():
             state = self.state.get(parameter)
             if parameter.grad is None and state and "average" in state and "row_steps" not in state:

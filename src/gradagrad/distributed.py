@@ -193,8 +193,8 @@ def parts(batch: Batch) -> list[tuple[Axes, Batch]]:
     ones."""
     plain = torch.nn.Parameter
     sharded = any(type(p) is not plain and is_sharded(p) for p in batch.params)
-    if not sharded and all(gradient.layout == torch.strided for gradient in batch.grads):
-        return [((), batch)]  # plain and dense, as nearly always
+    if not sharded and len({gradient.layout for gradient in batch.grads}) == 1:
+        return [((), batch)]  # all dense or all sparse, as nearly always
     here = _shards(batch) if sharded else batch
     members: dict[tuple[bool, Axes], list[int]] = {}
     for i, (owner, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):

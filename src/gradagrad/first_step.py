@@ -12,7 +12,8 @@ from torch import Tensor
 
 from gradagrad import distributed
 from gradagrad.engine.torch_steps import TorchSteps, added_up, decide
-from gradagrad.engine.views import View, views
+from gradagrad.engine.view import View
+from gradagrad.engine.views import views
 
 if TYPE_CHECKING:
     from gradagrad.engine.step import Part

@@ -50,7 +50,6 @@ class Shared(NamedTuple):
     gamma: float
     agreement_square: float
     way_scale: float
-    weight_total: float
 
 
 def parameters(dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Parameter]:
@@ -150,7 +149,7 @@ class Oracle:
             assert abs(actual - expected) <= rtol * abs(expected) + 1e-300, (name, actual, expected, own.k)
         tensors = {
             "x": (self._flat(every_parameter(self._optimizer)), own.x),
-            "a": ([b / numbers.weight_total for b in self._state("accumulator")], own.a),
+            "a": ([b / (own.k * (own.k + 1) / 2) for b in self._state("accumulator")], own.a),
             "h": (self._state("momentum"), own.h),
             "y": ([y * numbers.way_scale for y in self._state("way")], own.y),
         }

@@ -245,23 +245,34 @@ def test_gamma_never_more_than_halves_or_grows_by_half() -> None:
         before = now
 
 
-def test_beyond_two_million_steps_squares_are_forgotten() -> None:
-    """The weights of squares grow geometrically from there on, and nothing jumps where that begins."""
-    p = Parameter(torch.ones(3))
-    optimizer = AutoGradaGrad([p], guard=False)
-    p.grad = torch.ones(3)
-    optimizer.step()
-    k = 2.0**21 - 4.0
-    state = optimizer.state[p]
-    state["clock"].fill_(k)
-    state["weight_total"].fill_(k * (k + 1.0) / 2.0)
-    state["accumulator"].fill_(k * (k + 1.0) / 2.0)
-    sizes = []
-    for _ in range(8):
-        optimizer.step()
-        sizes.append((state["accumulator"][0].double() / state["weight_total"]).item())
-    assert sizes == pytest.approx([1.0] * 8, rel=1e-5)  # the mean of squares of ones
-    assert state["weight_total"].item() > k * k / 2.0
+@pytest.mark.parametrize("clock", [2.0**21 - 30.0, 6.5e7, 1e9])
+@every_driver
+def test_long_runs_in_single_precision(clock: float, driver: str) -> None:
+    """Started as if at this step after gradients of ±1: float32 follows float64 while gradients double, and an element
+    that rests keeps what it has."""
+    twins = [Parameter(torch.ones(4, dtype=dtype)) for dtype in (torch.float32, torch.float64)]
+    optimizers = [AutoGradaGrad([p], gamma0=0.1, **DRIVERS[driver]) for p in twins]
+    weight = min(clock, 2.0**21 - 1.0)
+    total = weight * (weight + 1.0) / 2.0
+    starts = {"clock": clock, "way_scale": clock**-0.5, "accumulator": total, "square_total": 4.0 * total}
+    for k in range(200):
+        signs = torch.rand(4, generator=torch.Generator().manual_seed(k)) < 0.5
+        for p, optimizer in zip(twins, optimizers, strict=True):
+            p.grad = torch.where(signs, 2.0, -2.0).to(p.dtype)
+            p.grad[3] = 0.0
+            if k == 0:
+                optimizer.step()
+                for key, start in starts.items():
+                    optimizer.state[p][key].fill_(start)
+            optimizer.step()
+    means = [o.state[p]["accumulator"].double() / total for o, p in zip(optimizers, twins, strict=True)]
+    steps = min(clock + 200.0, 2.0**21 - 1.0) - weight  # which still count as steps of the sum
+    assert means[1][0].item() == pytest.approx(1.0 + 3.0 * 200.0 * 2.0**-20 + steps * 2.0**-20, rel=1e-6)
+    assert means[1][3].item() == 1.0
+    torch.testing.assert_close(means[0], means[1], rtol=1e-5, atol=0)
+    torch.testing.assert_close(twins[0].double(), twins[1], rtol=1e-5, atol=1e-7)
+    gammas = [shared(optimizer).gamma for optimizer in optimizers]
+    assert gammas[0] == pytest.approx(gammas[1], rel=1e-4)
 
 
 @pytest.mark.parametrize("driver", DRIVERS)

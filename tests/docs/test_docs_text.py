@@ -72,6 +72,7 @@ def test_what_a_text_names_exists(path: Path) -> None:
     missing += [f"make {name}" for name in re.findall(r"\bmake ([a-z][\w-]*)", code) if name not in targets]
     modules = re.findall(r"python -m ((?:gradagrad|gradagrad_lab|benchmarks)[\w.]*\w)", code)
     missing += [name for name in modules if not find_spec(name)]
+    missing += re.findall(r"@[A-Z]+@", text)  # places that were to be filled in
     assert missing == []
 
 

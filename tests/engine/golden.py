@@ -20,7 +20,7 @@ def _plan(rule: Any, scope: str, dtypes: dict[str, str], numbers: tuple[str, ...
 
 _F, _H, _D = "float32", "bfloat16", "float64"
 _SLOT = {"growth": _F, "accumulator": _F}
-_SHARED = dict.fromkeys(("clock", "gamma", "agreement_square", "way_scale", "weight_total"), _D)
+_SHARED = dict.fromkeys(("clock", "gamma", "agreement_square", "way_scale"), _D)
 PLANS = {
     "gradagrad_element": _plan(
         gradagrad.RULE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gradagrad import kernel
-from gradagrad.engine import tensors, torch_steps, views
+from gradagrad.engine import rows, tensors, torch_steps, view
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.kernel import KERNEL
 from gradagrad.engine.state import new_field, shared_keys
@@ -129,7 +130,9 @@ def twin(batch: Batch) -> Batch:
 
 def torch_step(batch: Batch) -> None:
     """The step by torch operations, with exact square roots."""
-    with mock.patch.object(views, "tensor_ops", ExactOps), mock.patch.object(torch_steps, "tensor_ops", ExactOps):
+    with ExitStack() as stack:
+        for module in (view, rows, torch_steps):
+            stack.enter_context(mock.patch.object(module, "tensor_ops", ExactOps))
         TorchSteps(together=False).step(batch)
 
 

@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -10,8 +12,15 @@ from gradagrad.rules import auto, cpp, gradagrad, variants
 
 
 def test_the_header_is_what_the_rules_generate():
+    """setup.py generates it anew for every build; what is checked in shows in a review what a change of a rule does."""
     shown = "run: python -m gradagrad.rules.cpp"
     assert cpp.PATH.read_text(encoding="utf-8") == cpp.header(), shown
+
+
+def test_rules_are_generated_without_torch():
+    """As setup.py does it, which must not import torch: that takes seconds, and libraries that compiling does not."""
+    code = "import sys; from gradagrad.rules import cpp; cpp.header(); assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_every_setting_has_a_variant_that_has_its_options():

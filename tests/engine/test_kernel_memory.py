@@ -162,8 +162,10 @@ def test_a_prepared_step_that_is_not_taken_leaves_nothing_behind():
     draw_gradients(batch)
     before = twin(batch)
     assert KERNEL.refusal(batch) is None
+    assert KERNEL.refusal(batch) is None  # which lets go of the first
     gradient = weakref.ref(batch.grads[0])
-    batch.views, batch.grads = None, []
+    KERNEL.forget(batch)
+    batch.grads = []
     gc.collect()
     assert gradient() is None  # a tensor that C++ still holds would live on
     assert_same(batch, before)

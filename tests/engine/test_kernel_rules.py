@@ -85,7 +85,7 @@ def test_formats_with_shared_step_sizes(rule: str, dtype: torch.dtype, state_dty
 SPECIAL = [float("nan"), float("inf"), float("-inf"), 3e38, -3e38, 1e-44, 0.0, -0.0, 1e20, 1e-20]
 
 
-@pytest.mark.parametrize("name", ["plain", "momentum", "limited", "lazy", "coupled", "box, momentum"])
+@pytest.mark.parametrize("name", ["plain", "momentum", "limited", "bounded", "lazy", "coupled", "box, momentum"])
 @pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_numbers_at_the_ends_of_the_range_are_the_rule_s(name: str, state_dtype: torch.dtype):
     ours = make([(10, 10)], state_dtype=state_dtype, **GRADAGRAD[name])

@@ -9,18 +9,14 @@ void Pass<T>::step(int64_t begin, int64_t end) {
 }
 
 template <class T>
-void Pass<T>::measure_range(int64_t begin, int64_t end, const char* gradient, double* sums) {
-  for_chunks(loops_.measure.reads, loops_.measure.writes, begin, end, gradient, [&](int64_t size) {
-    run(loops_.measure, 0, size, sums);
-  });
+void Pass<T>::measure_range(const Loop<T>& loop, int64_t begin, int64_t end, const char* gradient, double* sums) {
+  for_chunks(loop.reads, loop.writes, begin, end, gradient, [&](int64_t size) { run(loop, 0, size, sums); });
 }
 
 template <class T>
-void Pass<T>::move_range(int64_t begin, int64_t end, const char* gradient, double* traces) {
-  if (!gradient) begin = this->run_staged(loops_.move, begin, end, traces);
-  for_chunks(loops_.move.reads, loops_.move.writes, begin, end, gradient, [&](int64_t size) {
-    run(loops_.move, 0, size, traces);
-  });
+void Pass<T>::move_range(const Loop<T>& loop, int64_t begin, int64_t end, const char* gradient, double* traces) {
+  if (!gradient) begin = this->run_staged(loop, begin, end, traces);
+  for_chunks(loop.reads, loop.writes, begin, end, gradient, [&](int64_t size) { run(loop, 0, size, traces); });
 }
 
 template <class T>
@@ -34,16 +30,17 @@ bool Pass<T>::any_gradient(int64_t begin, int64_t end, const char* gradient) {
 }
 
 template <class T>
-void Pass<T>::measure(int64_t begin, int64_t end, double* sums) {
-  measure_range(begin, end, nullptr, sums);
+void Pass<T>::measure(int64_t begin, int64_t end, double* sums, bool early) {
+  measure_range(early && loops_.measure_early ? loops_.measure_early : loops_.measure, begin, end, nullptr, sums);
 }
 
 template <class T>
-void Pass<T>::move(int64_t begin, int64_t end, const double* pace, double* traces) {
+void Pass<T>::move(int64_t begin, int64_t end, const double* pace, double* traces, bool early) {
+  const Loop<T>& loop = early && loops_.move_late ? loops_.move_late : loops_.move;
   this->set_pace(pace);
-  if (!job_.rule->lazy) return move_range(begin, end, nullptr, traces);
+  if (!job_.rule->lazy) return move_range(loop, begin, end, nullptr, traces);
   for (int64_t at = begin; at < end; at += job_.width) {  // whole rows: see Step
-    if (any_gradient(at, at + job_.width, nullptr)) move_range(at, at + job_.width, nullptr, traces);
+    if (any_gradient(at, at + job_.width, nullptr)) move_range(loop, at, at + job_.width, nullptr, traces);
   }
 }
 
@@ -71,14 +68,14 @@ void Pass<T>::step_long_row(int64_t row, const char* gradient) {
   const Rule& rule = *job_.rule;
   const int64_t begin = row * job_.width, end = begin + job_.width;
   double sums[stream::paces - stream::sums] = {};
-  measure_range(begin, end, gradient, sums);
+  measure_range(loops_.measure, begin, end, gradient, sums);
   for (int k = 0; k < rule.sums; ++k) at_[stream::sums + k][0] = static_cast<T>(sums[k]);
   for (int k = 0; k < rule.slots; ++k) {
     at_[stream::slots + k] = reinterpret_cast<T*>(job_.data[stream::slots + k]) + row;
   }
   run(loops_.decide, 0, 1);
   for (int k = 0; k < rule.paces; ++k) pace_[k] = at_[stream::paces + k][0];
-  if (!rule.lazy || any_gradient(begin, end, gradient)) move_range(begin, end, gradient, nullptr);
+  if (!rule.lazy || any_gradient(begin, end, gradient)) move_range(loops_.move, begin, end, gradient, nullptr);
 }
 
 template <class T>

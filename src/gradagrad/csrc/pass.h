@@ -12,9 +12,9 @@ class Pass : protected Chunks<T> {
 
   // Elements [begin, end), each a slot of its own.
   void step(int64_t begin, int64_t end);
-  // Elements of a slot that has this pace; adds to `sums` and `traces`.
-  void measure(int64_t begin, int64_t end, double* sums);
-  void move(int64_t begin, int64_t end, const double* pace, double* traces);
+  // Elements of a slot that has this pace; adds to `sums` and `traces`. `early`: see Loops.
+  void measure(int64_t begin, int64_t end, double* sums, bool early);
+  void move(int64_t begin, int64_t end, const double* pace, double* traces, bool early);
   // Rows [begin, end), each a slot.
   void step_rows(int64_t begin, int64_t end);
 
@@ -30,8 +30,8 @@ class Pass : protected Chunks<T> {
   using Chunks<T>::for_chunks;
 
   // `gradient` is that of `begin`, if it is not beside the parameter's other elements.
-  void measure_range(int64_t begin, int64_t end, const char* gradient, double* sums);
-  void move_range(int64_t begin, int64_t end, const char* gradient, double* traces);
+  void measure_range(const Loop<T>& loop, int64_t begin, int64_t end, const char* gradient, double* sums);
+  void move_range(const Loop<T>& loop, int64_t begin, int64_t end, const char* gradient, double* traces);
   bool any_gradient(int64_t begin, int64_t end, const char* gradient);
   void step_gathered_rows(int64_t count);
   void step_long_row(int64_t row, const char* gradient);

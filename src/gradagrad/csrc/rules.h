@@ -66,7 +66,9 @@ struct Loop {
 template <class T>
 struct Loops {
   Loop<T> step;  // all phases, where every element is a slot
-  Loop<T> measure, decide, move, rest, rest_slots;
+  Loop<T> measure, decide, move;
+  Loop<T> measure_early, move_late;  // what a move only copies is written in measuring: where both are one step
+  Loop<T> rest, rest_slots;
 };
 
 struct Rule {

@@ -9,7 +9,7 @@ struct gradagrad_plain_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t8, c0, c1, t25, t30, t32;
+    T t2, t4, t7, c0, t23, t28, t31;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -17,16 +17,15 @@ struct gradagrad_plain_step {
       const double weight_decay = settings[4];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t2 = T(LARGEST);
-      t4 = T(rho);
-      t8 = T(TINY);
-      c0 = opaque<T>(1.0);
-      c1 = opaque<T>(0.0);
-      t25 = T(eps);
-      const double t28 = lr * weight_decay;
-      const double t29 = 1.0 - t28;
-      t30 = T(t29);
-      t32 = T(lr);
+      t2 = T(rho);
+      t4 = T(LARGEST);
+      t7 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t23 = T(eps);
+      const double t26 = lr * weight_decay;
+      const double t27 = 1.0 - t26;
+      t28 = T(t27);
+      t31 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -43,36 +42,34 @@ struct gradagrad_plain_step {
         const T accumulator = p_accumulator[i];
         const T t0 = g * g;
         const T t1 = g * momentum;
-        const T t3 = at_most(t0, t2);
-        const T t5 = t1 * t4;
-        const T t6 = at_most(t5, t2);
-        const T t7 = t6 - t3;
-        const T t9 = at_least(accumulator, t8);
-        const T t10 = at_least(t3, t8);
-        const T t11 = t6 / t10;
-        const T t12 = at_least(t11, c0);
-        const T t13 = at_least(t7, c1);
-        const T t14 = t13 / t9;
-        const T t15 = t14 + T(1.0);
-        const T t16 = root(t15);
-        const T t17 = minimum(t16, t12);
-        const T t18 = growth * t17;
-        const T t19 = at_most(t18, t2);
-        const T t20 = at_most(t7, c1);
-        const T t21 = accumulator - t20;
-        const T t22 = at_most(t21, t2);
-        const T t23 = at_least(t22, t8);
-        const T t24 = root(t23);
-        const T t26 = t24 + t25;
-        const T t27 = t19 / t26;
-        const T t31 = x * t30;
-        const T t33 = t27 * t32;
-        const T t34 = g * t33;
-        const T t35 = t31 - t34;
-        p_x[i] = t35;
-        p_momentum[i] = g;
-        p_growth[i] = t19;
-        p_accumulator[i] = t22;
+        const T t3 = t1 * t2;
+        const T t5 = at_most(t3, t4);
+        const T t6 = t5 - t0;
+        const T t8 = at_least(accumulator, t7);
+        const T t9 = at_least(t6, c0);
+        const T t10 = at_least(t0, t7);
+        const T t11 = t9 / t10;
+        const T t12 = t11 + T(1.0);
+        const T t13 = t9 / t8;
+        const T t14 = t13 + T(1.0);
+        const T t15 = root(t14);
+        const T t16 = minimum(t15, t12);
+        const T t17 = growth * t16;
+        const T t18 = at_most(t6, c0);
+        const T t19 = accumulator - t18;
+        const T t20 = at_most(t19, t4);
+        const T t21 = at_least(t20, t7);
+        const T t22 = root(t21);
+        const T t24 = t22 + t23;
+        const T t25 = t17 / t24;
+        const T t29 = x * t28;
+        const T t30 = g * t25;
+        const T t32 = t30 * t31;
+        const T t33 = t29 - t32;
+        p_x[i] = t33;
+        p_momentum[i] = p_g[i];
+        p_growth[i] = t17;
+        p_accumulator[i] = t20;
       }
     }
   };
@@ -109,18 +106,17 @@ struct gradagrad_plain_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t6, c0, c1, t23;
+    T t0, t2, t5, c0, t21;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double rho = settings[1];
       const double eps = settings[3];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t0 = T(LARGEST);
-      t2 = T(rho);
-      t6 = T(TINY);
-      c0 = opaque<T>(1.0);
-      c1 = opaque<T>(0.0);
-      t23 = T(eps);
+      t0 = T(rho);
+      t2 = T(LARGEST);
+      t5 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t21 = T(eps);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -134,31 +130,29 @@ struct gradagrad_plain_decide {
         const T sum1 = p_sum1[i];
         const T growth = p_growth[i];
         const T accumulator = p_accumulator[i];
-        const T t1 = at_most(sum0, t0);
-        const T t3 = sum1 * t2;
-        const T t4 = at_most(t3, t0);
-        const T t5 = t4 - t1;
-        const T t7 = at_least(accumulator, t6);
-        const T t8 = at_least(t1, t6);
-        const T t9 = t4 / t8;
-        const T t10 = at_least(t9, c0);
-        const T t11 = at_least(t5, c1);
-        const T t12 = t11 / t7;
-        const T t13 = t12 + T(1.0);
-        const T t14 = root(t13);
-        const T t15 = minimum(t14, t10);
-        const T t16 = growth * t15;
-        const T t17 = at_most(t16, t0);
-        const T t18 = at_most(t5, c1);
-        const T t19 = accumulator - t18;
-        const T t20 = at_most(t19, t0);
-        const T t21 = at_least(t20, t6);
-        const T t22 = root(t21);
-        const T t24 = t22 + t23;
-        const T t25 = t17 / t24;
-        p_growth[i] = t17;
-        p_accumulator[i] = t20;
-        p_pace0[i] = t25;
+        const T t1 = sum1 * t0;
+        const T t3 = at_most(t1, t2);
+        const T t4 = t3 - sum0;
+        const T t6 = at_least(accumulator, t5);
+        const T t7 = at_least(t4, c0);
+        const T t8 = at_least(sum0, t5);
+        const T t9 = t7 / t8;
+        const T t10 = t9 + T(1.0);
+        const T t11 = t7 / t6;
+        const T t12 = t11 + T(1.0);
+        const T t13 = root(t12);
+        const T t14 = minimum(t13, t10);
+        const T t15 = growth * t14;
+        const T t16 = at_most(t4, c0);
+        const T t17 = accumulator - t16;
+        const T t18 = at_most(t17, t2);
+        const T t19 = at_least(t18, t5);
+        const T t20 = root(t19);
+        const T t22 = t20 + t21;
+        const T t23 = t15 / t22;
+        p_growth[i] = t15;
+        p_accumulator[i] = t18;
+        p_pace0[i] = t23;
       }
     }
   };
@@ -169,16 +163,15 @@ struct gradagrad_plain_move {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t5;
+    T pace0, t2, t5;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double weight_decay = settings[4];
-      const T pace0 = pace[0];
+      pace0 = pace[0];
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
       t2 = T(t1);
-      const T t4 = T(lr);
-      t5 = pace0 * t4;
+      t5 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -189,10 +182,11 @@ struct gradagrad_plain_move {
         const T x = p_x[i];
         const T g = p_g[i];
         const T t3 = x * t2;
-        const T t6 = g * t5;
+        const T t4 = g * pace0;
+        const T t6 = t4 * t5;
         const T t7 = t3 - t6;
         p_x[i] = t7;
-        p_momentum[i] = g;
+        p_momentum[i] = p_g[i];
       }
     }
   };
@@ -222,12 +216,71 @@ struct gradagrad_plain_rest {
   };
 };
 
+struct gradagrad_plain_measure_early {
+  static constexpr uint32_t reads = 0x6, writes = 0x4;
+  template <class P>
+  struct Body {
+    using T = double;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    }
+    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
+      P* __restrict const p_g = streams[1];
+      P* __restrict const p_momentum = streams[2];
+      double total_sum0 = 0.0, total_sum1 = 0.0;
+      #pragma omp simd reduction(+ : total_sum0, total_sum1)
+      for (int64_t i = 0; i < size; ++i) {
+        const T g = p_g[i];
+        const T momentum = p_momentum[i];
+        const T t0 = g * g;
+        const T t1 = g * momentum;
+        p_momentum[i] = p_g[i];
+        total_sum0 += bounded<P>(t0);
+        total_sum1 += bounded<P>(t1);
+      }
+      totals[0] += total_sum0;
+      totals[1] += total_sum1;
+    }
+  };
+};
+
+struct gradagrad_plain_move_late {
+  static constexpr uint32_t reads = 0x3, writes = 0x1;
+  template <class P>
+  struct Body {
+    using T = P;
+    T pace0, t2, t5;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double weight_decay = settings[4];
+      pace0 = pace[0];
+      const double t0 = lr * weight_decay;
+      const double t1 = 1.0 - t0;
+      t2 = T(t1);
+      t5 = T(lr);
+    }
+    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
+      P* __restrict const p_x = streams[0];
+      P* __restrict const p_g = streams[1];
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T x = p_x[i];
+        const T g = p_g[i];
+        const T t3 = x * t2;
+        const T t4 = g * pace0;
+        const T t6 = t4 * t5;
+        const T t7 = t3 - t6;
+        p_x[i] = t7;
+      }
+    }
+  };
+};
+
 struct gradagrad_plain_momentum_step {
   static constexpr uint32_t reads = 0x307, writes = 0x305;
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t8, c0, c1, t27, t34, t38, t42, t45;
+    T t2, t4, t7, c0, t26, t33, t37, t41, t45;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -236,18 +289,17 @@ struct gradagrad_plain_momentum_step {
       const double weight_decay = settings[4];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t2 = T(LARGEST);
-      t4 = T(rho);
-      t8 = T(TINY);
-      c0 = opaque<T>(1.0);
-      c1 = opaque<T>(0.0);
-      t27 = T(eps);
-      t34 = T(beta);
-      const double t36 = lr * weight_decay;
-      const double t37 = 1.0 - t36;
-      t38 = T(t37);
-      const double t40 = 1.0 - beta;
-      t42 = T(t40);
+      t2 = T(rho);
+      t4 = T(LARGEST);
+      t7 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t26 = T(eps);
+      t33 = T(beta);
+      const double t35 = lr * weight_decay;
+      const double t36 = 1.0 - t35;
+      t37 = T(t36);
+      const double t39 = 1.0 - beta;
+      t41 = T(t39);
       t45 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
@@ -265,46 +317,45 @@ struct gradagrad_plain_momentum_step {
         const T accumulator = p_accumulator[i];
         const T t0 = g * g;
         const T t1 = g * momentum;
-        const T t3 = at_most(t0, t2);
-        const T t5 = t1 * t4;
-        const T t6 = at_most(t5, t2);
-        const T t7 = t6 - t3;
-        const T t9 = at_least(accumulator, t8);
-        const T t10 = at_least(t3, t8);
-        const T t11 = t6 / t10;
-        const T t12 = at_least(t11, c0);
-        const bool t13 = T(0.0) < t7;
-        const T t14 = t7 / t9;
+        const T t3 = t1 * t2;
+        const T t5 = at_most(t3, t4);
+        const T t6 = t5 - t0;
+        const T t8 = at_least(accumulator, t7);
+        const T t9 = at_least(t6, c0);
+        const T t10 = at_least(t0, t7);
+        const T t11 = t9 / t10;
+        const T t12 = t11 + T(1.0);
+        const bool t13 = T(0.0) < t6;
+        const T t14 = t6 / t8;
         const T t15 = t14 + T(1.0);
-        const T t16 = select(t13, t15, t9);
+        const T t16 = select(t13, t15, t8);
         const T t17 = root(t16);
         const T t18 = minimum(t17, t12);
         const T t19 = select(t13, t18, T(1.0));
         const T t20 = growth * t19;
-        const T t21 = at_most(t20, t2);
-        const T t22 = at_most(t7, c1);
-        const T t23 = accumulator - t22;
-        const T t24 = at_most(t23, t2);
-        const T t25 = at_least(t24, t8);
-        const T t26 = root(t25);
-        const T t28 = t26 + t27;
-        const T t29 = t21 / t28;
-        const T t30 = select(t13, growth, t28);
-        const T t31 = t17 + t27;
-        const T t32 = select(t13, t21, t31);
-        const T t33 = t30 / t32;
-        const T t35 = t33 * t34;
-        const T t39 = x * t38;
-        const T t41 = momentum * t35;
-        const T t43 = g * t42;
-        const T t44 = t41 + t43;
-        const T t46 = t29 * t45;
-        const T t47 = t44 * t46;
-        const T t48 = t39 - t47;
-        p_x[i] = t48;
-        p_momentum[i] = t44;
-        p_growth[i] = t21;
-        p_accumulator[i] = t24;
+        const T t21 = at_most(t6, c0);
+        const T t22 = accumulator - t21;
+        const T t23 = at_most(t22, t4);
+        const T t24 = at_least(t23, t7);
+        const T t25 = root(t24);
+        const T t27 = t25 + t26;
+        const T t28 = t20 / t27;
+        const T t29 = t17 + t26;
+        const T t30 = select(t13, t27, t29);
+        const T t31 = t30 * t28;
+        const T t32 = growth / t31;
+        const T t34 = t32 * t33;
+        const T t38 = x * t37;
+        const T t40 = momentum * t34;
+        const T t42 = g * t41;
+        const T t43 = t40 + t42;
+        const T t44 = t43 * t28;
+        const T t46 = t44 * t45;
+        const T t47 = t38 - t46;
+        p_x[i] = t47;
+        p_momentum[i] = t43;
+        p_growth[i] = t20;
+        p_accumulator[i] = t23;
       }
     }
   };
@@ -315,20 +366,19 @@ struct gradagrad_plain_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t6, c0, c1, t25, t32;
+    T t0, t2, t5, c0, t24, t31;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double rho = settings[1];
       const double beta = settings[2];
       const double eps = settings[3];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t0 = T(LARGEST);
-      t2 = T(rho);
-      t6 = T(TINY);
-      c0 = opaque<T>(1.0);
-      c1 = opaque<T>(0.0);
-      t25 = T(eps);
-      t32 = T(beta);
+      t0 = T(rho);
+      t2 = T(LARGEST);
+      t5 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t24 = T(eps);
+      t31 = T(beta);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -343,39 +393,38 @@ struct gradagrad_plain_momentum_decide {
         const T sum1 = p_sum1[i];
         const T growth = p_growth[i];
         const T accumulator = p_accumulator[i];
-        const T t1 = at_most(sum0, t0);
-        const T t3 = sum1 * t2;
-        const T t4 = at_most(t3, t0);
-        const T t5 = t4 - t1;
-        const T t7 = at_least(accumulator, t6);
-        const T t8 = at_least(t1, t6);
-        const T t9 = t4 / t8;
-        const T t10 = at_least(t9, c0);
-        const bool t11 = T(0.0) < t5;
-        const T t12 = t5 / t7;
+        const T t1 = sum1 * t0;
+        const T t3 = at_most(t1, t2);
+        const T t4 = t3 - sum0;
+        const T t6 = at_least(accumulator, t5);
+        const T t7 = at_least(t4, c0);
+        const T t8 = at_least(sum0, t5);
+        const T t9 = t7 / t8;
+        const T t10 = t9 + T(1.0);
+        const bool t11 = T(0.0) < t4;
+        const T t12 = t4 / t6;
         const T t13 = t12 + T(1.0);
-        const T t14 = select(t11, t13, t7);
+        const T t14 = select(t11, t13, t6);
         const T t15 = root(t14);
         const T t16 = minimum(t15, t10);
         const T t17 = select(t11, t16, T(1.0));
         const T t18 = growth * t17;
-        const T t19 = at_most(t18, t0);
-        const T t20 = at_most(t5, c1);
-        const T t21 = accumulator - t20;
-        const T t22 = at_most(t21, t0);
-        const T t23 = at_least(t22, t6);
-        const T t24 = root(t23);
-        const T t26 = t24 + t25;
-        const T t27 = t19 / t26;
-        const T t28 = select(t11, growth, t26);
-        const T t29 = t15 + t25;
-        const T t30 = select(t11, t19, t29);
-        const T t31 = t28 / t30;
-        const T t33 = t31 * t32;
-        p_growth[i] = t19;
-        p_accumulator[i] = t22;
-        p_pace0[i] = t27;
-        p_pace1[i] = t33;
+        const T t19 = at_most(t4, c0);
+        const T t20 = accumulator - t19;
+        const T t21 = at_most(t20, t2);
+        const T t22 = at_least(t21, t5);
+        const T t23 = root(t22);
+        const T t25 = t23 + t24;
+        const T t26 = t18 / t25;
+        const T t27 = t15 + t24;
+        const T t28 = select(t11, t25, t27);
+        const T t29 = t28 * t26;
+        const T t30 = growth / t29;
+        const T t32 = t30 * t31;
+        p_growth[i] = t18;
+        p_accumulator[i] = t21;
+        p_pace0[i] = t26;
+        p_pace1[i] = t32;
       }
     }
   };
@@ -386,20 +435,19 @@ struct gradagrad_plain_momentum_move {
   template <class P>
   struct Body {
     using T = P;
-    T pace1, t2, t6, t10;
+    T pace0, pace1, t2, t6, t10;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double beta = settings[2];
       const double weight_decay = settings[4];
-      const T pace0 = pace[0];
+      pace0 = pace[0];
       pace1 = pace[1];
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
       t2 = T(t1);
       const double t4 = 1.0 - beta;
       t6 = T(t4);
-      const T t9 = T(lr);
-      t10 = pace0 * t9;
+      t10 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -414,7 +462,8 @@ struct gradagrad_plain_momentum_move {
         const T t5 = momentum * pace1;
         const T t7 = g * t6;
         const T t8 = t5 + t7;
-        const T t11 = t8 * t10;
+        const T t9 = t8 * pace0;
+        const T t11 = t9 * t10;
         const T t12 = t3 - t11;
         p_x[i] = t12;
         p_momentum[i] = t8;
@@ -428,8 +477,8 @@ struct gradagrad_full_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t11, t18, t21, t23, c0, t28, c1, t43, t48, t50, t56, t59, t61;
-    mask_t<T> mask_t67;
+    T t2, t4, t10, t13, t15, c0, t21, t33, t38, t67, t70, t78, t81, t83;
+    mask_t<T> mask_t61, mask_t89;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -444,34 +493,34 @@ struct gradagrad_full_step {
       const double projects = settings[11];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t2 = T(LARGEST);
-      t4 = T(rho);
-      const double t8 = maximum(lr, TINY);
-      const double t9 = gamma_max / t8;
-      const double t10 = minimum(t9, LARGEST);
-      t11 = T(t10);
-      const double t15 = grad_bound * grad_bound;
-      const double t16 = t15 * 0.5;
-      const double t17 = initial_accumulator_value + t16;
-      t18 = T(t17);
-      const double t20 = -t15;
-      t21 = T(t20);
-      t23 = T(TINY);
-      c0 = opaque<T>(1.0);
-      t28 = T(growth_limit);
-      c1 = opaque<T>(0.0);
-      t43 = T(eps);
-      const double t46 = lr * weight_decay;
-      const double t47 = 1.0 - t46;
-      t48 = T(t47);
-      t50 = T(lr);
-      const double t54 = root(TINY);
-      const double t55 = maximum(lr, t54);
-      t56 = T(t55);
-      t59 = T(lower);
-      t61 = T(upper);
-      const bool t67 = 0.0 < projects;
-      mask_t67 = mask_of<T>(t67);
+      t2 = T(rho);
+      t4 = T(LARGEST);
+      const double t7 = grad_bound * grad_bound;
+      const double t8 = t7 * 0.5;
+      const double t9 = initial_accumulator_value + t8;
+      t10 = T(t9);
+      const double t12 = -t7;
+      t13 = T(t12);
+      t15 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t21 = T(growth_limit);
+      t33 = T(eps);
+      const double t36 = maximum(lr, TINY);
+      const double t37 = gamma_max / t36;
+      t38 = T(t37);
+      const bool t61 = gamma_max < 1.7976931348623157e+308;
+      mask_t61 = mask_of<T>(t61);
+      const double t65 = lr * weight_decay;
+      const double t66 = 1.0 - t65;
+      t67 = T(t66);
+      t70 = T(lr);
+      const double t76 = root(TINY);
+      const double t77 = maximum(lr, t76);
+      t78 = T(t77);
+      t81 = T(lower);
+      t83 = T(upper);
+      const bool t89 = 0.0 < projects;
+      mask_t89 = mask_of<T>(t89);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -488,53 +537,75 @@ struct gradagrad_full_step {
         const T accumulator = p_accumulator[i];
         const T t0 = g * g;
         const T t1 = g * momentum;
-        const T t3 = at_most(t0, t2);
-        const T t5 = t1 * t4;
-        const T t6 = at_most(t5, t2);
-        const T t7 = t6 - t3;
-        const bool t12 = growth < t11;
-        const T t13 = -t3;
-        const T t14 = select(t12, t7, t13);
-        const bool t19 = accumulator < t18;
-        const T t22 = select(t19, t21, t14);
-        const T t24 = at_least(accumulator, t23);
-        const T t25 = at_least(t3, t23);
-        const T t26 = t6 / t25;
-        const T t27 = at_least(t26, c0);
-        const T t29 = at_most(t27, t28);
-        const T t30 = at_least(t22, c1);
-        const T t31 = t30 / t24;
-        const T t32 = t31 + T(1.0);
-        const T t33 = root(t32);
-        const T t34 = minimum(t33, t29);
-        const T t35 = growth * t34;
-        const T t36 = at_most(t35, t11);
-        const T t37 = maximum(t36, growth);
-        const T t38 = at_most(t22, c1);
-        const T t39 = accumulator - t38;
-        const T t40 = at_most(t39, t2);
-        const T t41 = at_least(t40, t23);
-        const T t42 = root(t41);
-        const T t44 = t42 + t43;
-        const T t45 = t37 / t44;
-        const T t49 = x * t48;
-        const T t51 = t45 * t50;
-        const T t52 = g * t51;
-        const T t53 = t49 - t52;
-        const T t57 = t45 * t56;
-        const T t58 = T(1.0) / t57;
-        const T t60 = at_least(t53, t59);
-        const T t62 = at_most(t60, t61);
-        const T t63 = t53 - t62;
-        const T t64 = t58 * T(1.0);
-        const T t65 = t63 * t64;
-        const T t66 = g + t65;
-        const T t68 = choose(mask_t67, t62, t53);
-        const T t69 = choose(mask_t67, t66, g);
-        p_x[i] = t68;
-        p_momentum[i] = t69;
-        p_growth[i] = t37;
-        p_accumulator[i] = t40;
+        const T t3 = t1 * t2;
+        const T t5 = at_most(t3, t4);
+        const T t6 = t5 - t0;
+        const bool t11 = accumulator < t10;
+        const T t14 = select(t11, t13, t6);
+        const T t16 = at_least(accumulator, t15);
+        const T t17 = at_least(t14, c0);
+        const T t18 = at_least(t0, t15);
+        const T t19 = t17 / t18;
+        const T t20 = t19 + T(1.0);
+        const T t22 = at_most(t20, t21);
+        const T t23 = t17 / t16;
+        const T t24 = t23 + T(1.0);
+        const T t25 = root(t24);
+        const T t26 = minimum(t25, t22);
+        const T t27 = growth * t26;
+        const T t28 = at_most(t14, c0);
+        const T t29 = accumulator - t28;
+        const T t30 = at_most(t29, t4);
+        const T t31 = at_least(t30, t15);
+        const T t32 = root(t31);
+        const T t34 = t32 + t33;
+        const T t35 = t27 / t34;
+        const bool t39 = growth < t38;
+        const T t40 = -t0;
+        const T t41 = select(t39, t6, t40);
+        const T t42 = select(t11, t13, t41);
+        const T t43 = at_least(t42, c0);
+        const T t44 = t43 / t18;
+        const T t45 = t44 + T(1.0);
+        const T t46 = at_most(t45, t21);
+        const T t47 = t43 / t16;
+        const T t48 = t47 + T(1.0);
+        const T t49 = root(t48);
+        const T t50 = minimum(t49, t46);
+        const T t51 = growth * t50;
+        const T t52 = at_most(t51, t38);
+        const T t53 = maximum(t52, growth);
+        const T t54 = at_most(t42, c0);
+        const T t55 = accumulator - t54;
+        const T t56 = at_most(t55, t4);
+        const T t57 = at_least(t56, t15);
+        const T t58 = root(t57);
+        const T t59 = t58 + t33;
+        const T t60 = t53 / t59;
+        const T t62 = choose(mask_t61, t53, t27);
+        const T t63 = choose(mask_t61, t56, t30);
+        const T t64 = choose(mask_t61, t60, t35);
+        const T t68 = x * t67;
+        const T t69 = g * t64;
+        const T t71 = t69 * t70;
+        const T t72 = t68 - t71;
+        const T t73 = t64 * t70;
+        const T t74 = g * t73;
+        const T t75 = t68 - t74;
+        const T t79 = t64 * t78;
+        const T t80 = T(1.0) / t79;
+        const T t82 = at_least(t75, t81);
+        const T t84 = at_most(t82, t83);
+        const T t85 = t75 - t84;
+        const T t86 = t80 * T(1.0);
+        const T t87 = t85 * t86;
+        const T t88 = g + t87;
+        const T t90 = choose(mask_t89, t84, t72);
+        const T t91 = choose(mask_t89, t88, g);
+        p_x[i] = t90;
+        p_momentum[i] = t91;
+        p_growth[i] = t62;
+        p_accumulator[i] = t63;
       }
     }
   };
@@ -545,7 +616,8 @@ struct gradagrad_full_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t9, t16, t19, t21, c0, t26, c1, t41;
+    T t0, t2, t8, t11, t13, c0, t19, t31, t36;
+    mask_t<T> mask_t59;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -556,23 +628,23 @@ struct gradagrad_full_decide {
       const double initial_accumulator_value = settings[8];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t0 = T(LARGEST);
-      t2 = T(rho);
-      const double t6 = maximum(lr, TINY);
-      const double t7 = gamma_max / t6;
-      const double t8 = minimum(t7, LARGEST);
-      t9 = T(t8);
-      const double t13 = grad_bound * grad_bound;
-      const double t14 = t13 * 0.5;
-      const double t15 = initial_accumulator_value + t14;
-      t16 = T(t15);
-      const double t18 = -t13;
-      t19 = T(t18);
-      t21 = T(TINY);
-      c0 = opaque<T>(1.0);
-      t26 = T(growth_limit);
-      c1 = opaque<T>(0.0);
-      t41 = T(eps);
+      t0 = T(rho);
+      t2 = T(LARGEST);
+      const double t5 = grad_bound * grad_bound;
+      const double t6 = t5 * 0.5;
+      const double t7 = initial_accumulator_value + t6;
+      t8 = T(t7);
+      const double t10 = -t5;
+      t11 = T(t10);
+      t13 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t19 = T(growth_limit);
+      t31 = T(eps);
+      const double t34 = maximum(lr, TINY);
+      const double t35 = gamma_max / t34;
+      t36 = T(t35);
+      const bool t59 = gamma_max < 1.7976931348623157e+308;
+      mask_t59 = mask_of<T>(t59);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -586,38 +658,57 @@ struct gradagrad_full_decide {
         const T sum1 = p_sum1[i];
         const T growth = p_growth[i];
         const T accumulator = p_accumulator[i];
-        const T t1 = at_most(sum0, t0);
-        const T t3 = sum1 * t2;
-        const T t4 = at_most(t3, t0);
-        const T t5 = t4 - t1;
-        const bool t10 = growth < t9;
-        const T t11 = -t1;
-        const T t12 = select(t10, t5, t11);
-        const bool t17 = accumulator < t16;
-        const T t20 = select(t17, t19, t12);
-        const T t22 = at_least(accumulator, t21);
-        const T t23 = at_least(t1, t21);
-        const T t24 = t4 / t23;
-        const T t25 = at_least(t24, c0);
-        const T t27 = at_most(t25, t26);
-        const T t28 = at_least(t20, c1);
-        const T t29 = t28 / t22;
-        const T t30 = t29 + T(1.0);
-        const T t31 = root(t30);
-        const T t32 = minimum(t31, t27);
-        const T t33 = growth * t32;
-        const T t34 = at_most(t33, t9);
-        const T t35 = maximum(t34, growth);
-        const T t36 = at_most(t20, c1);
-        const T t37 = accumulator - t36;
-        const T t38 = at_most(t37, t0);
-        const T t39 = at_least(t38, t21);
-        const T t40 = root(t39);
-        const T t42 = t40 + t41;
-        const T t43 = t35 / t42;
-        p_growth[i] = t35;
-        p_accumulator[i] = t38;
-        p_pace0[i] = t43;
+        const T t1 = sum1 * t0;
+        const T t3 = at_most(t1, t2);
+        const T t4 = t3 - sum0;
+        const bool t9 = accumulator < t8;
+        const T t12 = select(t9, t11, t4);
+        const T t14 = at_least(accumulator, t13);
+        const T t15 = at_least(t12, c0);
+        const T t16 = at_least(sum0, t13);
+        const T t17 = t15 / t16;
+        const T t18 = t17 + T(1.0);
+        const T t20 = at_most(t18, t19);
+        const T t21 = t15 / t14;
+        const T t22 = t21 + T(1.0);
+        const T t23 = root(t22);
+        const T t24 = minimum(t23, t20);
+        const T t25 = growth * t24;
+        const T t26 = at_most(t12, c0);
+        const T t27 = accumulator - t26;
+        const T t28 = at_most(t27, t2);
+        const T t29 = at_least(t28, t13);
+        const T t30 = root(t29);
+        const T t32 = t30 + t31;
+        const T t33 = t25 / t32;
+        const bool t37 = growth < t36;
+        const T t38 = -sum0;
+        const T t39 = select(t37, t4, t38);
+        const T t40 = select(t9, t11, t39);
+        const T t41 = at_least(t40, c0);
+        const T t42 = t41 / t16;
+        const T t43 = t42 + T(1.0);
+        const T t44 = at_most(t43, t19);
+        const T t45 = t41 / t14;
+        const T t46 = t45 + T(1.0);
+        const T t47 = root(t46);
+        const T t48 = minimum(t47, t44);
+        const T t49 = growth * t48;
+        const T t50 = at_most(t49, t36);
+        const T t51 = maximum(t50, growth);
+        const T t52 = at_most(t40, c0);
+        const T t53 = accumulator - t52;
+        const T t54 = at_most(t53, t2);
+        const T t55 = at_least(t54, t13);
+        const T t56 = root(t55);
+        const T t57 = t56 + t31;
+        const T t58 = t51 / t57;
+        const T t60 = choose(mask_t59, t51, t25);
+        const T t61 = choose(mask_t59, t54, t28);
+        const T t62 = choose(mask_t59, t58, t33);
+        p_growth[i] = t60;
+        p_accumulator[i] = t61;
+        p_pace0[i] = t62;
       }
     }
   };
@@ -628,31 +719,31 @@ struct gradagrad_full_move {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t5, t13, t15, t18;
-    mask_t<T> mask_t21;
+    T pace0, t2, t5, t8, t16, t18, t21;
+    mask_t<T> mask_t24;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double weight_decay = settings[4];
       const double lower = settings[9];
       const double upper = settings[10];
       const double projects = settings[11];
-      const T pace0 = pace[0];
+      pace0 = pace[0];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
       t2 = T(t1);
-      const T t4 = T(lr);
-      t5 = pace0 * t4;
-      const double t8 = root(TINY);
-      const double t9 = maximum(lr, t8);
-      const T t10 = T(t9);
-      const T t11 = pace0 * t10;
-      const T t12 = T(1.0) / t11;
-      t13 = T(lower);
-      t15 = T(upper);
-      t18 = t12 * T(1.0);
-      const bool t21 = 0.0 < projects;
-      mask_t21 = mask_of<T>(t21);
+      t5 = T(lr);
+      t8 = pace0 * t5;
+      const double t11 = root(TINY);
+      const double t12 = maximum(lr, t11);
+      const T t13 = T(t12);
+      const T t14 = pace0 * t13;
+      const T t15 = T(1.0) / t14;
+      t16 = T(lower);
+      t18 = T(upper);
+      t21 = t15 * T(1.0);
+      const bool t24 = 0.0 < projects;
+      mask_t24 = mask_of<T>(t24);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -663,17 +754,20 @@ struct gradagrad_full_move {
         const T x = p_x[i];
         const T g = p_g[i];
         const T t3 = x * t2;
-        const T t6 = g * t5;
+        const T t4 = g * pace0;
+        const T t6 = t4 * t5;
         const T t7 = t3 - t6;
-        const T t14 = at_least(t7, t13);
-        const T t16 = at_most(t14, t15);
-        const T t17 = t7 - t16;
-        const T t19 = t17 * t18;
-        const T t20 = g + t19;
-        const T t22 = choose(mask_t21, t16, t7);
-        const T t23 = choose(mask_t21, t20, g);
-        p_x[i] = t22;
-        p_momentum[i] = t23;
+        const T t9 = g * t8;
+        const T t10 = t3 - t9;
+        const T t17 = at_least(t10, t16);
+        const T t19 = at_most(t17, t18);
+        const T t20 = t10 - t19;
+        const T t22 = t20 * t21;
+        const T t23 = g + t22;
+        const T t25 = choose(mask_t24, t19, t7);
+        const T t26 = choose(mask_t24, t23, g);
+        p_x[i] = t25;
+        p_momentum[i] = t26;
       }
     }
   };
@@ -719,8 +813,8 @@ struct gradagrad_full_momentum_step {
   template <class P>
   struct Body {
     using T = P;
-    T t2, t4, t11, t18, t21, t23, c0, t28, c1, t45, t52, t56, t60, t63, t73, t76, t78;
-    mask_t<T> mask_t87;
+    T t2, t4, t10, t13, t15, c0, t21, t36, t43, t47, t85, t89, t93, t103, t106, t108;
+    mask_t<T> mask_t78, mask_t117;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -736,37 +830,37 @@ struct gradagrad_full_momentum_step {
       const double projects = settings[11];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t2 = T(LARGEST);
-      t4 = T(rho);
-      const double t8 = maximum(lr, TINY);
-      const double t9 = gamma_max / t8;
-      const double t10 = minimum(t9, LARGEST);
-      t11 = T(t10);
-      const double t15 = grad_bound * grad_bound;
-      const double t16 = t15 * 0.5;
-      const double t17 = initial_accumulator_value + t16;
-      t18 = T(t17);
-      const double t20 = -t15;
-      t21 = T(t20);
-      t23 = T(TINY);
-      c0 = opaque<T>(1.0);
-      t28 = T(growth_limit);
-      c1 = opaque<T>(0.0);
-      t45 = T(eps);
-      t52 = T(beta);
-      const double t54 = lr * weight_decay;
-      const double t55 = 1.0 - t54;
-      t56 = T(t55);
-      const double t58 = 1.0 - beta;
-      t60 = T(t58);
-      t63 = T(lr);
-      const double t71 = root(TINY);
-      const double t72 = maximum(lr, t71);
-      t73 = T(t72);
-      t76 = T(lower);
-      t78 = T(upper);
-      const bool t87 = 0.0 < projects;
-      mask_t87 = mask_of<T>(t87);
+      t2 = T(rho);
+      t4 = T(LARGEST);
+      const double t7 = grad_bound * grad_bound;
+      const double t8 = t7 * 0.5;
+      const double t9 = initial_accumulator_value + t8;
+      t10 = T(t9);
+      const double t12 = -t7;
+      t13 = T(t12);
+      t15 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t21 = T(growth_limit);
+      t36 = T(eps);
+      t43 = T(beta);
+      const double t45 = maximum(lr, TINY);
+      const double t46 = gamma_max / t45;
+      t47 = T(t46);
+      const bool t78 = gamma_max < 1.7976931348623157e+308;
+      mask_t78 = mask_of<T>(t78);
+      const double t83 = lr * weight_decay;
+      const double t84 = 1.0 - t83;
+      t85 = T(t84);
+      const double t87 = 1.0 - beta;
+      t89 = T(t87);
+      t93 = T(lr);
+      const double t101 = root(TINY);
+      const double t102 = maximum(lr, t101);
+      t103 = T(t102);
+      t106 = T(lower);
+      t108 = T(upper);
+      const bool t117 = 0.0 < projects;
+      mask_t117 = mask_of<T>(t117);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -783,70 +877,100 @@ struct gradagrad_full_momentum_step {
         const T accumulator = p_accumulator[i];
         const T t0 = g * g;
         const T t1 = g * momentum;
-        const T t3 = at_most(t0, t2);
-        const T t5 = t1 * t4;
-        const T t6 = at_most(t5, t2);
-        const T t7 = t6 - t3;
-        const bool t12 = growth < t11;
-        const T t13 = -t3;
-        const T t14 = select(t12, t7, t13);
-        const bool t19 = accumulator < t18;
-        const T t22 = select(t19, t21, t14);
-        const T t24 = at_least(accumulator, t23);
-        const T t25 = at_least(t3, t23);
-        const T t26 = t6 / t25;
-        const T t27 = at_least(t26, c0);
-        const T t29 = at_most(t27, t28);
-        const bool t30 = T(0.0) < t22;
-        const T t31 = t22 / t24;
-        const T t32 = t31 + T(1.0);
-        const T t33 = select(t30, t32, t24);
-        const T t34 = root(t33);
-        const T t35 = minimum(t34, t29);
-        const T t36 = select(t30, t35, T(1.0));
-        const T t37 = growth * t36;
-        const T t38 = at_most(t37, t11);
-        const T t39 = maximum(t38, growth);
-        const T t40 = at_most(t22, c1);
-        const T t41 = accumulator - t40;
-        const T t42 = at_most(t41, t2);
-        const T t43 = at_least(t42, t23);
-        const T t44 = root(t43);
-        const T t46 = t44 + t45;
-        const T t47 = t39 / t46;
-        const T t48 = select(t30, growth, t46);
-        const T t49 = t34 + t45;
-        const T t50 = select(t30, t39, t49);
-        const T t51 = t48 / t50;
-        const T t53 = t51 * t52;
-        const T t57 = x * t56;
-        const T t59 = momentum * t53;
-        const T t61 = g * t60;
-        const T t62 = t59 + t61;
-        const T t64 = t47 * t63;
-        const T t65 = t62 * t64;
-        const T t66 = t57 - t65;
-        const T t67 = t59 / t60;
-        const T t68 = g + t67;
-        const T t69 = t68 * t64;
-        const T t70 = t57 - t69;
-        const T t74 = t47 * t73;
-        const T t75 = T(1.0) / t74;
-        const T t77 = at_least(t70, t76);
-        const T t79 = at_most(t77, t78);
-        const T t80 = t70 - t79;
-        const T t81 = t75 * t60;
-        const T t82 = t80 * t81;
-        const T t83 = t62 + t82;
-        const T t84 = t79 - t57;
-        const T t85 = t84 * t60;
-        const T t86 = t57 + t85;
-        const T t88 = choose(mask_t87, t86, t66);
-        const T t89 = choose(mask_t87, t83, t62);
-        p_x[i] = t88;
-        p_momentum[i] = t89;
-        p_growth[i] = t39;
-        p_accumulator[i] = t42;
+        const T t3 = t1 * t2;
+        const T t5 = at_most(t3, t4);
+        const T t6 = t5 - t0;
+        const bool t11 = accumulator < t10;
+        const T t14 = select(t11, t13, t6);
+        const T t16 = at_least(accumulator, t15);
+        const T t17 = at_least(t14, c0);
+        const T t18 = at_least(t0, t15);
+        const T t19 = t17 / t18;
+        const T t20 = t19 + T(1.0);
+        const T t22 = at_most(t20, t21);
+        const bool t23 = T(0.0) < t14;
+        const T t24 = t14 / t16;
+        const T t25 = t24 + T(1.0);
+        const T t26 = select(t23, t25, t16);
+        const T t27 = root(t26);
+        const T t28 = minimum(t27, t22);
+        const T t29 = select(t23, t28, T(1.0));
+        const T t30 = growth * t29;
+        const T t31 = at_most(t14, c0);
+        const T t32 = accumulator - t31;
+        const T t33 = at_most(t32, t4);
+        const T t34 = at_least(t33, t15);
+        const T t35 = root(t34);
+        const T t37 = t35 + t36;
+        const T t38 = t30 / t37;
+        const T t39 = t27 + t36;
+        const T t40 = select(t23, t37, t39);
+        const T t41 = t40 * t38;
+        const T t42 = growth / t41;
+        const T t44 = t42 * t43;
+        const bool t48 = growth < t47;
+        const T t49 = -t0;
+        const T t50 = select(t48, t6, t49);
+        const T t51 = select(t11, t13, t50);
+        const T t52 = at_least(t51, c0);
+        const T t53 = t52 / t18;
+        const T t54 = t53 + T(1.0);
+        const T t55 = at_most(t54, t21);
+        const bool t56 = T(0.0) < t51;
+        const T t57 = t51 / t16;
+        const T t58 = t57 + T(1.0);
+        const T t59 = select(t56, t58, t16);
+        const T t60 = root(t59);
+        const T t61 = minimum(t60, t55);
+        const T t62 = select(t56, t61, T(1.0));
+        const T t63 = growth * t62;
+        const T t64 = at_most(t63, t47);
+        const T t65 = maximum(t64, growth);
+        const T t66 = at_most(t51, c0);
+        const T t67 = accumulator - t66;
+        const T t68 = at_most(t67, t4);
+        const T t69 = at_least(t68, t15);
+        const T t70 = root(t69);
+        const T t71 = t70 + t36;
+        const T t72 = t65 / t71;
+        const T t73 = t60 + t36;
+        const T t74 = select(t56, t71, t73);
+        const T t75 = t74 * t72;
+        const T t76 = growth / t75;
+        const T t77 = t76 * t43;
+        const T t79 = choose(mask_t78, t65, t30);
+        const T t80 = choose(mask_t78, t68, t33);
+        const T t81 = choose(mask_t78, t72, t38);
+        const T t82 = choose(mask_t78, t77, t44);
+        const T t86 = x * t85;
+        const T t88 = momentum * t82;
+        const T t90 = g * t89;
+        const T t91 = t88 + t90;
+        const T t92 = t91 * t81;
+        const T t94 = t92 * t93;
+        const T t95 = t86 - t94;
+        const T t96 = t88 / t89;
+        const T t97 = g + t96;
+        const T t98 = t81 * t93;
+        const T t99 = t97 * t98;
+        const T t100 = t86 - t99;
+        const T t104 = t81 * t103;
+        const T t105 = T(1.0) / t104;
+        const T t107 = at_least(t100, t106);
+        const T t109 = at_most(t107, t108);
+        const T t110 = t100 - t109;
+        const T t111 = t105 * t89;
+        const T t112 = t110 * t111;
+        const T t113 = t91 + t112;
+        const T t114 = t109 - t86;
+        const T t115 = t114 * t89;
+        const T t116 = t86 + t115;
+        const T t118 = choose(mask_t117, t116, t95);
+        const T t119 = choose(mask_t117, t113, t91);
+        p_x[i] = t118;
+        p_momentum[i] = t119;
+        p_growth[i] = t79;
+        p_accumulator[i] = t80;
       }
     }
   };
@@ -857,7 +981,8 @@ struct gradagrad_full_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t9, t16, t19, t21, c0, t26, c1, t43, t50;
+    T t0, t2, t8, t11, t13, c0, t19, t34, t41, t45;
+    mask_t<T> mask_t76;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -869,24 +994,24 @@ struct gradagrad_full_momentum_decide {
       const double initial_accumulator_value = settings[8];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t0 = T(LARGEST);
-      t2 = T(rho);
-      const double t6 = maximum(lr, TINY);
-      const double t7 = gamma_max / t6;
-      const double t8 = minimum(t7, LARGEST);
-      t9 = T(t8);
-      const double t13 = grad_bound * grad_bound;
-      const double t14 = t13 * 0.5;
-      const double t15 = initial_accumulator_value + t14;
-      t16 = T(t15);
-      const double t18 = -t13;
-      t19 = T(t18);
-      t21 = T(TINY);
-      c0 = opaque<T>(1.0);
-      t26 = T(growth_limit);
-      c1 = opaque<T>(0.0);
-      t43 = T(eps);
-      t50 = T(beta);
+      t0 = T(rho);
+      t2 = T(LARGEST);
+      const double t5 = grad_bound * grad_bound;
+      const double t6 = t5 * 0.5;
+      const double t7 = initial_accumulator_value + t6;
+      t8 = T(t7);
+      const double t10 = -t5;
+      t11 = T(t10);
+      t13 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t19 = T(growth_limit);
+      t34 = T(eps);
+      t41 = T(beta);
+      const double t43 = maximum(lr, TINY);
+      const double t44 = gamma_max / t43;
+      t45 = T(t44);
+      const bool t76 = gamma_max < 1.7976931348623157e+308;
+      mask_t76 = mask_of<T>(t76);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -901,46 +1026,75 @@ struct gradagrad_full_momentum_decide {
         const T sum1 = p_sum1[i];
         const T growth = p_growth[i];
         const T accumulator = p_accumulator[i];
-        const T t1 = at_most(sum0, t0);
-        const T t3 = sum1 * t2;
-        const T t4 = at_most(t3, t0);
-        const T t5 = t4 - t1;
-        const bool t10 = growth < t9;
-        const T t11 = -t1;
-        const T t12 = select(t10, t5, t11);
-        const bool t17 = accumulator < t16;
-        const T t20 = select(t17, t19, t12);
-        const T t22 = at_least(accumulator, t21);
-        const T t23 = at_least(t1, t21);
-        const T t24 = t4 / t23;
-        const T t25 = at_least(t24, c0);
-        const T t27 = at_most(t25, t26);
-        const bool t28 = T(0.0) < t20;
-        const T t29 = t20 / t22;
-        const T t30 = t29 + T(1.0);
-        const T t31 = select(t28, t30, t22);
-        const T t32 = root(t31);
-        const T t33 = minimum(t32, t27);
-        const T t34 = select(t28, t33, T(1.0));
-        const T t35 = growth * t34;
-        const T t36 = at_most(t35, t9);
-        const T t37 = maximum(t36, growth);
-        const T t38 = at_most(t20, c1);
-        const T t39 = accumulator - t38;
-        const T t40 = at_most(t39, t0);
-        const T t41 = at_least(t40, t21);
-        const T t42 = root(t41);
-        const T t44 = t42 + t43;
-        const T t45 = t37 / t44;
-        const T t46 = select(t28, growth, t44);
-        const T t47 = t32 + t43;
-        const T t48 = select(t28, t37, t47);
-        const T t49 = t46 / t48;
-        const T t51 = t49 * t50;
-        p_growth[i] = t37;
-        p_accumulator[i] = t40;
-        p_pace0[i] = t45;
-        p_pace1[i] = t51;
+        const T t1 = sum1 * t0;
+        const T t3 = at_most(t1, t2);
+        const T t4 = t3 - sum0;
+        const bool t9 = accumulator < t8;
+        const T t12 = select(t9, t11, t4);
+        const T t14 = at_least(accumulator, t13);
+        const T t15 = at_least(t12, c0);
+        const T t16 = at_least(sum0, t13);
+        const T t17 = t15 / t16;
+        const T t18 = t17 + T(1.0);
+        const T t20 = at_most(t18, t19);
+        const bool t21 = T(0.0) < t12;
+        const T t22 = t12 / t14;
+        const T t23 = t22 + T(1.0);
+        const T t24 = select(t21, t23, t14);
+        const T t25 = root(t24);
+        const T t26 = minimum(t25, t20);
+        const T t27 = select(t21, t26, T(1.0));
+        const T t28 = growth * t27;
+        const T t29 = at_most(t12, c0);
+        const T t30 = accumulator - t29;
+        const T t31 = at_most(t30, t2);
+        const T t32 = at_least(t31, t13);
+        const T t33 = root(t32);
+        const T t35 = t33 + t34;
+        const T t36 = t28 / t35;
+        const T t37 = t25 + t34;
+        const T t38 = select(t21, t35, t37);
+        const T t39 = t38 * t36;
+        const T t40 = growth / t39;
+        const T t42 = t40 * t41;
+        const bool t46 = growth < t45;
+        const T t47 = -sum0;
+        const T t48 = select(t46, t4, t47);
+        const T t49 = select(t9, t11, t48);
+        const T t50 = at_least(t49, c0);
+        const T t51 = t50 / t16;
+        const T t52 = t51 + T(1.0);
+        const T t53 = at_most(t52, t19);
+        const bool t54 = T(0.0) < t49;
+        const T t55 = t49 / t14;
+        const T t56 = t55 + T(1.0);
+        const T t57 = select(t54, t56, t14);
+        const T t58 = root(t57);
+        const T t59 = minimum(t58, t53);
+        const T t60 = select(t54, t59, T(1.0));
+        const T t61 = growth * t60;
+        const T t62 = at_most(t61, t45);
+        const T t63 = maximum(t62, growth);
+        const T t64 = at_most(t49, c0);
+        const T t65 = accumulator - t64;
+        const T t66 = at_most(t65, t2);
+        const T t67 = at_least(t66, t13);
+        const T t68 = root(t67);
+        const T t69 = t68 + t34;
+        const T t70 = t63 / t69;
+        const T t71 = t58 + t34;
+        const T t72 = select(t54, t69, t71);
+        const T t73 = t72 * t70;
+        const T t74 = growth / t73;
+        const T t75 = t74 * t41;
+        const T t77 = choose(mask_t76, t63, t28);
+        const T t78 = choose(mask_t76, t66, t31);
+        const T t79 = choose(mask_t76, t70, t36);
+        const T t80 = choose(mask_t76, t75, t42);
+        p_growth[i] = t77;
+        p_accumulator[i] = t78;
+        p_pace0[i] = t79;
+        p_pace1[i] = t80;
       }
     }
   };
@@ -951,8 +1105,8 @@ struct gradagrad_full_momentum_move {
   template <class P>
   struct Body {
     using T = P;
-    T pace1, t2, t6, t10, t22, t24, t27;
-    mask_t<T> mask_t33;
+    T pace0, pace1, t2, t6, t10, t15, t23, t25, t28;
+    mask_t<T> mask_t34;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double beta = settings[2];
@@ -960,7 +1114,7 @@ struct gradagrad_full_momentum_move {
       const double lower = settings[9];
       const double upper = settings[10];
       const double projects = settings[11];
-      const T pace0 = pace[0];
+      pace0 = pace[0];
       pace1 = pace[1];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double t0 = lr * weight_decay;
@@ -968,18 +1122,18 @@ struct gradagrad_full_momentum_move {
       t2 = T(t1);
       const double t4 = 1.0 - beta;
       t6 = T(t4);
-      const T t9 = T(lr);
-      t10 = pace0 * t9;
-      const double t17 = root(TINY);
-      const double t18 = maximum(lr, t17);
-      const T t19 = T(t18);
-      const T t20 = pace0 * t19;
-      const T t21 = T(1.0) / t20;
-      t22 = T(lower);
-      t24 = T(upper);
-      t27 = t21 * t6;
-      const bool t33 = 0.0 < projects;
-      mask_t33 = mask_of<T>(t33);
+      t10 = T(lr);
+      t15 = pace0 * t10;
+      const double t18 = root(TINY);
+      const double t19 = maximum(lr, t18);
+      const T t20 = T(t19);
+      const T t21 = pace0 * t20;
+      const T t22 = T(1.0) / t21;
+      t23 = T(lower);
+      t25 = T(upper);
+      t28 = t22 * t6;
+      const bool t34 = 0.0 < projects;
+      mask_t34 = mask_of<T>(t34);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -994,24 +1148,25 @@ struct gradagrad_full_momentum_move {
         const T t5 = momentum * pace1;
         const T t7 = g * t6;
         const T t8 = t5 + t7;
-        const T t11 = t8 * t10;
+        const T t9 = t8 * pace0;
+        const T t11 = t9 * t10;
         const T t12 = t3 - t11;
         const T t13 = t5 / t6;
         const T t14 = g + t13;
-        const T t15 = t14 * t10;
-        const T t16 = t3 - t15;
-        const T t23 = at_least(t16, t22);
-        const T t25 = at_most(t23, t24);
-        const T t26 = t16 - t25;
-        const T t28 = t26 * t27;
-        const T t29 = t8 + t28;
-        const T t30 = t25 - t3;
-        const T t31 = t30 * t6;
-        const T t32 = t3 + t31;
-        const T t34 = choose(mask_t33, t32, t12);
-        const T t35 = choose(mask_t33, t29, t8);
-        p_x[i] = t34;
-        p_momentum[i] = t35;
+        const T t16 = t14 * t15;
+        const T t17 = t3 - t16;
+        const T t24 = at_least(t17, t23);
+        const T t26 = at_most(t24, t25);
+        const T t27 = t17 - t26;
+        const T t29 = t27 * t28;
+        const T t30 = t8 + t29;
+        const T t31 = t26 - t3;
+        const T t32 = t31 * t6;
+        const T t33 = t3 + t32;
+        const T t35 = choose(mask_t34, t33, t12);
+        const T t36 = choose(mask_t34, t30, t8);
+        p_x[i] = t35;
+        p_momentum[i] = t36;
       }
     }
   };
@@ -1022,8 +1177,8 @@ struct gradagrad_lazy_step {
   template <class P>
   struct Body {
     using T = P;
-    T t3, t5, t12, t19, t23, t26, c0, t31, c1, t46, t51, t53, t61, t64, t66;
-    mask_t<T> mask_t74;
+    T t3, t5, t11, t15, t18, c0, t24, t36, t41, t71, t74, t84, t87, t89;
+    mask_t<T> mask_t65, mask_t97;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -1038,34 +1193,34 @@ struct gradagrad_lazy_step {
       const double projects = settings[11];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t3 = T(LARGEST);
-      t5 = T(rho);
-      const double t9 = maximum(lr, TINY);
-      const double t10 = gamma_max / t9;
-      const double t11 = minimum(t10, LARGEST);
-      t12 = T(t11);
-      const double t16 = grad_bound * grad_bound;
-      const double t17 = t16 * 0.5;
-      const double t18 = initial_accumulator_value + t17;
-      t19 = T(t18);
-      const double t22 = -t16;
-      t23 = T(t22);
-      t26 = T(TINY);
-      c0 = opaque<T>(1.0);
-      t31 = T(growth_limit);
-      c1 = opaque<T>(0.0);
-      t46 = T(eps);
-      const double t49 = lr * weight_decay;
-      const double t50 = 1.0 - t49;
-      t51 = T(t50);
-      t53 = T(lr);
-      const double t59 = root(TINY);
-      const double t60 = maximum(lr, t59);
-      t61 = T(t60);
-      t64 = T(lower);
-      t66 = T(upper);
-      const bool t74 = 0.0 < projects;
-      mask_t74 = mask_of<T>(t74);
+      t3 = T(rho);
+      t5 = T(LARGEST);
+      const double t8 = grad_bound * grad_bound;
+      const double t9 = t8 * 0.5;
+      const double t10 = initial_accumulator_value + t9;
+      t11 = T(t10);
+      const double t14 = -t8;
+      t15 = T(t14);
+      t18 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t24 = T(growth_limit);
+      t36 = T(eps);
+      const double t39 = maximum(lr, TINY);
+      const double t40 = gamma_max / t39;
+      t41 = T(t40);
+      const bool t65 = gamma_max < 1.7976931348623157e+308;
+      mask_t65 = mask_of<T>(t65);
+      const double t69 = lr * weight_decay;
+      const double t70 = 1.0 - t69;
+      t71 = T(t70);
+      t74 = T(lr);
+      const double t82 = root(TINY);
+      const double t83 = maximum(lr, t82);
+      t84 = T(t83);
+      t87 = T(lower);
+      t89 = T(upper);
+      const bool t97 = 0.0 < projects;
+      mask_t97 = mask_of<T>(t97);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -1083,59 +1238,82 @@ struct gradagrad_lazy_step {
         const bool t0 = g != T(0.0);
         const T t1 = g * g;
         const T t2 = g * momentum;
-        const T t4 = at_most(t1, t3);
-        const T t6 = t2 * t5;
-        const T t7 = at_most(t6, t3);
-        const T t8 = t7 - t4;
-        const bool t13 = growth < t12;
-        const T t14 = -t4;
-        const T t15 = select(t13, t8, t14);
-        const bool t20 = accumulator < t19;
-        const bool t21 = T(0.0) < t4;
-        const T t24 = select(t21, t23, t15);
-        const T t25 = select(t20, t24, t15);
-        const T t27 = at_least(accumulator, t26);
-        const T t28 = at_least(t4, t26);
-        const T t29 = t7 / t28;
-        const T t30 = at_least(t29, c0);
-        const T t32 = at_most(t30, t31);
-        const T t33 = at_least(t25, c1);
-        const T t34 = t33 / t27;
-        const T t35 = t34 + T(1.0);
-        const T t36 = root(t35);
-        const T t37 = minimum(t36, t32);
-        const T t38 = growth * t37;
-        const T t39 = at_most(t38, t12);
-        const T t40 = maximum(t39, growth);
-        const T t41 = at_most(t25, c1);
-        const T t42 = accumulator - t41;
-        const T t43 = at_most(t42, t3);
-        const T t44 = at_least(t43, t26);
-        const T t45 = root(t44);
-        const T t47 = t45 + t46;
-        const T t48 = t40 / t47;
-        const T t52 = x * t51;
-        const T t54 = t48 * t53;
-        const T t55 = g * t54;
-        const T t56 = t52 - t55;
-        const T t57 = select(t0, t56, x);
-        const T t58 = select(t0, g, momentum);
-        const T t62 = t48 * t61;
-        const T t63 = T(1.0) / t62;
-        const T t65 = at_least(t56, t64);
-        const T t67 = at_most(t65, t66);
-        const T t68 = t56 - t67;
-        const T t69 = t63 * T(1.0);
-        const T t70 = t68 * t69;
-        const T t71 = g + t70;
-        const T t72 = select(t0, t67, x);
-        const T t73 = select(t0, t71, momentum);
-        const T t75 = choose(mask_t74, t72, t57);
-        const T t76 = choose(mask_t74, t73, t58);
-        p_x[i] = t75;
-        p_momentum[i] = t76;
-        p_growth[i] = t40;
-        p_accumulator[i] = t43;
+        const T t4 = t2 * t3;
+        const T t6 = at_most(t4, t5);
+        const T t7 = t6 - t1;
+        const bool t12 = accumulator < t11;
+        const bool t13 = T(0.0) < t1;
+        const T t16 = select(t13, t15, t7);
+        const T t17 = select(t12, t16, t7);
+        const T t19 = at_least(accumulator, t18);
+        const T t20 = at_least(t17, c0);
+        const T t21 = at_least(t1, t18);
+        const T t22 = t20 / t21;
+        const T t23 = t22 + T(1.0);
+        const T t25 = at_most(t23, t24);
+        const T t26 = t20 / t19;
+        const T t27 = t26 + T(1.0);
+        const T t28 = root(t27);
+        const T t29 = minimum(t28, t25);
+        const T t30 = growth * t29;
+        const T t31 = at_most(t17, c0);
+        const T t32 = accumulator - t31;
+        const T t33 = at_most(t32, t5);
+        const T t34 = at_least(t33, t18);
+        const T t35 = root(t34);
+        const T t37 = t35 + t36;
+        const T t38 = t30 / t37;
+        const bool t42 = growth < t41;
+        const T t43 = -t1;
+        const T t44 = select(t42, t7, t43);
+        const T t45 = select(t13, t15, t44);
+        const T t46 = select(t12, t45, t44);
+        const T t47 = at_least(t46, c0);
+        const T t48 = t47 / t21;
+        const T t49 = t48 + T(1.0);
+        const T t50 = at_most(t49, t24);
+        const T t51 = t47 / t19;
+        const T t52 = t51 + T(1.0);
+        const T t53 = root(t52);
+        const T t54 = minimum(t53, t50);
+        const T t55 = growth * t54;
+        const T t56 = at_most(t55, t41);
+        const T t57 = maximum(t56, growth);
+        const T t58 = at_most(t46, c0);
+        const T t59 = accumulator - t58;
+        const T t60 = at_most(t59, t5);
+        const T t61 = at_least(t60, t18);
+        const T t62 = root(t61);
+        const T t63 = t62 + t36;
+        const T t64 = t57 / t63;
+        const T t66 = choose(mask_t65, t57, t30);
+        const T t67 = choose(mask_t65, t60, t33);
+        const T t68 = choose(mask_t65, t64, t38);
+        const T t72 = x * t71;
+        const T t73 = g * t68;
+        const T t75 = t73 * t74;
+        const T t76 = t72 - t75;
+        const T t77 = select(t0, t76, x);
+        const T t78 = select(t0, g, momentum);
+        const T t79 = t68 * t74;
+        const T t80 = g * t79;
+        const T t81 = t72 - t80;
+        const T t85 = t68 * t84;
+        const T t86 = T(1.0) / t85;
+        const T t88 = at_least(t81, t87);
+        const T t90 = at_most(t88, t89);
+        const T t91 = t81 - t90;
+        const T t92 = t86 * T(1.0);
+        const T t93 = t91 * t92;
+        const T t94 = g + t93;
+        const T t95 = select(t0, t90, x);
+        const T t96 = select(t0, t94, momentum);
+        const T t98 = choose(mask_t97, t95, t77);
+        const T t99 = choose(mask_t97, t96, t78);
+        p_x[i] = t98;
+        p_momentum[i] = t99;
+        p_growth[i] = t66;
+        p_accumulator[i] = t67;
       }
     }
   };
@@ -1146,7 +1324,8 @@ struct gradagrad_lazy_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t9, t16, t20, t23, c0, t28, c1, t43;
+    T t0, t2, t8, t12, t15, c0, t21, t33, t38;
+    mask_t<T> mask_t62;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -1157,23 +1336,23 @@ struct gradagrad_lazy_decide {
       const double initial_accumulator_value = settings[8];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t0 = T(LARGEST);
-      t2 = T(rho);
-      const double t6 = maximum(lr, TINY);
-      const double t7 = gamma_max / t6;
-      const double t8 = minimum(t7, LARGEST);
-      t9 = T(t8);
-      const double t13 = grad_bound * grad_bound;
-      const double t14 = t13 * 0.5;
-      const double t15 = initial_accumulator_value + t14;
-      t16 = T(t15);
-      const double t19 = -t13;
-      t20 = T(t19);
-      t23 = T(TINY);
-      c0 = opaque<T>(1.0);
-      t28 = T(growth_limit);
-      c1 = opaque<T>(0.0);
-      t43 = T(eps);
+      t0 = T(rho);
+      t2 = T(LARGEST);
+      const double t5 = grad_bound * grad_bound;
+      const double t6 = t5 * 0.5;
+      const double t7 = initial_accumulator_value + t6;
+      t8 = T(t7);
+      const double t11 = -t5;
+      t12 = T(t11);
+      t15 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t21 = T(growth_limit);
+      t33 = T(eps);
+      const double t36 = maximum(lr, TINY);
+      const double t37 = gamma_max / t36;
+      t38 = T(t37);
+      const bool t62 = gamma_max < 1.7976931348623157e+308;
+      mask_t62 = mask_of<T>(t62);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -1187,40 +1366,60 @@ struct gradagrad_lazy_decide {
         const T sum1 = p_sum1[i];
         const T growth = p_growth[i];
         const T accumulator = p_accumulator[i];
-        const T t1 = at_most(sum0, t0);
-        const T t3 = sum1 * t2;
-        const T t4 = at_most(t3, t0);
-        const T t5 = t4 - t1;
-        const bool t10 = growth < t9;
-        const T t11 = -t1;
-        const T t12 = select(t10, t5, t11);
-        const bool t17 = accumulator < t16;
-        const bool t18 = T(0.0) < t1;
-        const T t21 = select(t18, t20, t12);
-        const T t22 = select(t17, t21, t12);
-        const T t24 = at_least(accumulator, t23);
-        const T t25 = at_least(t1, t23);
-        const T t26 = t4 / t25;
-        const T t27 = at_least(t26, c0);
-        const T t29 = at_most(t27, t28);
-        const T t30 = at_least(t22, c1);
-        const T t31 = t30 / t24;
-        const T t32 = t31 + T(1.0);
-        const T t33 = root(t32);
-        const T t34 = minimum(t33, t29);
-        const T t35 = growth * t34;
-        const T t36 = at_most(t35, t9);
-        const T t37 = maximum(t36, growth);
-        const T t38 = at_most(t22, c1);
-        const T t39 = accumulator - t38;
-        const T t40 = at_most(t39, t0);
-        const T t41 = at_least(t40, t23);
-        const T t42 = root(t41);
-        const T t44 = t42 + t43;
-        const T t45 = t37 / t44;
-        p_growth[i] = t37;
-        p_accumulator[i] = t40;
-        p_pace0[i] = t45;
+        const T t1 = sum1 * t0;
+        const T t3 = at_most(t1, t2);
+        const T t4 = t3 - sum0;
+        const bool t9 = accumulator < t8;
+        const bool t10 = T(0.0) < sum0;
+        const T t13 = select(t10, t12, t4);
+        const T t14 = select(t9, t13, t4);
+        const T t16 = at_least(accumulator, t15);
+        const T t17 = at_least(t14, c0);
+        const T t18 = at_least(sum0, t15);
+        const T t19 = t17 / t18;
+        const T t20 = t19 + T(1.0);
+        const T t22 = at_most(t20, t21);
+        const T t23 = t17 / t16;
+        const T t24 = t23 + T(1.0);
+        const T t25 = root(t24);
+        const T t26 = minimum(t25, t22);
+        const T t27 = growth * t26;
+        const T t28 = at_most(t14, c0);
+        const T t29 = accumulator - t28;
+        const T t30 = at_most(t29, t2);
+        const T t31 = at_least(t30, t15);
+        const T t32 = root(t31);
+        const T t34 = t32 + t33;
+        const T t35 = t27 / t34;
+        const bool t39 = growth < t38;
+        const T t40 = -sum0;
+        const T t41 = select(t39, t4, t40);
+        const T t42 = select(t10, t12, t41);
+        const T t43 = select(t9, t42, t41);
+        const T t44 = at_least(t43, c0);
+        const T t45 = t44 / t18;
+        const T t46 = t45 + T(1.0);
+        const T t47 = at_most(t46, t21);
+        const T t48 = t44 / t16;
+        const T t49 = t48 + T(1.0);
+        const T t50 = root(t49);
+        const T t51 = minimum(t50, t47);
+        const T t52 = growth * t51;
+        const T t53 = at_most(t52, t38);
+        const T t54 = maximum(t53, growth);
+        const T t55 = at_most(t43, c0);
+        const T t56 = accumulator - t55;
+        const T t57 = at_most(t56, t2);
+        const T t58 = at_least(t57, t15);
+        const T t59 = root(t58);
+        const T t60 = t59 + t33;
+        const T t61 = t54 / t60;
+        const T t63 = choose(mask_t62, t54, t27);
+        const T t64 = choose(mask_t62, t57, t30);
+        const T t65 = choose(mask_t62, t61, t35);
+        p_growth[i] = t63;
+        p_accumulator[i] = t64;
+        p_pace0[i] = t65;
       }
     }
   };
@@ -1231,8 +1430,8 @@ struct gradagrad_lazy_momentum_step {
   template <class P>
   struct Body {
     using T = P;
-    T t3, t5, t12, t19, t23, t26, c0, t31, c1, t48, t55, t59, t63, t66, t78, t81, t83;
-    mask_t<T> mask_t94;
+    T t3, t5, t11, t15, t18, c0, t24, t39, t46, t50, t89, t93, t97, t109, t112, t114;
+    mask_t<T> mask_t82, mask_t125;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -1248,37 +1447,37 @@ struct gradagrad_lazy_momentum_step {
       const double projects = settings[11];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t3 = T(LARGEST);
-      t5 = T(rho);
-      const double t9 = maximum(lr, TINY);
-      const double t10 = gamma_max / t9;
-      const double t11 = minimum(t10, LARGEST);
-      t12 = T(t11);
-      const double t16 = grad_bound * grad_bound;
-      const double t17 = t16 * 0.5;
-      const double t18 = initial_accumulator_value + t17;
-      t19 = T(t18);
-      const double t22 = -t16;
-      t23 = T(t22);
-      t26 = T(TINY);
-      c0 = opaque<T>(1.0);
-      t31 = T(growth_limit);
-      c1 = opaque<T>(0.0);
-      t48 = T(eps);
-      t55 = T(beta);
-      const double t57 = lr * weight_decay;
-      const double t58 = 1.0 - t57;
-      t59 = T(t58);
-      const double t61 = 1.0 - beta;
-      t63 = T(t61);
-      t66 = T(lr);
-      const double t76 = root(TINY);
-      const double t77 = maximum(lr, t76);
-      t78 = T(t77);
-      t81 = T(lower);
-      t83 = T(upper);
-      const bool t94 = 0.0 < projects;
-      mask_t94 = mask_of<T>(t94);
+      t3 = T(rho);
+      t5 = T(LARGEST);
+      const double t8 = grad_bound * grad_bound;
+      const double t9 = t8 * 0.5;
+      const double t10 = initial_accumulator_value + t9;
+      t11 = T(t10);
+      const double t14 = -t8;
+      t15 = T(t14);
+      t18 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t24 = T(growth_limit);
+      t39 = T(eps);
+      t46 = T(beta);
+      const double t48 = maximum(lr, TINY);
+      const double t49 = gamma_max / t48;
+      t50 = T(t49);
+      const bool t82 = gamma_max < 1.7976931348623157e+308;
+      mask_t82 = mask_of<T>(t82);
+      const double t87 = lr * weight_decay;
+      const double t88 = 1.0 - t87;
+      t89 = T(t88);
+      const double t91 = 1.0 - beta;
+      t93 = T(t91);
+      t97 = T(lr);
+      const double t107 = root(TINY);
+      const double t108 = maximum(lr, t107);
+      t109 = T(t108);
+      t112 = T(lower);
+      t114 = T(upper);
+      const bool t125 = 0.0 < projects;
+      mask_t125 = mask_of<T>(t125);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -1296,76 +1495,107 @@ struct gradagrad_lazy_momentum_step {
         const bool t0 = g != T(0.0);
         const T t1 = g * g;
         const T t2 = g * momentum;
-        const T t4 = at_most(t1, t3);
-        const T t6 = t2 * t5;
-        const T t7 = at_most(t6, t3);
-        const T t8 = t7 - t4;
-        const bool t13 = growth < t12;
-        const T t14 = -t4;
-        const T t15 = select(t13, t8, t14);
-        const bool t20 = accumulator < t19;
-        const bool t21 = T(0.0) < t4;
-        const T t24 = select(t21, t23, t15);
-        const T t25 = select(t20, t24, t15);
-        const T t27 = at_least(accumulator, t26);
-        const T t28 = at_least(t4, t26);
-        const T t29 = t7 / t28;
-        const T t30 = at_least(t29, c0);
-        const T t32 = at_most(t30, t31);
-        const bool t33 = T(0.0) < t25;
-        const T t34 = t25 / t27;
-        const T t35 = t34 + T(1.0);
-        const T t36 = select(t33, t35, t27);
-        const T t37 = root(t36);
-        const T t38 = minimum(t37, t32);
-        const T t39 = select(t33, t38, T(1.0));
-        const T t40 = growth * t39;
-        const T t41 = at_most(t40, t12);
-        const T t42 = maximum(t41, growth);
-        const T t43 = at_most(t25, c1);
-        const T t44 = accumulator - t43;
-        const T t45 = at_most(t44, t3);
-        const T t46 = at_least(t45, t26);
-        const T t47 = root(t46);
-        const T t49 = t47 + t48;
-        const T t50 = t42 / t49;
-        const T t51 = select(t33, growth, t49);
-        const T t52 = t37 + t48;
-        const T t53 = select(t33, t42, t52);
-        const T t54 = t51 / t53;
-        const T t56 = t54 * t55;
-        const T t60 = x * t59;
-        const T t62 = momentum * t56;
-        const T t64 = g * t63;
-        const T t65 = t62 + t64;
-        const T t67 = t50 * t66;
-        const T t68 = t65 * t67;
-        const T t69 = t60 - t68;
-        const T t70 = select(t0, t69, x);
-        const T t71 = select(t0, t65, momentum);
-        const T t72 = t62 / t63;
-        const T t73 = g + t72;
-        const T t74 = t73 * t67;
-        const T t75 = t60 - t74;
-        const T t79 = t50 * t78;
-        const T t80 = T(1.0) / t79;
-        const T t82 = at_least(t75, t81);
-        const T t84 = at_most(t82, t83);
-        const T t85 = t75 - t84;
-        const T t86 = t80 * t63;
-        const T t87 = t85 * t86;
-        const T t88 = t65 + t87;
-        const T t89 = t84 - t60;
-        const T t90 = t89 * t63;
-        const T t91 = t60 + t90;
-        const T t92 = select(t0, t91, x);
-        const T t93 = select(t0, t88, momentum);
-        const T t95 = choose(mask_t94, t92, t70);
-        const T t96 = choose(mask_t94, t93, t71);
-        p_x[i] = t95;
-        p_momentum[i] = t96;
-        p_growth[i] = t42;
-        p_accumulator[i] = t45;
+        const T t4 = t2 * t3;
+        const T t6 = at_most(t4, t5);
+        const T t7 = t6 - t1;
+        const bool t12 = accumulator < t11;
+        const bool t13 = T(0.0) < t1;
+        const T t16 = select(t13, t15, t7);
+        const T t17 = select(t12, t16, t7);
+        const T t19 = at_least(accumulator, t18);
+        const T t20 = at_least(t17, c0);
+        const T t21 = at_least(t1, t18);
+        const T t22 = t20 / t21;
+        const T t23 = t22 + T(1.0);
+        const T t25 = at_most(t23, t24);
+        const bool t26 = T(0.0) < t17;
+        const T t27 = t17 / t19;
+        const T t28 = t27 + T(1.0);
+        const T t29 = select(t26, t28, t19);
+        const T t30 = root(t29);
+        const T t31 = minimum(t30, t25);
+        const T t32 = select(t26, t31, T(1.0));
+        const T t33 = growth * t32;
+        const T t34 = at_most(t17, c0);
+        const T t35 = accumulator - t34;
+        const T t36 = at_most(t35, t5);
+        const T t37 = at_least(t36, t18);
+        const T t38 = root(t37);
+        const T t40 = t38 + t39;
+        const T t41 = t33 / t40;
+        const T t42 = t30 + t39;
+        const T t43 = select(t26, t40, t42);
+        const T t44 = t43 * t41;
+        const T t45 = growth / t44;
+        const T t47 = t45 * t46;
+        const bool t51 = growth < t50;
+        const T t52 = -t1;
+        const T t53 = select(t51, t7, t52);
+        const T t54 = select(t13, t15, t53);
+        const T t55 = select(t12, t54, t53);
+        const T t56 = at_least(t55, c0);
+        const T t57 = t56 / t21;
+        const T t58 = t57 + T(1.0);
+        const T t59 = at_most(t58, t24);
+        const bool t60 = T(0.0) < t55;
+        const T t61 = t55 / t19;
+        const T t62 = t61 + T(1.0);
+        const T t63 = select(t60, t62, t19);
+        const T t64 = root(t63);
+        const T t65 = minimum(t64, t59);
+        const T t66 = select(t60, t65, T(1.0));
+        const T t67 = growth * t66;
+        const T t68 = at_most(t67, t50);
+        const T t69 = maximum(t68, growth);
+        const T t70 = at_most(t55, c0);
+        const T t71 = accumulator - t70;
+        const T t72 = at_most(t71, t5);
+        const T t73 = at_least(t72, t18);
+        const T t74 = root(t73);
+        const T t75 = t74 + t39;
+        const T t76 = t69 / t75;
+        const T t77 = t64 + t39;
+        const T t78 = select(t60, t75, t77);
+        const T t79 = t78 * t76;
+        const T t80 = growth / t79;
+        const T t81 = t80 * t46;
+        const T t83 = choose(mask_t82, t69, t33);
+        const T t84 = choose(mask_t82, t72, t36);
+        const T t85 = choose(mask_t82, t76, t41);
+        const T t86 = choose(mask_t82, t81, t47);
+        const T t90 = x * t89;
+        const T t92 = momentum * t86;
+        const T t94 = g * t93;
+        const T t95 = t92 + t94;
+        const T t96 = t95 * t85;
+        const T t98 = t96 * t97;
+        const T t99 = t90 - t98;
+        const T t100 = select(t0, t99, x);
+        const T t101 = select(t0, t95, momentum);
+        const T t102 = t92 / t93;
+        const T t103 = g + t102;
+        const T t104 = t85 * t97;
+        const T t105 = t103 * t104;
+        const T t106 = t90 - t105;
+        const T t110 = t85 * t109;
+        const T t111 = T(1.0) / t110;
+        const T t113 = at_least(t106, t112);
+        const T t115 = at_most(t113, t114);
+        const T t116 = t106 - t115;
+        const T t117 = t111 * t93;
+        const T t118 = t116 * t117;
+        const T t119 = t95 + t118;
+        const T t120 = t115 - t90;
+        const T t121 = t120 * t93;
+        const T t122 = t90 + t121;
+        const T t123 = select(t0, t122, x);
+        const T t124 = select(t0, t119, momentum);
+        const T t126 = choose(mask_t125, t123, t100);
+        const T t127 = choose(mask_t125, t124, t101);
+        p_x[i] = t126;
+        p_momentum[i] = t127;
+        p_growth[i] = t83;
+        p_accumulator[i] = t84;
       }
     }
   };
@@ -1376,7 +1606,8 @@ struct gradagrad_lazy_momentum_decide {
   template <class P>
   struct Body {
     using T = P;
-    T t0, t2, t9, t16, t20, t23, c0, t28, c1, t45, t52;
+    T t0, t2, t8, t12, t15, c0, t21, t36, t43, t47;
+    mask_t<T> mask_t79;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double rho = settings[1];
@@ -1388,24 +1619,24 @@ struct gradagrad_lazy_momentum_decide {
       const double initial_accumulator_value = settings[8];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t0 = T(LARGEST);
-      t2 = T(rho);
-      const double t6 = maximum(lr, TINY);
-      const double t7 = gamma_max / t6;
-      const double t8 = minimum(t7, LARGEST);
-      t9 = T(t8);
-      const double t13 = grad_bound * grad_bound;
-      const double t14 = t13 * 0.5;
-      const double t15 = initial_accumulator_value + t14;
-      t16 = T(t15);
-      const double t19 = -t13;
-      t20 = T(t19);
-      t23 = T(TINY);
-      c0 = opaque<T>(1.0);
-      t28 = T(growth_limit);
-      c1 = opaque<T>(0.0);
-      t45 = T(eps);
-      t52 = T(beta);
+      t0 = T(rho);
+      t2 = T(LARGEST);
+      const double t5 = grad_bound * grad_bound;
+      const double t6 = t5 * 0.5;
+      const double t7 = initial_accumulator_value + t6;
+      t8 = T(t7);
+      const double t11 = -t5;
+      t12 = T(t11);
+      t15 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t21 = T(growth_limit);
+      t36 = T(eps);
+      t43 = T(beta);
+      const double t45 = maximum(lr, TINY);
+      const double t46 = gamma_max / t45;
+      t47 = T(t46);
+      const bool t79 = gamma_max < 1.7976931348623157e+308;
+      mask_t79 = mask_of<T>(t79);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_growth = streams[8];
@@ -1420,73 +1651,103 @@ struct gradagrad_lazy_momentum_decide {
         const T sum1 = p_sum1[i];
         const T growth = p_growth[i];
         const T accumulator = p_accumulator[i];
-        const T t1 = at_most(sum0, t0);
-        const T t3 = sum1 * t2;
-        const T t4 = at_most(t3, t0);
-        const T t5 = t4 - t1;
-        const bool t10 = growth < t9;
-        const T t11 = -t1;
-        const T t12 = select(t10, t5, t11);
-        const bool t17 = accumulator < t16;
-        const bool t18 = T(0.0) < t1;
-        const T t21 = select(t18, t20, t12);
-        const T t22 = select(t17, t21, t12);
-        const T t24 = at_least(accumulator, t23);
-        const T t25 = at_least(t1, t23);
-        const T t26 = t4 / t25;
-        const T t27 = at_least(t26, c0);
-        const T t29 = at_most(t27, t28);
-        const bool t30 = T(0.0) < t22;
-        const T t31 = t22 / t24;
-        const T t32 = t31 + T(1.0);
-        const T t33 = select(t30, t32, t24);
-        const T t34 = root(t33);
-        const T t35 = minimum(t34, t29);
-        const T t36 = select(t30, t35, T(1.0));
-        const T t37 = growth * t36;
-        const T t38 = at_most(t37, t9);
-        const T t39 = maximum(t38, growth);
-        const T t40 = at_most(t22, c1);
-        const T t41 = accumulator - t40;
-        const T t42 = at_most(t41, t0);
-        const T t43 = at_least(t42, t23);
-        const T t44 = root(t43);
-        const T t46 = t44 + t45;
-        const T t47 = t39 / t46;
-        const T t48 = select(t30, growth, t46);
-        const T t49 = t34 + t45;
-        const T t50 = select(t30, t39, t49);
-        const T t51 = t48 / t50;
-        const T t53 = t51 * t52;
-        p_growth[i] = t39;
-        p_accumulator[i] = t42;
-        p_pace0[i] = t47;
-        p_pace1[i] = t53;
+        const T t1 = sum1 * t0;
+        const T t3 = at_most(t1, t2);
+        const T t4 = t3 - sum0;
+        const bool t9 = accumulator < t8;
+        const bool t10 = T(0.0) < sum0;
+        const T t13 = select(t10, t12, t4);
+        const T t14 = select(t9, t13, t4);
+        const T t16 = at_least(accumulator, t15);
+        const T t17 = at_least(t14, c0);
+        const T t18 = at_least(sum0, t15);
+        const T t19 = t17 / t18;
+        const T t20 = t19 + T(1.0);
+        const T t22 = at_most(t20, t21);
+        const bool t23 = T(0.0) < t14;
+        const T t24 = t14 / t16;
+        const T t25 = t24 + T(1.0);
+        const T t26 = select(t23, t25, t16);
+        const T t27 = root(t26);
+        const T t28 = minimum(t27, t22);
+        const T t29 = select(t23, t28, T(1.0));
+        const T t30 = growth * t29;
+        const T t31 = at_most(t14, c0);
+        const T t32 = accumulator - t31;
+        const T t33 = at_most(t32, t2);
+        const T t34 = at_least(t33, t15);
+        const T t35 = root(t34);
+        const T t37 = t35 + t36;
+        const T t38 = t30 / t37;
+        const T t39 = t27 + t36;
+        const T t40 = select(t23, t37, t39);
+        const T t41 = t40 * t38;
+        const T t42 = growth / t41;
+        const T t44 = t42 * t43;
+        const bool t48 = growth < t47;
+        const T t49 = -sum0;
+        const T t50 = select(t48, t4, t49);
+        const T t51 = select(t10, t12, t50);
+        const T t52 = select(t9, t51, t50);
+        const T t53 = at_least(t52, c0);
+        const T t54 = t53 / t18;
+        const T t55 = t54 + T(1.0);
+        const T t56 = at_most(t55, t21);
+        const bool t57 = T(0.0) < t52;
+        const T t58 = t52 / t16;
+        const T t59 = t58 + T(1.0);
+        const T t60 = select(t57, t59, t16);
+        const T t61 = root(t60);
+        const T t62 = minimum(t61, t56);
+        const T t63 = select(t57, t62, T(1.0));
+        const T t64 = growth * t63;
+        const T t65 = at_most(t64, t47);
+        const T t66 = maximum(t65, growth);
+        const T t67 = at_most(t52, c0);
+        const T t68 = accumulator - t67;
+        const T t69 = at_most(t68, t2);
+        const T t70 = at_least(t69, t15);
+        const T t71 = root(t70);
+        const T t72 = t71 + t36;
+        const T t73 = t66 / t72;
+        const T t74 = t61 + t36;
+        const T t75 = select(t57, t72, t74);
+        const T t76 = t75 * t73;
+        const T t77 = growth / t76;
+        const T t78 = t77 * t43;
+        const T t80 = choose(mask_t79, t66, t30);
+        const T t81 = choose(mask_t79, t69, t33);
+        const T t82 = choose(mask_t79, t73, t38);
+        const T t83 = choose(mask_t79, t78, t44);
+        p_growth[i] = t80;
+        p_accumulator[i] = t81;
+        p_pace0[i] = t82;
+        p_pace1[i] = t83;
       }
     }
   };
 };
 
 struct auto_decide {
-  static constexpr uint32_t reads = 0x1b00, writes = 0x7f01100;
+  static constexpr uint32_t reads = 0xb00, writes = 0xff00100;
   template <class P>
   struct Body {
     using T = P;
-    T c0, t10, t14, t17;
+    T c0, c1, t7, t10, t16;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
       const double weight_decay = settings[4];
-      c0 = opaque<T>(9.5367431640625e-07);
-      t10 = T(lr);
-      t14 = T(steady_lr);
-      t17 = T(weight_decay);
+      c0 = opaque<T>(2097151.0);
+      c1 = opaque<T>(1.0);
+      t7 = T(steady_lr);
+      t10 = T(weight_decay);
+      t16 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_clock = streams[8];
       P* __restrict const p_gamma = streams[9];
       P* __restrict const p_way_scale = streams[11];
-      P* __restrict const p_weight_total = streams[12];
       P* __restrict const p_pace0 = streams[20];
       P* __restrict const p_pace1 = streams[21];
       P* __restrict const p_pace2 = streams[22];
@@ -1494,40 +1755,36 @@ struct auto_decide {
       P* __restrict const p_pace4 = streams[24];
       P* __restrict const p_pace5 = streams[25];
       P* __restrict const p_pace6 = streams[26];
+      P* __restrict const p_pace7 = streams[27];
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
         const T clock = p_clock[i];
         const T gamma = p_gamma[i];
         const T way_scale = p_way_scale[i];
-        const T weight_total = p_weight_total[i];
         const T t0 = clock + T(1.0);
-        const T t1 = t0 + T(1.0);
-        const T t2 = T(2.0) / t1;
-        const T t3 = at_least(t2, c0);
-        const bool t4 = t0 < T(2097152.0);
-        const T t5 = t0 * t1;
-        const T t6 = t5 * T(0.5);
-        const T t7 = weight_total / T(0.9999990463256836);
-        const T t8 = select(t4, t6, t7);
-        const T t9 = t3 * t8;
-        const T t11 = gamma * t10;
-        const T t12 = root(gamma);
-        const T t13 = t12 / way_scale;
-        const T t15 = t13 * t14;
-        const T t16 = root(t0);
-        const T t18 = t17 / t16;
-        const T t19 = t0 / t8;
-        const T t20 = t0 + T(8.0);
-        const T t21 = T(9.0) / t20;
+        const T t1 = at_most(t0, c0);
+        const T t2 = t0 - t1;
+        const T t3 = at_most(t2, c1);
+        const T t4 = t3 * T(9.5367431640625e-07);
+        const T t5 = root(gamma);
+        const T t6 = t5 / way_scale;
+        const T t8 = t6 * t7;
+        const T t9 = root(t0);
+        const T t11 = t10 / t9;
+        const T t12 = t1 + T(1.0);
+        const T t13 = t1 * t12;
+        const T t14 = t0 / t13;
+        const T t15 = t14 * T(2.0);
+        const T t17 = gamma * t16;
         p_clock[i] = t0;
-        p_weight_total[i] = t8;
-        p_pace0[i] = t9;
-        p_pace1[i] = t19;
-        p_pace2[i] = t11;
-        p_pace3[i] = t15;
-        p_pace4[i] = t18;
-        p_pace5[i] = T(1.0);
-        p_pace6[i] = t21;
+        p_pace0[i] = t1;
+        p_pace1[i] = t4;
+        p_pace2[i] = t15;
+        p_pace3[i] = t17;
+        p_pace4[i] = t8;
+        p_pace5[i] = t11;
+        p_pace6[i] = T(1.0);
+        p_pace7[i] = T(0.0);
       }
     }
   };
@@ -1538,7 +1795,7 @@ struct auto_move {
   template <class P>
   struct Body {
     using T = P;
-    T pace0, pace1, pace2, pace3, pace4, pace5, t6, t10, t15, t18;
+    T pace0, pace1, pace2, pace3, pace4, pace5, pace6, t9, t13, t18, t21;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double beta = settings[2];
       const double eps = settings[3];
@@ -1548,13 +1805,14 @@ struct auto_move {
       pace3 = pace[3];
       pace4 = pace[4];
       pace5 = pace[5];
+      pace6 = pace[6];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t6 = T(LARGEST);
-      const double t9 = 1.0 - beta;
-      t10 = T(t9);
-      t15 = T(TINY);
-      t18 = T(eps);
+      t9 = T(LARGEST);
+      const double t12 = 1.0 - beta;
+      t13 = T(t12);
+      t18 = T(TINY);
+      t21 = T(eps);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -1572,40 +1830,43 @@ struct auto_move {
         const T way = p_way[i];
         const bool t0 = g != T(0.0);
         const T t1 = select(t0, T(1.0), T(0.0));
-        const T t2 = g * pace5;
+        const T t2 = g * pace6;
         const T t3 = t2 * t2;
         const T t4 = t3 * pace0;
-        const T t5 = accumulator + t4;
-        const T t7 = at_most(t5, t6);
-        const T t8 = t2 - momentum;
-        const T t11 = t1 * t10;
-        const T t12 = t8 * t11;
-        const T t13 = momentum + t12;
-        const T t14 = t7 * pace1;
-        const T t16 = at_least(t14, t15);
-        const T t17 = root(t16);
-        const T t19 = t17 + t18;
-        const T t20 = t13 / t19;
-        const T t21 = x * pace4;
+        const T t5 = accumulator * pace1;
+        const T t6 = t4 - t5;
+        const T t7 = t6 * t1;
+        const T t8 = accumulator + t7;
+        const T t10 = at_most(t8, t9);
+        const T t11 = t2 - momentum;
+        const T t14 = t1 * t13;
+        const T t15 = t11 * t14;
+        const T t16 = momentum + t15;
+        const T t17 = t10 * pace2;
+        const T t19 = at_least(t17, t18);
+        const T t20 = root(t19);
         const T t22 = t20 + t21;
-        const T t23 = x * t19;
-        const T t24 = t1 * pace4;
-        const T t25 = t23 * t24;
-        const T t26 = t2 + t25;
-        const T t27 = t22 * t1;
-        const T t28 = t27 * pace2;
-        const T t29 = x - t28;
-        const T t30 = t27 * pace3;
-        const T t31 = way + t30;
-        const T t32 = t26 * way;
-        const T t33 = t32 * T(0.0);
-        const bool t34 = t33 != T(0.0);
-        const T t35 = select(t34, T(0.0), t32);
-        p_x[i] = t29;
-        p_momentum[i] = t13;
-        p_accumulator[i] = t7;
-        p_way[i] = t31;
-        total_trace0 += bounded<P>(t35);
+        const T t23 = t16 / t22;
+        const T t24 = x * pace5;
+        const T t25 = t23 + t24;
+        const T t26 = x * t22;
+        const T t27 = t1 * pace5;
+        const T t28 = t26 * t27;
+        const T t29 = t2 + t28;
+        const T t30 = t25 * t1;
+        const T t31 = t30 * pace3;
+        const T t32 = x - t31;
+        const T t33 = t30 * pace4;
+        const T t34 = way + t33;
+        const T t35 = t29 * way;
+        const T t36 = t35 * T(0.0);
+        const bool t37 = t36 != T(0.0);
+        const T t38 = select(t37, T(0.0), t35);
+        p_x[i] = t32;
+        p_momentum[i] = t16;
+        p_accumulator[i] = t10;
+        p_way[i] = t34;
+        total_trace0 += bounded<P>(t38);
       }
       totals[0] += total_trace0;
     }
@@ -1623,7 +1884,7 @@ struct auto_learn {
       gamma_max = settings[5];
       TINY = opaque<double>(std::numeric_limits<T>::min());
       LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      c0 = opaque<T>(9.5367431640625e-07);
+      c0 = opaque<T>(2097151.0);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_clock = streams[8];
@@ -1638,32 +1899,33 @@ struct auto_learn {
         const T gamma = p_gamma[i];
         const T agreement_square = p_agreement_square[i];
         const T way_scale = p_way_scale[i];
-        const double t0 = clock + 1.0;
-        const double t1 = 2.0 / t0;
-        const double t2 = at_least(t1, c0);
-        const double t3 = root(gamma);
-        const double t4 = t3 * way_scale;
-        const double t5 = t4 * trace0;
-        const double t6 = t5 * t5;
+        const double t0 = root(gamma);
+        const double t1 = t0 * way_scale;
+        const double t2 = t1 * trace0;
+        const double t3 = at_most(clock, c0);
+        const double t4 = t3 * 0.5;
+        const double t5 = t4 + 0.5;
+        const double t6 = t2 * t2;
         const double t7 = t6 - agreement_square;
-        const double t8 = t7 * t2;
+        const double t8 = t7 / t5;
         const double t9 = agreement_square + t8;
         const double t10 = at_most(t9, LARGEST);
         const double t11 = t10 * clock;
         const double t12 = at_least(t11, TINY);
         const double t13 = root(t12);
-        const double t14 = t5 / t13;
+        const double t14 = t2 / t13;
         const double t15 = t14 * 0.5;
         const double t16 = t15 + 1.0;
         const double t17 = gamma * t16;
         const double t18 = at_least(t17, TINY);
         const double t19 = at_most(t18, gamma_max);
-        const double t20 = 0.5 / t0;
-        const double t21 = 1.0 - t20;
-        const double t22 = way_scale * t21;
+        const double t20 = way_scale * 0.5;
+        const double t21 = clock + 1.0;
+        const double t22 = t20 / t21;
+        const double t23 = way_scale - t22;
         p_gamma[i] = t19;
         p_agreement_square[i] = t10;
-        p_way_scale[i] = t22;
+        p_way_scale[i] = t23;
       }
     }
   };
@@ -1694,29 +1956,28 @@ struct auto_guard_measure {
 };
 
 struct auto_guard_decide {
-  static constexpr uint32_t reads = 0x13b00, writes = 0x7f03100;
+  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100;
   template <class P>
   struct Body {
     using T = P;
-    T c0, t12, c1, t20, t24, t27;
+    T c0, c1, t6, t19, t22, t28;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
       const double weight_decay = settings[4];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
-      c0 = opaque<T>(9.5367431640625e-07);
-      t12 = T(TINY);
+      c0 = opaque<T>(2097151.0);
       c1 = opaque<T>(1.0);
-      t20 = T(lr);
-      t24 = T(steady_lr);
-      t27 = T(weight_decay);
+      t6 = T(TINY);
+      t19 = T(steady_lr);
+      t22 = T(weight_decay);
+      t28 = T(lr);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_clock = streams[8];
       P* __restrict const p_gamma = streams[9];
       P* __restrict const p_way_scale = streams[11];
-      P* __restrict const p_weight_total = streams[12];
-      P* __restrict const p_square_total = streams[13];
+      P* __restrict const p_square_total = streams[12];
       P* __restrict const p_sum0 = streams[16];
       P* __restrict const p_pace0 = streams[20];
       P* __restrict const p_pace1 = streams[21];
@@ -1725,52 +1986,114 @@ struct auto_guard_decide {
       P* __restrict const p_pace4 = streams[24];
       P* __restrict const p_pace5 = streams[25];
       P* __restrict const p_pace6 = streams[26];
+      P* __restrict const p_pace7 = streams[27];
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
         const T sum0 = p_sum0[i];
         const T clock = p_clock[i];
         const T gamma = p_gamma[i];
         const T way_scale = p_way_scale[i];
-        const T weight_total = p_weight_total[i];
         const T square_total = p_square_total[i];
         const T t0 = clock + T(1.0);
-        const T t1 = t0 + T(1.0);
-        const T t2 = T(2.0) / t1;
-        const T t3 = at_least(t2, c0);
-        const bool t4 = t0 < T(2097152.0);
-        const T t5 = t0 * t1;
-        const T t6 = t5 * T(0.5);
-        const T t7 = weight_total / T(0.9999990463256836);
-        const T t8 = select(t4, t6, t7);
-        const T t9 = t3 * t8;
-        const bool t10 = T(0.0) < square_total;
-        const T t11 = t9 * sum0;
-        const T t13 = at_least(t11, t12);
-        const T t14 = square_total / t13;
-        const T t15 = at_most(t14, c1);
-        const T t16 = select(t10, t15, T(1.0));
-        const T t17 = root(t16);
-        const T t18 = t11 * t16;
-        const T t19 = square_total + t18;
-        const T t21 = gamma * t20;
-        const T t22 = root(gamma);
-        const T t23 = t22 / way_scale;
-        const T t25 = t23 * t24;
-        const T t26 = root(t0);
-        const T t28 = t27 / t26;
-        const T t29 = t0 / t8;
-        const T t30 = t0 + T(8.0);
-        const T t31 = T(9.0) / t30;
+        const T t1 = at_most(t0, c0);
+        const T t2 = t0 - t1;
+        const T t3 = at_most(t2, c1);
+        const T t4 = t3 * T(9.5367431640625e-07);
+        const T t5 = t1 * sum0;
+        const T t7 = at_least(t5, t6);
+        const T t8 = square_total / t7;
+        const T t9 = at_most(t8, c1);
+        const bool t10 = square_total < t6;
+        const T t11 = select(t10, T(1.0), t9);
+        const T t12 = root(t11);
+        const T t13 = T(1.0) - t4;
+        const T t14 = square_total * t13;
+        const T t15 = t5 * t11;
+        const T t16 = t14 + t15;
+        const T t17 = root(gamma);
+        const T t18 = t17 / way_scale;
+        const T t20 = t18 * t19;
+        const T t21 = root(t0);
+        const T t23 = t22 / t21;
+        const T t24 = t1 + T(1.0);
+        const T t25 = t1 * t24;
+        const T t26 = t0 / t25;
+        const T t27 = t26 * T(2.0);
+        const T t29 = gamma * t28;
         p_clock[i] = t0;
-        p_weight_total[i] = t8;
-        p_square_total[i] = t19;
-        p_pace0[i] = t9;
-        p_pace1[i] = t29;
-        p_pace2[i] = t21;
-        p_pace3[i] = t25;
-        p_pace4[i] = t28;
-        p_pace5[i] = t17;
-        p_pace6[i] = t31;
+        p_square_total[i] = t16;
+        p_pace0[i] = t1;
+        p_pace1[i] = t4;
+        p_pace2[i] = t27;
+        p_pace3[i] = t29;
+        p_pace4[i] = t20;
+        p_pace5[i] = t23;
+        p_pace6[i] = t12;
+        p_pace7[i] = T(0.0);
+      }
+    }
+  };
+};
+
+struct auto_average_decide {
+  static constexpr uint32_t reads = 0xb00, writes = 0xff00100;
+  template <class P>
+  struct Body {
+    using T = P;
+    T c0, c1, t7, t10, t18;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double steady_lr = settings[1];
+      const double weight_decay = settings[4];
+      c0 = opaque<T>(2097151.0);
+      c1 = opaque<T>(1.0);
+      t7 = T(steady_lr);
+      t10 = T(weight_decay);
+      t18 = T(lr);
+    }
+    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
+      P* __restrict const p_clock = streams[8];
+      P* __restrict const p_gamma = streams[9];
+      P* __restrict const p_way_scale = streams[11];
+      P* __restrict const p_pace0 = streams[20];
+      P* __restrict const p_pace1 = streams[21];
+      P* __restrict const p_pace2 = streams[22];
+      P* __restrict const p_pace3 = streams[23];
+      P* __restrict const p_pace4 = streams[24];
+      P* __restrict const p_pace5 = streams[25];
+      P* __restrict const p_pace6 = streams[26];
+      P* __restrict const p_pace7 = streams[27];
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T clock = p_clock[i];
+        const T gamma = p_gamma[i];
+        const T way_scale = p_way_scale[i];
+        const T t0 = clock + T(1.0);
+        const T t1 = at_most(t0, c0);
+        const T t2 = t0 - t1;
+        const T t3 = at_most(t2, c1);
+        const T t4 = t3 * T(9.5367431640625e-07);
+        const T t5 = root(gamma);
+        const T t6 = t5 / way_scale;
+        const T t8 = t6 * t7;
+        const T t9 = root(t0);
+        const T t11 = t10 / t9;
+        const T t12 = t0 + T(8.0);
+        const T t13 = T(9.0) / t12;
+        const T t14 = t1 + T(1.0);
+        const T t15 = t1 * t14;
+        const T t16 = t0 / t15;
+        const T t17 = t16 * T(2.0);
+        const T t19 = gamma * t18;
+        p_clock[i] = t0;
+        p_pace0[i] = t1;
+        p_pace1[i] = t4;
+        p_pace2[i] = t17;
+        p_pace3[i] = t19;
+        p_pace4[i] = t8;
+        p_pace5[i] = t11;
+        p_pace6[i] = T(1.0);
+        p_pace7[i] = t13;
       }
     }
   };
@@ -1781,7 +2104,7 @@ struct auto_average_move {
   template <class P>
   struct Body {
     using T = P;
-    T pace0, pace1, pace2, pace3, pace4, pace5, pace6, t6, t10, t15, t18;
+    T pace0, pace1, pace2, pace3, pace4, pace5, pace6, pace7, t9, t13, t18, t21;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double beta = settings[2];
       const double eps = settings[3];
@@ -1792,13 +2115,14 @@ struct auto_average_move {
       pace4 = pace[4];
       pace5 = pace[5];
       pace6 = pace[6];
+      pace7 = pace[7];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
-      t6 = T(LARGEST);
-      const double t9 = 1.0 - beta;
-      t10 = T(t9);
-      t15 = T(TINY);
-      t18 = T(eps);
+      t9 = T(LARGEST);
+      const double t12 = 1.0 - beta;
+      t13 = T(t12);
+      t18 = T(TINY);
+      t21 = T(eps);
     }
     GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
       P* __restrict const p_x = streams[0];
@@ -1818,44 +2142,47 @@ struct auto_average_move {
         const T average = p_average[i];
         const bool t0 = g != T(0.0);
         const T t1 = select(t0, T(1.0), T(0.0));
-        const T t2 = g * pace5;
+        const T t2 = g * pace6;
         const T t3 = t2 * t2;
         const T t4 = t3 * pace0;
-        const T t5 = accumulator + t4;
-        const T t7 = at_most(t5, t6);
-        const T t8 = t2 - momentum;
-        const T t11 = t1 * t10;
-        const T t12 = t8 * t11;
-        const T t13 = momentum + t12;
-        const T t14 = t7 * pace1;
-        const T t16 = at_least(t14, t15);
-        const T t17 = root(t16);
-        const T t19 = t17 + t18;
-        const T t20 = t13 / t19;
-        const T t21 = x * pace4;
+        const T t5 = accumulator * pace1;
+        const T t6 = t4 - t5;
+        const T t7 = t6 * t1;
+        const T t8 = accumulator + t7;
+        const T t10 = at_most(t8, t9);
+        const T t11 = t2 - momentum;
+        const T t14 = t1 * t13;
+        const T t15 = t11 * t14;
+        const T t16 = momentum + t15;
+        const T t17 = t10 * pace2;
+        const T t19 = at_least(t17, t18);
+        const T t20 = root(t19);
         const T t22 = t20 + t21;
-        const T t23 = x * t19;
-        const T t24 = t1 * pace4;
-        const T t25 = t23 * t24;
-        const T t26 = t2 + t25;
-        const T t27 = t22 * t1;
-        const T t28 = t27 * pace2;
-        const T t29 = x - t28;
-        const T t30 = t27 * pace3;
-        const T t31 = way + t30;
-        const T t32 = t29 - average;
-        const T t33 = t32 * pace6;
-        const T t34 = average + t33;
-        const T t35 = t26 * way;
-        const T t36 = t35 * T(0.0);
-        const bool t37 = t36 != T(0.0);
-        const T t38 = select(t37, T(0.0), t35);
-        p_x[i] = t29;
-        p_momentum[i] = t13;
-        p_accumulator[i] = t7;
-        p_way[i] = t31;
-        p_average[i] = t34;
-        total_trace0 += bounded<P>(t38);
+        const T t23 = t16 / t22;
+        const T t24 = x * pace5;
+        const T t25 = t23 + t24;
+        const T t26 = x * t22;
+        const T t27 = t1 * pace5;
+        const T t28 = t26 * t27;
+        const T t29 = t2 + t28;
+        const T t30 = t25 * t1;
+        const T t31 = t30 * pace3;
+        const T t32 = x - t31;
+        const T t33 = t30 * pace4;
+        const T t34 = way + t33;
+        const T t35 = t32 - average;
+        const T t36 = t35 * pace7;
+        const T t37 = average + t36;
+        const T t38 = t29 * way;
+        const T t39 = t38 * T(0.0);
+        const bool t40 = t39 != T(0.0);
+        const T t41 = select(t40, T(0.0), t38);
+        p_x[i] = t32;
+        p_momentum[i] = t16;
+        p_accumulator[i] = t10;
+        p_way[i] = t34;
+        p_average[i] = t37;
+        total_trace0 += bounded<P>(t41);
       }
       totals[0] += total_trace0;
     }
@@ -1927,78 +2254,160 @@ struct auto_average_rest {
   };
 };
 
+struct auto_average_guard_decide {
+  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100;
+  template <class P>
+  struct Body {
+    using T = P;
+    T c0, c1, t6, t19, t22, t30;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double steady_lr = settings[1];
+      const double weight_decay = settings[4];
+      const double TINY = opaque<double>(std::numeric_limits<T>::min());
+      c0 = opaque<T>(2097151.0);
+      c1 = opaque<T>(1.0);
+      t6 = T(TINY);
+      t19 = T(steady_lr);
+      t22 = T(weight_decay);
+      t30 = T(lr);
+    }
+    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
+      P* __restrict const p_clock = streams[8];
+      P* __restrict const p_gamma = streams[9];
+      P* __restrict const p_way_scale = streams[11];
+      P* __restrict const p_square_total = streams[12];
+      P* __restrict const p_sum0 = streams[16];
+      P* __restrict const p_pace0 = streams[20];
+      P* __restrict const p_pace1 = streams[21];
+      P* __restrict const p_pace2 = streams[22];
+      P* __restrict const p_pace3 = streams[23];
+      P* __restrict const p_pace4 = streams[24];
+      P* __restrict const p_pace5 = streams[25];
+      P* __restrict const p_pace6 = streams[26];
+      P* __restrict const p_pace7 = streams[27];
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T sum0 = p_sum0[i];
+        const T clock = p_clock[i];
+        const T gamma = p_gamma[i];
+        const T way_scale = p_way_scale[i];
+        const T square_total = p_square_total[i];
+        const T t0 = clock + T(1.0);
+        const T t1 = at_most(t0, c0);
+        const T t2 = t0 - t1;
+        const T t3 = at_most(t2, c1);
+        const T t4 = t3 * T(9.5367431640625e-07);
+        const T t5 = t1 * sum0;
+        const T t7 = at_least(t5, t6);
+        const T t8 = square_total / t7;
+        const T t9 = at_most(t8, c1);
+        const bool t10 = square_total < t6;
+        const T t11 = select(t10, T(1.0), t9);
+        const T t12 = root(t11);
+        const T t13 = T(1.0) - t4;
+        const T t14 = square_total * t13;
+        const T t15 = t5 * t11;
+        const T t16 = t14 + t15;
+        const T t17 = root(gamma);
+        const T t18 = t17 / way_scale;
+        const T t20 = t18 * t19;
+        const T t21 = root(t0);
+        const T t23 = t22 / t21;
+        const T t24 = t0 + T(8.0);
+        const T t25 = T(9.0) / t24;
+        const T t26 = t1 + T(1.0);
+        const T t27 = t1 * t26;
+        const T t28 = t0 / t27;
+        const T t29 = t28 * T(2.0);
+        const T t31 = gamma * t30;
+        p_clock[i] = t0;
+        p_square_total[i] = t16;
+        p_pace0[i] = t1;
+        p_pace1[i] = t4;
+        p_pace2[i] = t29;
+        p_pace3[i] = t31;
+        p_pace4[i] = t20;
+        p_pace5[i] = t23;
+        p_pace6[i] = t12;
+        p_pace7[i] = t25;
+      }
+    }
+  };
+};
+
 }  // namespace
 
 const Rule rules[] = {
     // gradagrad_plain
     {1, 2, 2, 1, 0, 12, false, {0}, {1, 1},
      loops_of<float,
-              gradagrad_plain_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, gradagrad_plain_rest, None>(),
+              gradagrad_plain_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, gradagrad_plain_measure_early, gradagrad_plain_move_late, gradagrad_plain_rest, None>(),
      loops_of<double,
-              gradagrad_plain_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, gradagrad_plain_rest, None>(),
+              gradagrad_plain_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, gradagrad_plain_measure_early, gradagrad_plain_move_late, gradagrad_plain_rest, None>(),
      loop_of<None, double>()},
     // gradagrad_plain_momentum
     {1, 2, 2, 2, 0, 12, false, {0}, {1, 1},
      loops_of<float,
-              gradagrad_plain_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, gradagrad_plain_rest, None>(),
+              gradagrad_plain_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, None, None, gradagrad_plain_rest, None>(),
      loops_of<double,
-              gradagrad_plain_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, gradagrad_plain_rest, None>(),
+              gradagrad_plain_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, None, None, gradagrad_plain_rest, None>(),
      loop_of<None, double>()},
     // gradagrad_full
     {1, 2, 2, 1, 0, 12, false, {0}, {1, 1},
      loops_of<float,
-              gradagrad_full_step, gradagrad_plain_measure, gradagrad_full_decide, gradagrad_full_move, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
+              gradagrad_full_step, gradagrad_plain_measure, gradagrad_full_decide, gradagrad_full_move, None, None, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
      loops_of<double,
-              gradagrad_full_step, gradagrad_plain_measure, gradagrad_full_decide, gradagrad_full_move, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
+              gradagrad_full_step, gradagrad_plain_measure, gradagrad_full_decide, gradagrad_full_move, None, None, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
      loop_of<None, double>()},
     // gradagrad_full_momentum
     {1, 2, 2, 2, 0, 12, false, {0}, {1, 1},
      loops_of<float,
-              gradagrad_full_momentum_step, gradagrad_plain_measure, gradagrad_full_momentum_decide, gradagrad_full_momentum_move, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
+              gradagrad_full_momentum_step, gradagrad_plain_measure, gradagrad_full_momentum_decide, gradagrad_full_momentum_move, None, None, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
      loops_of<double,
-              gradagrad_full_momentum_step, gradagrad_plain_measure, gradagrad_full_momentum_decide, gradagrad_full_momentum_move, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
+              gradagrad_full_momentum_step, gradagrad_plain_measure, gradagrad_full_momentum_decide, gradagrad_full_momentum_move, None, None, gradagrad_plain_rest, gradagrad_full_rest_slots>(),
      loop_of<None, double>()},
     // gradagrad_lazy
     {1, 2, 2, 1, 0, 12, true, {0}, {1, 1},
      loops_of<float,
-              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None>(),
+              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None, None, None>(),
      loops_of<double,
-              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None>(),
+              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None, None, None>(),
      loop_of<None, double>()},
     // gradagrad_lazy_momentum
     {1, 2, 2, 2, 0, 12, true, {0}, {1, 1},
      loops_of<float,
-              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None>(),
+              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
      loops_of<double,
-              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None>(),
+              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
      loop_of<None, double>()},
     // auto
-    {3, 5, 0, 7, 1, 6, false, {0, 1, 2}, {0, 0, 0, 0, 0},
+    {3, 4, 0, 8, 1, 6, false, {0, 1, 2}, {0, 0, 0, 0},
      loops_of<float,
-              None, None, None, auto_move, None, None>(),
+              None, None, None, auto_move, None, None, None, None>(),
      loops_of<double,
-              None, None, auto_decide, auto_move, None, None>(),
+              None, None, auto_decide, auto_move, None, None, None, None>(),
      loop_of<auto_learn, double>()},
     // auto_guard
-    {3, 6, 1, 7, 1, 6, false, {0, 1, 2}, {0, 0, 0, 0, 0, 0},
+    {3, 5, 1, 8, 1, 6, false, {0, 1, 2}, {0, 0, 0, 0, 0},
      loops_of<float,
-              None, auto_guard_measure, None, auto_move, None, None>(),
+              None, auto_guard_measure, None, auto_move, None, None, None, None>(),
      loops_of<double,
-              None, auto_guard_measure, auto_guard_decide, auto_move, None, None>(),
+              None, auto_guard_measure, auto_guard_decide, auto_move, None, None, None, None>(),
      loop_of<auto_learn, double>()},
     // auto_average
-    {4, 5, 0, 7, 1, 6, false, {0, 1, 2, 3}, {0, 0, 0, 0, 0},
+    {4, 4, 0, 8, 1, 6, false, {0, 1, 2, 3}, {0, 0, 0, 0},
      loops_of<float,
-              None, None, None, auto_average_move, auto_average_rest, None>(),
+              None, None, None, auto_average_move, None, None, auto_average_rest, None>(),
      loops_of<double,
-              None, None, auto_decide, auto_average_move, auto_average_rest, None>(),
+              None, None, auto_average_decide, auto_average_move, None, None, auto_average_rest, None>(),
      loop_of<auto_learn, double>()},
     // auto_average_guard
-    {4, 6, 1, 7, 1, 6, false, {0, 1, 2, 3}, {0, 0, 0, 0, 0, 0},
+    {4, 5, 1, 8, 1, 6, false, {0, 1, 2, 3}, {0, 0, 0, 0, 0},
      loops_of<float,
-              None, auto_guard_measure, None, auto_average_move, auto_average_rest, None>(),
+              None, auto_guard_measure, None, auto_average_move, None, None, auto_average_rest, None>(),
      loops_of<double,
-              None, auto_guard_measure, auto_guard_decide, auto_average_move, auto_average_rest, None>(),
+              None, auto_guard_measure, auto_average_guard_decide, auto_average_move, None, None, auto_average_rest, None>(),
      loop_of<auto_learn, double>()},
 };
 const int64_t rule_count = sizeof(rules) / sizeof(rules[0]);

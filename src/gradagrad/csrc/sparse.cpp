@@ -11,6 +11,7 @@ SortedRows::SortedRows(const int64_t* rows, int64_t count, int64_t bound) : posi
   for (int64_t i = 1; i < count && ascending; ++i) ascending = rows[i - 1] < rows[i];
   for (int64_t i = 0; i < count; ++i) positions_[i] = i;
   if (!ascending) sort(rows, count, bound);
+  starts_.reserve(count + 1);
   for (int64_t i = 0; i < count; ++i) {
     if (i == 0 || rows[positions_[i]] != rows[positions_[i - 1]]) starts_.push_back(i);
   }

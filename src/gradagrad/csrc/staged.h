@@ -12,6 +12,7 @@ namespace gradagrad {
 
 using u32x8 = uint32_t __attribute__((vector_size(32)));
 using i32x8 = int32_t __attribute__((vector_size(32)));
+using f32x8 = float __attribute__((vector_size(32)));
 using u16x16 = uint16_t __attribute__((vector_size(32)));
 
 // Vectors are passed by reference: by value the convention would depend on the instruction set.
@@ -24,12 +25,14 @@ GRADAGRAD_INLINE void store_upper_halves(uint16_t* to, const u32x8& a, const u32
 
 // `to_bf16_stochastic` of eight numbers, up to the last shift.
 GRADAGRAD_INLINE void round_eight(u32x8& bits, const float* from, const u32x8& random) {
-  i32x8 magnitude;
+  f32x8 number, magnitude;
   std::memcpy(&bits, from, sizeof(bits));
-  std::memcpy(&magnitude, from, sizeof(bits));
-  magnitude &= 0x7fffffff;
-  const i32x8 finite = magnitude < 0x7f7f0000, nan = magnitude > 0x7f800000;
-  bits = (bits + (reinterpret_cast<const u32x8&>(finite) & random)) | (reinterpret_cast<const u32x8&>(nan) & 0x400000u);
+  std::memcpy(&number, from, sizeof(bits));
+  const u32x8 without_sign = bits & 0x7fffffffu;
+  std::memcpy(&magnitude, &without_sign, sizeof(bits));
+  const i32x8 finite = magnitude < largest_bf16, nan = number != number;
+  bits = finite ? bits + random : bits;
+  bits = nan ? bits | 0x400000u : bits;
 }
 
 // Sixteen numbers share eight hashes; the odd lane of a pair has the halves exchanged.

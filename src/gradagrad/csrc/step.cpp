@@ -170,9 +170,9 @@ template <class P>
 void Step::step_slot(const Job& job, P& pass) const {
   double sums[stream::paces - stream::sums] = {}, traces[stream::count - stream::traces] = {};
   Slot slot(job);
-  if (rule().sums) pass.measure(0, job.size, sums);
+  if (rule().sums) pass.measure(0, job.size, sums, true);
   slot.decide(sums);
-  pass.move(0, job.size, slot.pace(), traces);
+  pass.move(0, job.size, slot.pace(), traces, true);
   slot.learn(traces);
   slot.write();
 }
@@ -200,7 +200,7 @@ void Step::measure(double* sums) {
     with_pass(jobs_[i], [&](auto& pass) {
       for (int64_t at = begin; at < end; at += place.unit) {
         double* to = units_.data() + (place.first_block + at / place.unit) * count;
-        pass.measure(at, std::min(at + place.unit, end), to);
+        pass.measure(at, std::min(at + place.unit, end), to, whole_);
       }
     });
   });
@@ -227,7 +227,7 @@ void Step::move(const double* sums, double* traces) {
       if (at_once(i)) return step_slot(jobs_[i], pass);
       for (int64_t at = begin; at < end; at += place.unit) {
         double* to = units_.data() + (place.first_block + at / place.unit) * count;
-        pass.move(at, std::min(at + place.unit, end), slots[i].pace(), to);
+        pass.move(at, std::min(at + place.unit, end), slots[i].pace(), to, whole_);
       }
     });
   });

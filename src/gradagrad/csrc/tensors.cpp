@@ -54,11 +54,13 @@ View view(AtenTensorHandle handle) {
   a.on_cpu = device == cpu;
   a.strided = layout == strided;
   if (!a.on_cpu || !a.strided) return a;
-  check(aoti_torch_get_numel(handle, &a.size));
   check(aoti_torch_get_dim(handle, &a.dim));
+  check(aoti_torch_get_data_ptr(handle, &a.data));
+  a.size = 1;
+  if (a.dim == 0) return a;
   check(aoti_torch_get_sizes(handle, &a.sizes));
   check(aoti_torch_get_strides(handle, &a.strides));
-  check(aoti_torch_get_data_ptr(handle, &a.data));
+  for (int64_t d = 0; d < a.dim; ++d) a.size *= a.sizes[d];
   return a;
 }
 

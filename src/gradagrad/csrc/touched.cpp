@@ -18,7 +18,7 @@ bool TouchedPass<T>::rows_in_place(const Loop<T>& loop) const {
 
 template <class T>
 void TouchedPass<T>::run_rows(const Loop<T>& loop, const TouchedRow* rows, int64_t count, int32_t now, double* totals) {
-  for (int64_t i = 0; i < count; ++i) catch_up_long(rows[i], now, false);
+  for (int64_t i = 0; i < count && rows[0].clock; ++i) catch_up_long(rows[i], now, false);
   loop.rows({settings_, pace_, job_.data, rows, count, job_.width, totals});
 }
 
@@ -106,7 +106,7 @@ template <class T>
 void TouchedPass<T>::measure(const TouchedRow* rows, int64_t count, double* sums) {
   const int64_t width = job_.width;
   for (int64_t i = 0; width > chunk && i < count; ++i) {
-    this->measure_range(rows[i].row * width, (rows[i].row + 1) * width, rows[i].values, sums);
+    this->measure_range(loops_.measure, rows[i].row * width, (rows[i].row + 1) * width, rows[i].values, sums);
   }
   if (width > chunk) return;
   for_gathered(loops_.measure.reads, 0, rows, count, [&](const TouchedRow*, int64_t size) {
@@ -122,7 +122,7 @@ void TouchedPass<T>::move(const TouchedRow* rows, int64_t count, int32_t now, co
   if (rows_in_place(loops_.move)) return run_rows(loops_.move, rows, count, now, traces);
   for (int64_t i = 0; width > chunk && i < count; ++i) {
     catch_up_long(rows[i], now, false);
-    this->move_range(rows[i].row * width, (rows[i].row + 1) * width, rows[i].values, traces);
+    this->move_range(loops_.move, rows[i].row * width, (rows[i].row + 1) * width, rows[i].values, traces);
   }
   if (width > chunk) return;
   for_gathered(reads, loops_.move.writes & stored_streams, rows, count, [&](const TouchedRow* some, int64_t size) {

@@ -20,6 +20,10 @@ class Backend(Protocol):
         """Why this batch cannot be stepped, as a sentence; None if it can. Checks everything, writes nothing."""
         ...
 
+    def forget(self, batch: Batch) -> None:
+        """Lets go of what was prepared or read, if the step is not taken after all."""
+        ...
+
     def step(self, batch: Batch) -> None:
         """Counts and takes the whole step of a batch that has all of its slots: measure, decide, move, learn."""
         ...

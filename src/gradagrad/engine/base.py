@@ -17,9 +17,9 @@ from gradagrad.diagnostics import READINGS, GroupDiagnostics, Reading, Watch, de
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.kernel import HandleCache
+from gradagrad.engine.rows import catch_up
 from gradagrad.engine.state import new_field, new_step, shared_keys
-from gradagrad.engine.views import catch_up
-from gradagrad.rules.protocol import Rule
+from gradagrad.rules.protocol import Field, Rule
 from gradagrad.scope import Scope
 from gradagrad.torch_arguments import (
     checked,
@@ -117,14 +117,18 @@ class EngineOptimizer(Optimizer, ABC):
         if scale is not None:
             _unscale(batches, scale)
         parts = engine.prepare(batches, groups)
-        if is_first:
-            warn_of_one_each(self, self.arguments.scope)
-        if is_first and self.warns_of_large_first_step and not _is_capturing():
-            first_step.check(parts)
         watch = None if torch.compiler.is_compiling() else self._watch
-        if watch is not None:
-            watch.before(parts)
-        self._pending = engine.run(parts)
+        try:
+            if is_first:
+                warn_of_one_each(self, self.arguments.scope)
+            if is_first and self.warns_of_large_first_step and not _is_capturing():
+                first_step.check(parts)
+            if watch is not None:
+                watch.before(parts)
+            self._pending = engine.run(parts)
+        except BaseException:
+            engine.forget(parts)
+            raise
         if watch is not None:
             watch.after()
 
@@ -155,22 +159,34 @@ class EngineOptimizer(Optimizer, ABC):
 
     def _fill(self, batch: Batch, group: Mapping[str, Any]) -> None:
         """Fills the batch's lists with the parameters that have a gradient, and their state."""
-        self._init_group(group, batch.params, batch.grads)
-        fields = batch.fields
-        shared = shared_keys(fields, batch.scope)
-        own = [field.key for field in fields if field.key not in shared]
-        batch.rows = [self.state[parameter] for parameter in batch.params]
-        batch.steps = [state["step"] for state in batch.rows]
-        batch.state = {key: [state[key] for state in batch.rows] for key in own}
-        if batch.rows:
-            batch.shared = {key: batch.rows[0][key] for key in shared}
+        if torch.compiler.is_compiling():  # which cannot hand on states
+            self._init_group(group, batch.params, batch.grads)
+            batch.rows = [self.state[parameter] for parameter in batch.params]
+        else:
+            self._init_group(group, batch.params, batch.grads, batch.rows, batch.fields)
+        rows = batch.rows
+        batch.steps = [state["step"] for state in rows]
+        shared = batch.is_shared
+        for field in batch.fields if rows else ():
+            key = field.key
+            if shared and field.at == "slot":
+                batch.shared[key] = rows[0][key]
+            else:
+                batch.state[key] = [state[key] for state in rows]
 
-    def _init_group(self, group: Mapping[str, Any], params: list[Tensor], grads: list[Tensor]) -> None:
-        """Finds the parameters that have a gradient and makes what their state lacks.
+    def _init_group(
+        self,
+        group: Mapping[str, Any],
+        params: list[Tensor],
+        grads: list[Tensor],
+        states: list[dict[str, Any]] | None = None,
+        fields: tuple[Field, ...] = (),
+    ) -> None:
+        """Finds the parameters that have a gradient, and their states, and makes what these lack.
 
         torch.compile runs a method of this name instead of tracing it, so that making state is no part of the graph.
         """
-        keys = {field.key for field in self.rule.fields(self._settings(group))}
+        keys = {field.key for field in fields or self.rule.fields(self._settings(group))}
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
@@ -182,6 +198,8 @@ class EngineOptimizer(Optimizer, ABC):
                 catch_up(self._alone(group, parameter), 0)
             params.append(parameter)
             grads.append(gradient)
+            if states is not None:
+                states.append(state)
 
     def _init_state(self, group: Mapping[str, Any], parameter: Tensor) -> None:
         """Makes what a parameter's state lacks: all of it before its first step."""

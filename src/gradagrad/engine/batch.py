@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -31,6 +32,10 @@ def _states() -> list[dict[str, Any]]:
 
 def _slots() -> dict[str, Tensor]:
     return {}
+
+
+_LAYOUT = attrgetter("layout")
+_PARAMETER, _STRIDED = {torch.nn.Parameter}, {torch.strided}
 
 
 @dataclass
@@ -68,10 +73,15 @@ class Batch:
     handles: Any = None
     """The optimizer's `HandleCache`, if it has one."""
 
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        """The state that the settings need."""
-        return self.rule.fields(self.settings)
+    fields: tuple[Field, ...] = field(init=False)
+    """The state that the settings need."""
+
+    def __post_init__(self) -> None:
+        self.fields = self.rule.fields(self.settings)
+
+    def is_plain(self) -> bool:
+        """Whether all parameters are whole and on one rank, and all gradients dense, as nearly always."""
+        return _PARAMETER.issuperset(map(type, self.params)) and _STRIDED.issuperset(map(_LAYOUT, self.grads))
 
     @property
     def is_shared(self) -> bool:
@@ -91,6 +101,10 @@ class Batch:
         """The i-th parameter's learning rate in this step, decayed as torch.optim.Adagrad's; not read back to the
         host."""
         return self._decayed(self.steps[i].to(dtype), dtype) if self.lr_decay else self._lr(dtype)
+
+    def lrs(self, dtype: torch.dtype) -> Any:
+        """All of them: a row of numbers, or one where they are equal."""
+        return self._decayed(torch.stack(self.steps).to(dtype), dtype) if self.lr_decay else self._lr(dtype)
 
     def lr_after(self, i: int, dtype: torch.dtype) -> Any:
         """The learning rate of the step before."""

@@ -16,19 +16,20 @@ from torch import Tensor
 
 from gradagrad import kernel, rounding
 from gradagrad.engine.batch import Batch
+from gradagrad.engine.rows import catch_up, clock, row_clocks
 from gradagrad.engine.tensors import real_view
-from gradagrad.engine.views import catch_up, clock, row_clocks
 from gradagrad.projections import Box, NonNegative
 from gradagrad.rules import variants
 from gradagrad.scope import SCOPES, SINGLE
 
+_DTYPE = "{p} must be float32, float64, bfloat16 or float16."
 # In the order of `Refusal` in csrc/tensors.h. "{p}" is the parameter's place in its list and shape.
 _REFUSALS = (
     "",
     "the lists of parameters, gradients and states differ in length.",
     "{p}, its gradient and its state must be on the CPU.",
     "{p}, its gradient and its state must be dense.",
-    "{p} must be float32, float64, bfloat16 or float16.",
+    _DTYPE,
     "the gradient of {p} must have the parameter's dtype.",
     "the state of {p} must be float32 (float64 for float64 parameters and for shared numbers) or bfloat16.",
     "the gradient of {p} must have the parameter's shape.",
@@ -77,19 +78,6 @@ class HandleCache:
             ops.release_list(number)  # pyright: ignore[reportOptionalMemberAccess]
 
 
-class Ticket:
-    """A prepared step; given up when it is forgotten."""
-
-    __slots__ = ("number", "ops")
-
-    def __init__(self, ops: Any, number: int) -> None:
-        self.ops, self.number = ops, number
-
-    def __del__(self) -> None:
-        if self.number:
-            self.ops.release_step(self.number)
-
-
 class Kernel:
     """Steps batches of dense gradients, each by one call."""
 
@@ -98,17 +86,24 @@ class Kernel:
 
     def refusal(self, batch: Batch) -> str | None:
         """Why the kernel cannot step this batch; None if it can, and then it is prepared."""
+        self.forget(batch)
         prepared = self._prepare(batch)
         if isinstance(prepared, str):
             return prepared
         batch.views = prepared
         return None
 
+    def forget(self, batch: Batch) -> None:
+        """Releases what was prepared, if the step is not taken after all."""
+        for ticket in batch.views or ():
+            _ops().release_step(ticket)
+        batch.views = None
+
     def step(self, batch: Batch) -> None:
-        tickets, batch.views = self._tickets(batch), None
+        tickets, ops = self._tickets(batch), _ops()
         for ticket in tickets:
-            ticket.ops.step_(ticket.number)
-            ticket.number = 0  # used up
+            ops.step_(ticket)
+        batch.views = None  # used up
         torch.autograd.graph.increment_version(batch.params)
 
     def measure(self, batch: Batch) -> Tensor | None:
@@ -117,7 +112,7 @@ class Kernel:
         tickets, count = self._tickets(batch), _counts(batch)[0]
         measured = [torch.zeros(_slots(batch, tickets), count, dtype=torch.float64) for _ in tickets]
         for ticket, sums in zip(tickets, measured, strict=True):
-            ticket.ops.measure_(ticket.number, sums)
+            _ops().measure_(ticket, sums)
         return _joined(batch, measured)
 
     def move(self, batch: Batch, sums: Tensor | None) -> Tensor | None:
@@ -129,38 +124,38 @@ class Kernel:
             if not batch.is_shared and len(tickets) > 1 and sums is not None:
                 given = sums[i : i + 1]
             traces = torch.zeros(slots, n_traces, dtype=torch.float64)
-            ticket.ops.move_(ticket.number, given, traces)
+            _ops().move_(ticket, given, traces)
             if not batch.is_shared:
-                ticket.ops.settle_(ticket.number, given, traces)
+                _ops().settle_(ticket, given, traces)
             moved.append(traces)
         torch.autograd.graph.increment_version(batch.params)
         return _joined(batch, moved) if n_traces and batch.is_shared else None
 
     def settle(self, batch: Batch, sums: Tensor | None, traces: Tensor | None) -> None:
         ticket = self._tickets(batch)[0]
-        batch.views = None
-        n_sums, n_traces = _counts(batch)
-        empty = [torch.zeros(1, n, dtype=torch.float64) for n in (n_sums, n_traces)]
-        ticket.ops.settle_(ticket.number, empty[0] if sums is None else sums, empty[1] if traces is None else traces)
+        given = [torch.zeros(1, n, dtype=torch.float64) for n in _counts(batch)]
+        _ops().settle_(ticket, given[0] if sums is None else sums, given[1] if traces is None else traces)
+        self.forget(batch)
 
-    def _tickets(self, batch: Batch) -> list[Ticket]:
+    def _tickets(self, batch: Batch) -> list[int]:
         if batch.views is None and (reason := self.refusal(batch)):
             raise RuntimeError(f"the kernel cannot step this batch: {reason}")
         return batch.views or []
 
-    def _prepare(self, batch: Batch) -> list[Ticket] | str:
+    def _prepare(self, batch: Batch) -> list[int] | str:
+        """Tickets, or why there are none. Under a ticket the kernel takes the step, whole or phase by phase."""
         common = _common(batch)
         if isinstance(common, str):
             return common
         ops, settings = common
-        params, grads = batch.params, batch.grads
-        if any(map(Tensor.is_complex, params)):
-            params, grads = [real_view(p) for p in params], [real_view(g) for g in grads]
         state, number = _state(batch), 0
-        if batch.handles is not None and len(params) >= MANY:
+        if batch.handles is not None and len(batch.params) >= MANY:
             state, number = [], batch.handles.number_of(ops, state)
-        code = ops.prepare(params, grads, state, number, *settings, _streams(batch))
-        return [Ticket(ops, code)] if code > 0 else _sentence(-code, batch)
+        code = ops.prepare(batch.params, batch.grads, state, number, *settings, batch.streams)
+        if code <= 0 and -code % 64 == _REFUSALS.index(_DTYPE) and any(map(Tensor.is_complex, batch.params)):
+            real = [[real_view(a) for a in tensors] for tensors in (batch.params, batch.grads)]
+            code = ops.prepare(*real, state, number, *settings, batch.streams)
+        return [code] if code > 0 else _sentence(-code, batch)
 
 
 class RowKernel(Kernel):
@@ -168,7 +163,7 @@ class RowKernel(Kernel):
 
     is_one_call = False
 
-    def _prepare(self, batch: Batch) -> list[Ticket] | str:
+    def _prepare(self, batch: Batch) -> list[int] | str:
         common = _common(batch)
         if isinstance(common, str):
             return common
@@ -176,7 +171,7 @@ class RowKernel(Kernel):
             return f'sparse gradients with granularity="{batch.scope}" are stepped by torch operations.'
         ops, (rule, scope, numbers, flags, seed) = common
         clock_place = next((k for k, f in enumerate(_slot_fields(batch)) if f.key == "clock" and batch.is_shared), -1)
-        tickets: list[Ticket] = []
+        tickets: list[int] = []
         for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
             if gradient.layout != torch.sparse_coo or gradient.sparse_dim() != 1 or parameter.is_complex():
                 return "sparse gradients must be real and sparse in their first dimension only."
@@ -184,13 +179,15 @@ class RowKernel(Kernel):
             state += [batch.shared[f.key] for f in batch.fields if f.key in batch.shared]
             rows, values = gradient._indices()[0], gradient._values().contiguous()
             clocks = batch.rows[i].get("row_steps") if batch.rows else None
-            stream = _streams(batch)[i] if _streams(batch) else 0
+            stream = batch.streams[i] if batch.streams else 0
             code = ops.prepare_sparse(
                 parameter, rows, values, state, clocks, rule, scope, numbers, flags, seed, stream, clock_place
             )
             if code <= 0:
+                for ticket in tickets:
+                    ops.release_step(ticket)
                 return _sentence(-code, batch, i)
-            tickets.append(Ticket(ops, code))
+            tickets.append(code)
         return tickets
 
     def step(self, batch: Batch) -> None:
@@ -200,7 +197,7 @@ class RowKernel(Kernel):
         sums = self.measure(batch)
         self.settle(batch, sums, self.move(batch, sums))
 
-    def _tickets(self, batch: Batch) -> list[Ticket]:
+    def _tickets(self, batch: Batch) -> list[int]:
         # Clocks of rows are state, which preparing must not make; the step cannot do without.
         if batch.rule.rests(batch.settings) and batch.rows:
             for i, own in enumerate(batch.rows):
@@ -208,11 +205,16 @@ class RowKernel(Kernel):
                     catch_up(batch, i)
                 if "row_steps" not in own:
                     row_clocks(batch, i, 1, clock(batch, i))
-                    batch.views = None
+                    self.forget(batch)
         return super()._tickets(batch)
 
 
 KERNEL, ROW_KERNEL = Kernel(), RowKernel()
+
+
+def _ops() -> Any:
+    """The kernel's ops, which are there if anything could be prepared."""
+    return kernel.ops()
 
 
 def kernel_for(batch: Batch) -> Kernel:
@@ -234,21 +236,19 @@ def _common(batch: Batch) -> tuple[Any, tuple[int, int, list[float], int, int]] 
         return f"the kernel was not generated for the rule {batch.rule.name!r}."
     if batch.scope not in SINGLE and not variants.VARIANTS[variant].elementwise:
         return f'the rule {batch.rule.name!r} shares its decisions; the kernel cannot take scope "{batch.scope}".'
-    bounds = _bounds(getattr(s, "project", None))
+    project = getattr(s, "project", None)
+    bounds = None if project is None else _bounds(project)
     if isinstance(bounds, str):
         return bounds
-    tensors = [a for a in s if isinstance(a, Tensor)]
-    if any(a.device.type != "cpu" for a in tensors):
+    if isinstance(s.lr, Tensor) and s.lr.device.type != "cpu":
         return "lr must be a number or a tensor on the CPU."
     numbers = [*variants.numbers_of(s, bounds), batch.coupled_decay, batch.lr_decay]
     flags = batch.maximize + 2 * batch.stochastic_rounding
     return ops, (variant, SCOPES.index(batch.scope), numbers, flags, rounding.SEED)
 
 
-def _bounds(project: Any) -> tuple[float, float] | str | None:
+def _bounds(project: Any) -> tuple[float, float] | str:
     projection = getattr(project, "projection", project)  # without the checks around it
-    if projection is None:
-        return None
     if type(projection) is NonNegative:  # a subclass may do something else
         return 0.0, math.inf
     if type(projection) is Box:
@@ -261,18 +261,10 @@ def _bounds(project: Any) -> tuple[float, float] | str | None:
 def _state(batch: Batch) -> list[Tensor]:
     """All state tensors in the kernel's order: counters, element fields, slot fields."""
     state = [*batch.steps]
-    for field in batch.fields:
-        if field.key in batch.state:
-            state += batch.state[field.key]
-    return [*state, *(batch.shared[field.key] for field in batch.fields if field.key in batch.shared)]
-
-
-def _streams(batch: Batch) -> list[int]:
-    """The numbers of the parameters' random bits, if any are needed."""
-    if batch.streams:
-        return batch.streams
-    rounds = batch.stochastic_rounding or any(t[0].dtype == torch.bfloat16 for t in batch.state.values() if t)
-    return list(range(len(batch.params))) if rounds else []
+    for tensors in batch.state.values():
+        state += tensors
+    state += batch.shared.values()
+    return state
 
 
 def _slot_fields(batch: Batch) -> list[Any]:
@@ -285,7 +277,7 @@ def _counts(batch: Batch) -> tuple[int, int]:
     return phases.sums, phases.traces
 
 
-def _slots(batch: Batch, tickets: Sequence[Ticket]) -> int:
+def _slots(batch: Batch, tickets: Sequence[int]) -> int:
     return 1 if batch.is_shared or len(tickets) > 1 else len(batch.params)
 
 

@@ -1,14 +1,19 @@
-"""Many tensors at once through ``torch._foreach_*``: a list of tensors that a rule can treat as one number."""
+"""Many tensors at once through ``torch._foreach_*``: a list of tensors that a rule can treat as one number.
+
+A product is not formed until it is needed, so that ``a + b * c`` is one operation. Selection, for which there is no
+foreach operation, works on all numbers in one row.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gradagrad.engine.tensors import products, reduction, tensor_ops, wide_dtype
+from gradagrad.engine.tensors import reduction, tensor_ops, wide_dtype
 from gradagrad.scope import SHARED
 
 
@@ -18,8 +23,30 @@ class TensorList:
     # torch.Tensor then leaves `tensor * tensor_list` to the list.
     __torch_function__ = torch._C._disabled_torch_function_impl
 
-    def __init__(self, tensors: Sequence[Tensor]) -> None:
-        self.tensors = list(tensors)
+    def __init__(self, tensors: Sequence[Tensor], row: Tensor | None = None) -> None:
+        self._tensors: list[Tensor] | None = list(tensors)
+        self._row = row
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors, worked out now if they were not yet."""
+        if self._tensors is None:
+            self._tensors = self._worked_out()
+        return self._tensors
+
+    def _worked_out(self) -> list[Tensor]:
+        raise NotImplementedError
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The precision of its tensors."""
+        return self.tensors[0].dtype
+
+    def row(self) -> Tensor:
+        """All numbers in one row."""
+        if self._row is None:
+            self._row = joined(self.tensors)
+        return self._row
 
     def __getitem__(self, i: int) -> Tensor:
         return self.tensors[i]
@@ -30,10 +57,6 @@ class TensorList:
     def __len__(self) -> int:
         return len(self.tensors)
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> TensorList:
-        """A function of single tensors applied to each."""
-        return TensorList([function(t) for t in self.tensors])
-
     def operand(self, other: Any) -> Any:
         """``other`` as the second argument of a foreach function: a list of the same length, or a number."""
         if isinstance(other, TensorList):
@@ -41,22 +64,31 @@ class TensorList:
         return [other] * len(self.tensors) if isinstance(other, Tensor) else other
 
     def __add__(self, other: Any) -> TensorList:
+        if isinstance(other, Product):
+            return Sum(self, other)
         return TensorList(torch._foreach_add(self.tensors, self.operand(other)))
 
-    __radd__ = __add__
+    def __radd__(self, other: Any) -> TensorList:
+        return self + other
 
     def __sub__(self, other: Any) -> TensorList:
+        if isinstance(other, TensorList):
+            return self + -other
         return TensorList(torch._foreach_sub(self.tensors, self.operand(other)))
 
     def __rsub__(self, other: Any) -> TensorList:
         return -self + other
 
     def __mul__(self, other: Any) -> TensorList:
+        if isinstance(other, TensorList):
+            return Product(self, other)
+        if not isinstance(other, Tensor):
+            return Product(self, None, other)
         # A 0-d tensor (a shared step size, a tensor learning rate) has a foreach overload of its own.
-        scalar = isinstance(other, Tensor) and other.dim() == 0
-        return TensorList(torch._foreach_mul(self.tensors, other if scalar else self.operand(other)))
+        return TensorList(torch._foreach_mul(self.tensors, other if other.dim() == 0 else self.operand(other)))
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: Any) -> TensorList:
+        return self * other
 
     def __truediv__(self, other: Any) -> TensorList:
         return TensorList(torch._foreach_div(self.tensors, self.operand(other)))
@@ -65,14 +97,77 @@ class TensorList:
         return TensorList(torch._foreach_reciprocal(self.tensors)) * other
 
     def __neg__(self) -> TensorList:
-        return TensorList(torch._foreach_neg(self.tensors))
+        return Product(self, None, -1.0)
+
+
+class Product(TensorList):
+    """``scale · a · b``, or ``scale · a``."""
+
+    def __init__(self, a: TensorList, b: TensorList | None, scale: Any = 1.0) -> None:
+        self._tensors = self._row = None
+        if isinstance(a, Product) and a._tensors is None and b is None:
+            self.a, self.b, self.scale = a.a, a.b, a.scale * scale
+            return
+        (self.a, first), (self.b, second) = _unscaled(a), _unscaled(b)
+        self.scale = scale * first * second
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.a[0].dtype
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a · b and has not been formed yet."""
+        return self._tensors is None and self.b is not None and self.scale == 1.0
+
+    def _worked_out(self) -> list[Tensor]:
+        if self.b is None:
+            return list(torch._foreach_mul(self.a, self.scale))
+        result = list(torch._foreach_mul(self.a, self.b))
+        if self.scale != 1.0:
+            torch._foreach_mul_(result, self.scale)
+        return result
+
+
+def _unscaled(a: TensorList | None) -> tuple[Any, Any]:
+    """Tensors, and a number that they are still to be multiplied by."""
+    if isinstance(a, Product) and a._tensors is None and a.b is None:
+        return a.a, a.scale
+    return (None if a is None else a.tensors), 1.0
+
+
+class Sum(TensorList):
+    """A list and a product, in one operation; in place where the result replaces the list."""
+
+    def __init__(self, start: TensorList, product: Product) -> None:
+        self._tensors = self._row = None
+        self._start, self._added = start.tensors, product
+        if product._tensors is not None:  # formed already, for another use
+            self._added = Product(TensorList(product._tensors), None)
+
+    def _worked_out(self) -> list[Tensor]:
+        a, b, scale = self._added.a, self._added.b, self._added.scale
+        if b is None:
+            return list(torch._foreach_add(self._start, a, alpha=scale))
+        return list(torch._foreach_addcmul(self._start, a, b, value=scale))
+
+    def replaces(self, targets: list[Tensor]) -> bool:
+        """Writes the sum over the list it starts from, if that is ``targets``; says whether it did."""
+        if self._tensors is not None or any(s is not t for s, t in zip(self._start, targets, strict=True)):
+            return False
+        a, b, scale = self._added.a, self._added.b, self._added.scale
+        if b is None:
+            torch._foreach_add_(targets, a, alpha=scale)
+        else:
+            torch._foreach_addcmul_(targets, a, b, value=scale)
+        return True
 
 
 class ListOps:
     """The rule's `Ops` for tensor lists; whatever is not a list falls through to the ops of single tensors."""
 
-    def __init__(self, dtype: torch.dtype, count: int) -> None:
-        self.single, self.count = tensor_ops(dtype), count
+    def __init__(self, dtype: torch.dtype, like: TensorList) -> None:
+        self.single, self.dtype, self._like = tensor_ops(dtype), dtype, like
         self.tiny, self.largest = self.single.tiny, self.single.largest
 
     def sqrt(self, a: Any) -> Any:
@@ -89,22 +184,37 @@ class ListOps:
         return self.single.minimum(a, b)
 
     def where(self, condition: Any, a: Any, b: Any) -> Any:
+        """A condition on lists is one row of truths; or a list of them where a compiler joins operations better."""
         if isinstance(condition, TensorList):
             choices = zip(condition, _entries(a, condition), _entries(b, condition), strict=True)
             return TensorList([self.single.where(c, s, t) for c, s, t in choices])
-        return self.single.where(condition, a, b)
+        if not any(isinstance(some, TensorList) for some in (a, b)) and condition.dim() == 0:
+            return self.single.where(condition, a, b)
+        row = self.single.where(condition, self._row(a), self._row(b))
+        return TensorList(parts(row, self._like.tensors), row)
 
     def less(self, a: Any, b: Any) -> Any:
         listed = a if isinstance(a, TensorList) else b
-        if isinstance(listed, TensorList):
+        if isinstance(listed, TensorList) and torch.compiler.is_compiling():
             return TensorList([s < t for s, t in zip(_entries(a, listed), _entries(b, listed), strict=True)])
-        return self.single.less(a, b)
+        return self.single.less(self._row(a), self._row(b))
+
+    def _row(self, a: Any) -> Any:
+        if not isinstance(a, TensorList):
+            return a
+        if all(t.shape == like.shape for t, like in zip(a, self._like, strict=True)):
+            return a.row()
+        return joined([t.expand_as(like) for t, like in zip(a, self._like, strict=True)])  # a number for each tensor
 
     def indicator(self, a: TensorList) -> TensorList:
         return TensorList(torch._foreach_abs(torch._foreach_sign(a.tensors)))
 
     def narrow(self, a: Any) -> Any:
-        return a if isinstance(a, TensorList) else lifted(self.single.narrow(a), self.count)
+        return a if isinstance(a, TensorList) else lifted(self.single.narrow(a), len(self._like))
+
+
+def _entries(a: Any, like: TensorList) -> Sequence[Any]:
+    return a.tensors if isinstance(a, TensorList) else [a] * len(like)
 
 
 def lifted(a: Any, count: int) -> Any:
@@ -112,38 +222,111 @@ def lifted(a: Any, count: int) -> Any:
     return TensorList([a] * count) if isinstance(a, Tensor) and torch.compiler.is_compiling() else a
 
 
+class Summand(NamedTuple):
+    """What is to be added up over each slot."""
+
+    numbers: TensorList
+    bounded: bool
+    """Whether numbers stop at the largest one; else those that are not finite are left out."""
+
+
 class ListSums:
-    """Sums over each slot of a list of tensors; for a shared slot one number, added up in one go."""
+    """Sums over each slot of a list of tensors. They are only asked for here; `added` works all of them out at once."""
 
     def __init__(self, scope: str) -> None:
-        self._shared, self._own = scope in SHARED, scope == "element"
-        self._single = reduction(scope)
+        self._scope = scope
 
     def dot(self, a: TensorList, b: TensorList) -> Any:
-        if self._own:
-            return a * b
-        if not self._shared:
-            return TensorList([self._single.dot(s, t) for s, t in zip(a, b, strict=True)])
-        return _joined([products(s, t) for s, t in zip(a, b, strict=True)]).sum()
+        return a * b if self._scope == "element" else Summand(a * b, bounded=True)
 
     def total(self, a: TensorList) -> Any:
-        if self._own:
-            return a
-        if not self._shared:
-            return a.map(self._single.total)
-        return _joined(a.tensors).nan_to_num_(0.0, 0.0, 0.0).sum(dtype=wide_dtype(a[0].device))
+        return a if self._scope == "element" else Summand(a, bounded=False)
+
+    def added(self, asked: Sequence[Any], *, plain: bool) -> Any:
+        """The sums: lists for slots of one element, else a row of slots for each. ``plain`` ones, added tensor by
+        tensor, are for autograd and compilers."""
+        if not asked:
+            return ()
+        if self._scope == "element":
+            return tuple(map(TensorList, _formed(asked)))
+        dtype = asked[0].numbers.dtype
+        every = list(chain.from_iterable(_formed([summand.numbers for summand in asked], wide=asked[0].bounded)))
+        if self._scope in SHARED:
+            row, wide = joined(every), wide_dtype(every[0].device)
+            if not asked[0].bounded or dtype == wide:  # double's products of float32 numbers are finite
+                row = _limited(row, asked[0].bounded)
+            return row.view(len(asked), -1).sum(1, dtype=wide)
+        if self._scope == "tensor" and asked[0].bounded and not plain:
+            return _tensor_sums(every).view(len(asked), -1)
+        if asked[0].bounded and not plain:
+            every = torch._foreach_clamp_max(torch._foreach_clamp_min(every, -_largest(every)), _largest(every))
+        else:
+            every = [_limited(t, asked[0].bounded) for t in every]
+        # Rows are in their own precision, whatever they were added in.
+        dtype = wide_dtype(every[0].device) if self._scope == "tensor" else dtype
+        return torch.cat([reduction(self._scope).added(t).reshape(-1) for t in every]).to(dtype).view(len(asked), -1)
 
 
-def _joined(tensors: Sequence[Tensor]) -> Tensor:
+def _largest(tensors: Sequence[Tensor]) -> float:
+    return torch.finfo(tensors[0].dtype).max
+
+
+def _formed(lists: Sequence[TensorList], *, wide: bool = False) -> list[list[Tensor]]:
+    """Tensors of several lists; products are formed in one go, and in double if asked, where float32's are finite."""
+    if not all(isinstance(a, Product) and a.is_plain for a in lists):
+        return [a.tensors for a in lists]
+    products: Any = lists
+    factors = {id(a): a for p in products for a in (p.a, p.b)}
+    if wide:
+        flat = listed([t for a in factors.values() for t in a], wide_dtype(products[0].a[0].device)).tensors
+        size = len(flat) // len(factors)
+        factors = {key: flat[i * size : (i + 1) * size] for i, key in enumerate(factors)}
+    flat = torch._foreach_mul(
+        [t for p in products for t in factors[id(p.a)]], [t for p in products for t in factors[id(p.b)]]
+    )
+    size = len(flat) // len(products)
+    return [list(flat[i : i + size]) for i in range(0, len(flat), size)]
+
+
+def _limited(a: Tensor, bounded: bool) -> Tensor:
+    largest = _largest([a])
+    return a.clamp(-largest, largest) if bounded else a.nan_to_num(0.0, 0.0, 0.0)
+
+
+def _tensor_sums(tensors: list[Tensor]) -> Tensor:
+    """Each tensor's sum of numbers that stop at the largest one. Foreach operations know norms and no sums, so what is
+    positive and what is negative are added apart."""
+    largest = _largest(tensors)
+    up, down = torch._foreach_clamp_min(tensors, 0.0), torch._foreach_clamp_max(tensors, 0.0)
+    torch._foreach_clamp_max_(up, largest)
+    torch._foreach_clamp_min_(down, -largest)
+    norms = torch._foreach_norm([*up, *down], 1, dtype=wide_dtype(tensors[0].device))
+    positive, negative = torch.stack(norms).view(2, -1).unbind()
+    return positive - negative
+
+
+def listed(tensors: Sequence[Tensor], dtype: torch.dtype) -> TensorList:
+    """The tensors in one precision, in one call where they are in another."""
+    if all(t.dtype == dtype for t in tensors):
+        return TensorList(tensors)
+    copies = [torch.empty_like(t, dtype=dtype, memory_format=torch.preserve_format) for t in tensors]
+    torch._foreach_copy_(copies, list(tensors))
+    return TensorList(copies)
+
+
+def joined(tensors: Sequence[Tensor]) -> Tensor:
+    """All numbers in one new row."""
     return torch.cat([t.reshape(-1) for t in tensors])
 
 
-def _entries(a: Any, like: TensorList) -> Sequence[Any]:
-    return a.tensors if isinstance(a, TensorList) else [a] * len(like.tensors)
+def parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """Views of a row in the shapes of ``like``."""
+    return [part.view(t.shape) for part, t in zip(row.split([t.numel() for t in like]), like, strict=True)]
 
 
 def each(project: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Any], Any]:
     """A projection of single tensors applied to each tensor of a list."""
+
     return lambda points, metric: TensorList(
         [project(z, a) for z, a in zip(points, _entries(metric, points), strict=True)]
     )

@@ -30,6 +30,12 @@ class Part:
     axes: distributed.Axes = ()
 
     @property
+    def is_one_call(self) -> bool:
+        """Whether it is stepped by one call into compiled code."""
+        alone = self.backend.name == "kernel" and self.is_whole and len(self.batch.params) == 1
+        return not self.axes and (self.backend.is_one_call or alone)
+
+    @property
     def is_whole(self) -> bool:
         """Whether all numbers of its slots are here."""
         return not self.axes and not self.batch.is_shared
@@ -44,20 +50,36 @@ Settling = tuple[Part, Any, list[Measured]]
 def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]]) -> list[Part]:
     """Checks everything and writes nothing: the parts of the step, each with a backend that can take it."""
     parts: list[Part] = []
-    for batch, group in zip(batches, groups, strict=True):
-        refuse_unfit(batch)
-        for axes, part in distributed.parts(batch):
-            backend = choose(part, group, axes)
-            if backend.name != "kernel":  # which has looked at all shapes
-                refuse_misfits(part)
-            parts.append(Part(part, backend, axes))
+    try:
+        for batch, group in zip(batches, groups, strict=True):
+            whole = not torch.compiler.is_compiling() and batch.is_plain()
+            if not whole:
+                refuse_unfit(batch)
+            for axes, part in [((), batch)] if whole else distributed.parts(batch):
+                backend = choose(part, group, axes)
+                parts.append(Part(part, backend, axes))
+                if backend.name != "kernel":  # which has looked at all shapes
+                    refuse_misfits(part)
+    except BaseException:
+        forget(parts)
+        raise
     return parts
+
+
+def forget(parts: Sequence[Part]) -> None:
+    """Lets go of what was prepared and will not be taken."""
+    for part in parts:
+        if part.batch.views is not None:
+            part.backend.forget(part.batch)
 
 
 def run(parts: Sequence[Part]) -> Pending | None:
     """Takes a prepared step. What other ranks must first be heard of is left to the caller, for later."""
-    if torch.compiler.is_compiling() or (len(parts) == 1 and parts[0].backend.is_one_call and not parts[0].axes):
-        return _run(parts)  # which nothing can interrupt
+    if torch.compiler.is_compiling():
+        return _run(parts)
+    if len(parts) == 1 and parts[0].is_one_call:
+        parts[0].backend.step(parts[0].batch)  # which nothing can interrupt
+        return None
     with uninterrupted():
         return _run(parts)
 

@@ -35,6 +35,8 @@ class TensorOps:
     def where(self, condition: Any, a: Any, b: Any) -> Any:
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):
             a = torch.full_like(condition, a, dtype=self.dtype)
+        if not isinstance(a, Tensor) and b.shape == condition.shape:
+            return b.masked_fill(condition, a)  # which torch.where would first make a tensor of
         return torch.where(condition, a, b)
 
     def less(self, a: Any, b: Any) -> Any:
@@ -67,28 +69,36 @@ class Element:
         return a
 
 
-class Row:
-    """Sums over first-dimension slices, which stay a dimension, so that the result broadcasts."""
-
-    @staticmethod
-    def dot(a: Tensor, b: Tensor) -> Tensor:
-        return _row_sum(products(a, b), a.dtype)
-
-    @staticmethod
-    def total(a: Tensor) -> Tensor:
-        return _row_sum(_finite(a), a.dtype)
-
-
 class Whole:
     """Sums over a tensor, in double."""
 
     @staticmethod
-    def dot(a: Tensor, b: Tensor) -> Tensor:
-        return products(a, b).sum()
+    def added(a: Tensor) -> Tensor:
+        return a.sum(dtype=wide_dtype(a.device))
+
+    @classmethod
+    def dot(cls, a: Tensor, b: Tensor) -> Tensor:
+        return cls.added(products(a, b))
+
+    @classmethod
+    def total(cls, a: Tensor) -> Tensor:
+        return cls.added(_finite(a))
+
+
+class Row(Whole):
+    """Sums over first-dimension slices, which stay a dimension, so that the result broadcasts."""
 
     @staticmethod
-    def total(a: Tensor) -> Tensor:
-        return _finite(a).sum(dtype=wide_dtype(a.device))
+    def added(a: Tensor) -> Tensor:
+        return a if a.dim() < 2 else a.sum(dim=tuple(range(1, a.dim())), keepdim=True, dtype=wide_dtype(a.device))
+
+    @classmethod
+    def dot(cls, a: Tensor, b: Tensor) -> Tensor:
+        return super().dot(a, b).to(a.dtype)
+
+    @classmethod
+    def total(cls, a: Tensor) -> Tensor:
+        return super().total(a).to(a.dtype)
 
 
 def reduction(scope: str) -> Any:
@@ -108,12 +118,6 @@ def products(a: Tensor, b: Tensor) -> Tensor:
 
 def _finite(a: Tensor) -> Tensor:
     return a.nan_to_num(0.0, 0.0, 0.0)
-
-
-def _row_sum(a: Tensor, dtype: torch.dtype) -> Tensor:
-    if a.dim() > 1:
-        a = a.sum(dim=tuple(range(1, a.dim())), keepdim=True, dtype=wide_dtype(a.device))
-    return a.to(dtype)
 
 
 def touched(gradient: Tensor, scope: str) -> Tensor:
@@ -147,11 +151,13 @@ def real_view(a: Tensor) -> Tensor:
 def write_numbers(targets: list[Tensor], values: list[Tensor]) -> None:
     """Writes single numbers, such as those of a slot.
 
-    All are worked out in one place before any is written: compiled, one would else be recomputed from another that was.
-    And as a list: a single number that is copied by itself is lost in compiled steps (torch 2.13).
+    Compiled, all are worked out in one place before any is written, for one would else be recomputed from another that
+    was. And as a list: a single number that is copied by itself is lost in compiled steps (torch 2.13).
     """
     if any(value.requires_grad for value in values):  # a differentiable step, which autograd follows
         for target, value in zip(targets, values, strict=True):
             target.copy_(value)
     elif targets:
-        torch._foreach_copy_(targets, list(torch.stack(values).unbind()))
+        if torch.compiler.is_compiling():
+            values = list(torch.stack(values).unbind())
+        torch._foreach_copy_(targets, values)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.tensors import tensor_ops, write_numbers
-from gradagrad.engine.views import View, views
+from gradagrad.engine.view import View
+from gradagrad.engine.views import views
 
 
 class TorchSteps:
@@ -25,13 +26,16 @@ class TorchSteps:
     def refusal(self, batch: Batch) -> str | None:
         return None
 
+    def forget(self, batch: Batch) -> None:
+        batch.views = None
+
     def step(self, batch: Batch) -> None:
         if batch.is_shared:
-            sums = self.measure(batch)
-            self.settle(batch, sums, self.move(batch, sums))
-            return
-        for view in views(batch, together=self.together):  # one after the other, so that only one holds temporaries
-            view.write(*view.step(view.measure()))
+            after, pace = decide(batch, self.measure(batch))
+            write_slot(batch, after, self._move_shared(batch, pace))
+        else:
+            for view in views(batch, together=self.together):  # one after the other: only one holds temporaries
+                view.write(*view.step(view.measure()))
         torch._foreach_add_(batch.steps, 1)
 
     def measure(self, batch: Batch) -> Any:
@@ -39,30 +43,32 @@ class TorchSteps:
         if not batch.rule.measures(batch.settings):
             return None
         batch.views = list(views(batch, together=self.together))
-        measured = [view.measure() for view in batch.views]
         if batch.is_shared:
-            return added_up([torch.stack(sums) for sums in measured], batch)
-        return [torch.stack(sums) for view_sums in measured for sums in _by_tensor(view_sums)]
+            return added_up([_stacked(view.measure()) for view in batch.views], batch)
+        return [sums for view in batch.views for sums in view.by_tensor(view.measure())]
 
     def move(self, batch: Batch, sums: Any) -> Tensor | None:
-        found = batch.views or list(views(batch, together=self.together))
-        batch.views = None
+        traces = None
         if batch.is_shared:
-            traces = self._move_shared(batch, found, sums)
+            traces = self._move_shared(batch, decide(batch, sums)[1])
         else:
-            traces, remaining = None, iter(sums)
-            for view in found:
-                view.write(*view.step(_of_view(view, remaining)))
+            remaining = iter(sums)
+            for view in self._taken(batch):
+                view.write(*view.step(view.from_tensors(remaining)))
         torch._foreach_add_(batch.steps, 1)
         return traces
 
-    def _move_shared(self, batch: Batch, found: Sequence[View], sums: Tensor | None) -> Tensor | None:
-        _, pace = decide(batch, sums)
+    def _taken(self, batch: Batch) -> list[View]:
+        """The views that were measured, no longer kept."""
+        found, batch.views = batch.views, None
+        return found or list(views(batch, together=self.together))
+
+    def _move_shared(self, batch: Batch, pace: Sequence[Any]) -> Tensor | None:
         traces: list[Tensor] = []
-        for view in found:
-            new, left = view.move([a.to(view.device) if isinstance(a, Tensor) else a for a in pace])
+        for view in self._taken(batch):
+            new, left = view.move(_narrowed(pace, view))
             view.write(new, {})
-            traces += [torch.stack(left)] if left else []
+            traces += [_stacked(left)] if len(left) else []
         return added_up(traces, batch) if traces else None
 
     def settle(self, batch: Batch, sums: Tensor | None, traces: Tensor | None) -> None:
@@ -84,10 +90,13 @@ def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple
 
 def settle(batch: Batch, sums: Tensor | None, traces: Tensor | None) -> None:
     """Writes a shared slot as it stands after the step."""
-    after, _ = decide(batch, sums, counted=True)
+    write_slot(batch, decide(batch, sums, counted=True)[0], traces)
+
+
+def write_slot(batch: Batch, after: dict[str, Any], traces: Tensor | None) -> None:
+    """Writes a shared slot as it was decided, and as the rule learns it from the traces."""
     if batch.rule.learns(batch.settings) and traces is not None:
-        ops = tensor_ops(traces.dtype)
-        after = batch.rule.learn(traces[0].unbind(), after, batch.settings, ops)
+        after = batch.rule.learn(traces[0].unbind(), after, batch.settings, tensor_ops(traces.dtype))
     changed = [key for key, number in batch.shared.items() if after[key] is not number]
     write_numbers([batch.shared[key] for key in changed], [after[key] for key in changed])
 
@@ -99,14 +108,13 @@ def added_up(parts: Sequence[Tensor], batch: Batch) -> Tensor:
     return (torch.stack(moved).sum(0) if len(moved) > 1 else moved[0]).reshape(1, -1)
 
 
-def _by_tensor(sums: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """A view's sums tensor by tensor."""
-    return [tuple(sums)] if not sums or isinstance(sums[0], Tensor) else list(zip(*sums, strict=True))
+def _stacked(sums: Any) -> Tensor:
+    return sums if isinstance(sums, Tensor) else torch.stack(sums)
 
 
-def _of_view(view: View, remaining: Any) -> tuple[Any, ...]:
-    """The next sums, in the form the view measured them."""
-    if isinstance(view.values["x"], Tensor):
-        return tuple(next(remaining).unbind())
-    several = [next(remaining).unbind() for _ in view.values["x"]]
-    return tuple(type(view.values["x"])(column) for column in zip(*several, strict=True))
+def _narrowed(pace: Sequence[Any], view: View) -> list[Any]:
+    """The pace where the view computes, and as precisely; in one go."""
+    tensors = [a for a in pace if isinstance(a, Tensor)]
+    together = torch.stack(tensors) if len(tensors) > 1 else tensors[0].reshape(1)
+    moved = iter(together.to(view.device, view.ops.dtype).unbind())
+    return [next(moved) if isinstance(a, Tensor) else a for a in pace]

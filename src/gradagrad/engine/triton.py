@@ -73,6 +73,9 @@ class TritonBackend:
         self.launcher, self.sizes = launcher, sizes
         self.preparation = Preparation(sizes, read_counters=read_counters)
 
+    def forget(self, batch: Batch) -> None:
+        """Nothing is held between preparing and stepping."""
+
     def refusal(self, batch: Batch) -> str | None:
         """Why this batch cannot be stepped, as a sentence; None if it can. Checks everything, writes nothing."""
         capturing = batch.params != [] and _capturing(batch)

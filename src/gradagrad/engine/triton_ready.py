@@ -18,11 +18,11 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
+from gradagrad.engine.rows import catch_up, clock, row_clocks
 from gradagrad.engine.triton_plan import Planner, gradient_of
 from gradagrad.engine.triton_program import Plan
 from gradagrad.engine.triton_source import writer
 from gradagrad.engine.triton_tables import Extent, Memory, Sizes, Work
-from gradagrad.engine.views import catch_up, clock, row_clocks
 from gradagrad.scope import SINGLE
 
 _MEMO = "_triton"

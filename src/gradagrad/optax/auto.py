@@ -30,7 +30,6 @@ class AutoGradaGradState(NamedTuple):
     gamma: Any
     agreement_square: Any
     way_scale: Any
-    weight_total: Any
     average: Any = None
     square_total: Any = None
 

@@ -15,12 +15,12 @@ agreement of the new gradient with the way made so far, and log γ moves along i
 ====================  =============================================================================================
 here                  meaning
 ====================  =============================================================================================
-``B``                 Σ i·g_i² (field "accumulator"), beyond 2²¹ steps with a forgetting sum: see ``LONG``
+``B``                 Σ i·g_i² (field "accumulator"); from step ``LONG`` on old squares fade from it instead
 ``h``, ``Y``          momentum and the way so far (fields "momentum", "way")
 ``k``                 how many steps the slot has seen (field "clock")
 ``c``, ``v``          fields "way_scale" and "agreement_square"
-``s``, ``weight``     total of the weights of the squares, 1 + 2 + … + k, and the newest of them, k
-``share``             r: weight / s
+``weight``            of the newest square: k, and ``LONG`` at most
+``r``                 weight over the total of the weights, 1 + 2 + … + k
 ``damp``              the guard: a factor so that no gradient weighs more than all before it together
 ``pull``              λ/√k: decoupled decay in the step's own units; it counts in P and in the way as what it is, a step
 ====================  =============================================================================================
@@ -38,9 +38,10 @@ from typing import NamedTuple
 from gradagrad.rules.protocol import POINT, Array, Field, Ops, Reduction, Slot, Values, is_off
 
 FORGET = 2.0**-20
-"""Smallest share of the newest square: float32 cannot add less to a sum."""
-LONG = 2.0 / FORGET
-"""From this step on the share is ``FORGET``, and the total of the weights grows by 1/(1 − FORGET) a step."""
+"""Smallest r, the share of the newest square: float32 cannot add less to a sum."""
+LONG = 2.0 / FORGET - 1.0
+"""From this step on r is ``FORGET``: weights stay, and B fades by that much whenever its element moves. An element
+that rests keeps its B, which therefore needs no clock."""
 FADE = 0.5
 """w: an old step of the way fades as k^−w. 1 would make the way the distance to the mean of all points."""
 RATE = 0.5
@@ -63,6 +64,11 @@ class Settings(NamedTuple):
     averaging: bool = False
 
 
+def _scale(k: Array, weight: Array) -> Array:
+    """k over the total of the weights of the squares: times B it is what AdaGrad takes the root of."""
+    return k / (weight * (weight + 1.0)) * 2.0
+
+
 class AutoRule:
     """Move → learn; with the guard, a measure before."""
 
@@ -82,7 +88,6 @@ class AutoRule:
             Field("gamma", "slot", start="gamma0", least=0.0),
             Field("agreement_square", "slot", least=0.0),
             Field("way_scale", "slot", start=1.0, least=0.0),
-            Field("weight_total", "slot", least=0.0),
             *guard,
         )
 
@@ -101,26 +106,24 @@ class AutoRule:
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """Counts the step, and works out what its move multiplies with."""
         k = slot["clock"] + 1.0
-        share = ops.maximum(2.0 / (k + 1.0), FORGET)
-        total = slot["weight_total"]
-        total = ops.where(ops.less(k, LONG), k * (k + 1.0) * 0.5, total / (1.0 - FORGET))
-        weight = share * total
-        after = {**slot, "clock": k, "weight_total": total}
+        weight = ops.minimum(k, LONG)
+        fade = ops.minimum(k - weight, 1.0) * FORGET
+        after = {**slot, "clock": k}
         damp: Array = 1.0
         if s.guard:
             (gg,) = sums
             before = slot["square_total"]
             # No gradient may weigh more than all before it together: weight·g² ≤ ΣB. The first weighs what it does.
-            damp_square = ops.where(
-                ops.less(0.0, before), ops.minimum(before / ops.maximum(weight * gg, ops.tiny), 1.0), 1.0
-            )
+            square = weight * gg
+            damp_square = ops.minimum(before / ops.maximum(square, ops.tiny), 1.0)
+            damp_square = ops.where(ops.less(before, ops.tiny), 1.0, damp_square)
             damp = ops.sqrt(damp_square)
-            after["square_total"] = before + weight * gg * damp_square
+            after["square_total"] = before * (1.0 - fade) + square * damp_square
         gamma = slot["gamma"]
-        rate = gamma * s.lr
         onward = ops.sqrt(gamma) / slot["way_scale"] * s.steady_lr
-        pull = s.weight_decay / ops.sqrt(k)
-        return after, (weight, k / total, rate, onward, pull, damp, (POWER + 1.0) / (k + POWER))
+        pull = 0.0 if is_off(s.weight_decay) else s.weight_decay / ops.sqrt(k)
+        average_share = (POWER + 1.0) / (k + POWER) if s.averaging else 0.0
+        return after, (weight, fade, _scale(k, weight), gamma * s.lr, onward, pull, damp, average_share)
 
     def move(
         self,
@@ -133,13 +136,14 @@ class AutoRule:
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """AdaGrad with momentum, the way it adds to, and how the gradient agrees with the way before."""
         x, g, h, B, Y = (values[key] for key in ("x", "g", "momentum", "accumulator", "way"))
-        weight, scale, rate, onward, pull, damp, average_share = (ops.narrow(number) for number in pace)
+        weight, fade, scale, rate, onward, pull, damp, average_share = (ops.narrow(number) for number in pace)
         moves = ops.indicator(g)  # as a factor, for lists of tensors cannot be selected from at once
         if s.guard:
             g = g * damp
-        new_B = ops.minimum(B + g * g * weight, ops.largest)
+        new_B = ops.minimum(B + (g * g * weight - B * fade) * moves, ops.largest)
         new_h = h + (g - h) * (moves * (1.0 - s.beta))
-        root = ops.sqrt(ops.maximum(new_B * scale, ops.tiny)) + s.eps
+        root = ops.sqrt(ops.maximum(new_B * scale, ops.tiny))
+        root = root if is_off(s.eps) else root + s.eps
         direction, felt = new_h / root, g
         if not is_off(s.weight_decay):
             direction, felt = direction + x * pull, g + x * root * (moves * pull)
@@ -166,25 +170,26 @@ class AutoRule:
         touched: Array | None = None,
     ) -> Array:
         """A gradient that is damped to nothing, under all of the momentum, changes no field."""
-        pace = [0.0 if i == 5 else number for i, number in enumerate(pace)]
+        pace = [0.0 if i in (1, 6) else number for i, number in enumerate(pace)]  # fade and damp
         still = s._replace(guard=True, beta=1.0, averaging=False)
         return self.move(values, pace, still, slots, ops, touched)[0]["x"]
 
     def learn(self, traces: Sequence[Array], slot: Slot, s: Settings, ops: Ops) -> dict[str, Array]:
         """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P²."""
         k, gamma, c, v = slot["clock"], slot["gamma"], slot["way_scale"], slot["agreement_square"]
-        share = ops.maximum(2.0 / (k + 1.0), FORGET)
         agreement = ops.sqrt(gamma) * c * traces[0]
-        new_v = ops.minimum(v + (agreement * agreement - v) * share, ops.largest)
+        length = ops.minimum(k, LONG) * 0.5 + 0.5  # of the mean, in steps: 1/r
+        new_v = ops.minimum(v + (agreement * agreement - v) / length, ops.largest)
         change = agreement / ops.sqrt(ops.maximum(new_v * k, ops.tiny)) * RATE
-        cap = ops.largest if s.gamma_max is None else s.gamma_max
-        new_gamma = ops.minimum(ops.maximum(gamma * (change + 1.0), ops.tiny), cap)
-        return {**slot, "gamma": new_gamma, "agreement_square": new_v, "way_scale": c * (1.0 - FADE / (k + 1.0))}
+        new_gamma = ops.maximum(gamma * (change + 1.0), ops.tiny)
+        if s.gamma_max is not None:
+            new_gamma = ops.minimum(new_gamma, s.gamma_max)
+        return {**slot, "gamma": new_gamma, "agreement_square": new_v, "way_scale": c - c * FADE / (k + 1.0)}
 
     def rates(self, values: Values, slot: Slot, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         gamma = slot["gamma"] * s.lr
-        scale = slot["clock"] / ops.maximum(slot["weight_total"], 1.0)
-        root = ops.sqrt(values["accumulator"] * ops.narrow(scale)) + s.eps
+        k = ops.maximum(slot["clock"], 1.0)
+        root = ops.sqrt(values["accumulator"] * ops.narrow(_scale(k, ops.minimum(k, LONG)))) + s.eps
         return gamma, slot["gamma"] / s.gamma0, ops.narrow(gamma) / root
 
     def unfit_for_rows(self, s: Settings) -> str | None:

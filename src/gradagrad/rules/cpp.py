@@ -47,7 +47,7 @@ CPP = Language(
 
 
 LOOP_ARGUMENTS = "P* const* streams, int64_t size, [[maybe_unused]] double* totals"
-TOTALS = {"measure": "sum", "move": "trace"}
+TOTALS = {"measure": "sum", "measure_early": "sum", "move": "trace", "move_late": "trace"}
 """The phases that add up, and the results that they add."""
 
 
@@ -78,7 +78,7 @@ class _Writer:
         constants = self._constants("\n".join(loop))
         lines = ["static constexpr uint32_t reads = {:#x}, writes = {:#x};".format(*masks), "template <class P>"]
         # Products that are added up are worked out in double, where those of floats are exact.
-        lines += ["struct Body {", f"  using T = {'P' if stored else 'double'};"]
+        lines += ["struct Body {", f"  using T = {'double' if 'sum0' in self.totals else 'P'};"]
         for kind in dict.fromkeys(self.kinds[name] for name in constants):
             lines.append(f"  {kind} {', '.join(name for name in constants if self.kinds[name] == kind)};")
         lines += ["  GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {"]
@@ -112,7 +112,9 @@ class _Writer:
         lines += ["for (int64_t i = 0; i < size; ++i) {"]
         lines += [f"  const T {name} = p_{name}[i];" for name in read]
         lines += ["  " + line for line in self.inside]
-        lines += [f"  p_{name}[i] = {CPP.text(results[name], 'value')};" for name in stored]
+        for name in stored:  # what is only copied is copied in its own precision
+            text = CPP.text(results[name], "value")
+            lines.append(f"  p_{name}[i] = {f'p_{text}[i]' if text in self.streams else text};")
         lines += [f"  total_{name} += bounded<P>({CPP.text(results[name], 'value')});" for name in self.totals]
         return [*lines, "}", *(f"totals[{i}] += total_{name};" for i, name in enumerate(self.totals))]
 
@@ -182,7 +184,7 @@ class _Header:
     def _enter(self, variant: Variant, fields: Sequence[Field], counts: Sequence[int], structs: dict[str, str]) -> None:
         lanes = ["{" + ", ".join(str(f.lane) for f in fields if f.at == at) + "}" for at in ("element", "slot")]
         head = [*map(str, counts), str(len(variant.order)), str(variant.static_lazy).lower(), *lanes]
-        phases = ["step", "measure", "decide", "move", "rest", "rest_slots"]
+        phases = ["step", "measure", "decide", "move", "measure_early", "move_late", "rest", "rest_slots"]
         tables = {
             "double": [structs[phase] for phase in phases],
             # Slots of many elements are decided in double.

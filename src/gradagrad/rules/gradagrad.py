@@ -74,12 +74,12 @@ class GradaGradRule:
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """γ rises where v < 0, α where v > 0; ``surplus`` is −v."""
         (gg, gm), growth, alpha = sums, slot["growth"], slot["accumulator"]
-        # Finite gradients can have infinite products; stopped at the largest number, there is no inf − inf nor inf/inf.
-        gg, agreement = ops.minimum(gg, ops.largest), ops.minimum(gm * s.rho, ops.largest)
+        # Finite gradients can have infinite products; with one of the two finite there is no inf − inf.
+        agreement = ops.minimum(gm * s.rho, ops.largest)
         surplus = agreement - gg
-        cap = ops.largest
+        cap: Array = None
         if s.gamma_max is not None:
-            cap = ops.minimum(s.gamma_max / ops.maximum(s.lr, ops.tiny), ops.largest)
+            cap = s.gamma_max / ops.maximum(s.lr, ops.tiny)
             surplus = ops.where(ops.less(growth, cap), surplus, -gg)  # at the cap: plain AdaGrad
         if s.grad_bound is not None:
             # α still at its start marks a slot's first step; a lazy slot's first step is its first non-zero gradient.
@@ -90,27 +90,28 @@ class GradaGradRule:
         # Both divisors can be 0 (no gradient yet, or a square that underflowed). Floored, 0/0 is 0 and x/0 is large,
         # and the minimum keeps whichever of the two is sane.
         floored = ops.maximum(alpha, ops.tiny)
-        clip = ops.maximum(agreement / ops.maximum(gg, ops.tiny), 1.0)  # restricted increase: √(1+r) = ρ·gm/gg
+        positive = ops.maximum(surplus, 0.0)
+        clip = positive / ops.maximum(gg, ops.tiny) + 1.0  # restricted increase: √(1+r) = ρ·gm/gg
         if s.growth_limit is not None:
             clip = ops.minimum(clip, s.growth_limit)
         grows = root = None
         if is_off(s.beta):
-            factor = ops.minimum(ops.sqrt(ops.maximum(surplus, 0.0) / floored + 1.0), clip)
+            factor = ops.minimum(ops.sqrt(positive / floored + 1.0), clip)
         else:
             grows = ops.less(0.0, surplus)
             root = ops.sqrt(ops.where(grows, surplus / floored + 1.0, floored))
             factor = ops.where(grows, ops.minimum(root, clip), 1.0)
-        new_growth = ops.minimum(growth * factor, cap)
+        new_growth = growth * factor
         if s.gamma_max is not None:
-            new_growth = ops.maximum(new_growth, growth)  # a schedule may lower the cap; growth never falls
+            new_growth = ops.maximum(ops.minimum(new_growth, cap), growth)  # a schedule may lower the cap
         new_alpha = ops.minimum(alpha - ops.minimum(surplus, 0.0), ops.largest)
         new_root = ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps
         after = {"growth": new_growth, "accumulator": new_alpha}
         rate = new_growth / new_root
         if root is None:
             return after, (rate,)  # β·(A'/A)·m could be 0·inf
-        carry = ops.where(grows, growth, new_root) / ops.where(grows, new_growth, root + s.eps) * s.beta
-        return after, (rate, carry)
+        old_root = ops.where(grows, new_root, root + s.eps)
+        return after, (rate, growth / (old_root * rate) * s.beta)
 
     def move(
         self,
@@ -128,7 +129,7 @@ class GradaGradRule:
         kept = 1.0 - s.beta
         new_m = m * carried[0] + g * kept if carried else g
         if s.project is None:
-            new_x = start - new_m * (rate * s.lr)
+            new_x = start - new_m * rate * s.lr
         else:
             z = start - (g + m * carried[0] / kept if carried else g) * (rate * s.lr)
             metric = 1.0 / (rate * ops.maximum(s.lr, ops.sqrt(ops.tiny)))  # stays finite at lr = 0, where z − p is 0

@@ -7,18 +7,28 @@ effect. Few of them, since each is compiled for every precision and instruction 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any
 
 from gradagrad.rules import auto, gradagrad, trace
-from gradagrad.rules.protocol import Array, Ops, Reduction, Rule, Values, is_off
+from gradagrad.rules.protocol import Array, Ops, Reduction, Rule, Slot, Values, is_off
 from gradagrad.rules.trace import Function, Symbol, Tape
 
 
 class _BoundedGradaGrad(gradagrad.GradaGradRule):
-    """GradaGrad with a choice that is the same for all elements: projected onto a box of two numbers, or not."""
+    """GradaGrad with choices that are the same for all elements: with a cap or without, projected onto a box or not."""
+
+    def decide(self, sums: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        free, free_pace = super().decide(sums, slot, s._replace(gamma_max=None), ops)
+        capped, pace = super().decide(sums, slot, s, ops)
+        # An infinite cap will not do: a spoilt growth is not below it either.
+        chosen = ops.less(s.gamma_max, sys.float_info.max)
+        after = {key: ops.where(chosen, capped[key], free[key]) for key in free}
+        return after, tuple(ops.where(chosen, a, b) for a, b in zip(pace, free_pace, strict=True))
 
     def move(
         self, values: Values, pace: Sequence[Array], s: Any, slots: Reduction, ops: Ops, touched: Array | None = None
@@ -94,22 +104,26 @@ def variant_of(s: Any) -> int | None:
         return _PLACES[f"auto{'_average' if s.averaging else ''}{'_guard' if s.guard else ''}"]
     if not isinstance(s, gradagrad.Settings):
         return None
-    options = (s.gamma_max, s.growth_limit, s.grad_bound, s.project)
-    form = "lazy" if s.lazy else "full" if any(option is not None for option in options) else "plain"
+    plain = s.gamma_max is None and s.growth_limit is None and s.grad_bound is None and s.project is None
+    form = "lazy" if s.lazy else "plain" if plain else "full"
     return _PLACES[f"gradagrad_{form}{'' if is_off(s.beta) else '_momentum'}"]
 
 
 # An option that is None is given as a number without effect: a comparison with NaN is false.
 _NEUTRAL = {"gamma_max": math.inf, "growth_limit": math.inf, "grad_bound": math.nan}
+_GRADAGRAD, _AUTO = attrgetter(*GRADAGRAD_ORDER[:-3]), attrgetter(*AUTO_ORDER)
 
 
 def numbers_of(s: Any, bounds: tuple[float, float] | None = None) -> list[float]:
     """The settings as the kernel takes them; ``bounds`` are those of a projection onto a box."""
-    lower, upper = bounds or (-math.inf, math.inf)
-    extra = {"lower": lower, "upper": upper, "projects": bounds is not None}
-    order = AUTO_ORDER if isinstance(s, auto.Settings) else GRADAGRAD_ORDER
-    given: dict[str, Any] = {name: extra[name] if name in extra else getattr(s, name) for name in order}
-    return [float(_NEUTRAL[name] if value is None else value) for name, value in given.items()]
+    if isinstance(s, auto.Settings):
+        given, order = list(_AUTO(s)), AUTO_ORDER
+    else:
+        given, order = [*_GRADAGRAD(s), *(bounds or (-math.inf, math.inf)), bounds is not None], GRADAGRAD_ORDER
+    return [
+        a if type(a) is float else _NEUTRAL[name] if a is None else float(a)
+        for a, name in zip(given, order, strict=True)
+    ]
 
 
 class WideTape(Tape):
@@ -144,6 +158,8 @@ def phases_of(place: int) -> Phases:
     move = trace.move(rule, moving, numbers, paces, tape=WideTape())
     traces = sum(name.startswith("trace") for name in move.results)
     rest = trace.rest(rule, s, numbers, tape=WideTape()) if rule.rests(s) else None
+    # What a move only copies can be written while it is measured, which saves reading it again. Lazy rows may stay.
+    copied = {} if variant.static_lazy or not measure else copies(move, keys["element"])
     functions = {
         "step": trace.element_step(rule, s, numbers, tape=WideTape()) if variant.elementwise else None,
         "measure": measure,
@@ -151,6 +167,8 @@ def phases_of(place: int) -> Phases:
         "move": move,
         "rest": rest and changing(rest, keys["element"]),
         "rest_slots": rest and changing(rest, keys["slot"]),
+        "measure_early": measure and _with(measure, {**measure.results, **copied}) if copied else None,
+        "move_late": _with(move, {k: a for k, a in move.results.items() if k not in copied}) if copied else None,
         "learn": trace.learn(rule, s, numbers, traces, tape=WideTape()) if rule.learns(s) else None,
     }
     return Phases({name: f and changing(f) for name, f in functions.items()}, sums, paces, traces)
@@ -163,4 +181,15 @@ def changing(function: Function, keys: Sequence[str] | None = None) -> Function:
         for key, result in function.results.items()
         if (keys is None or key in keys) and not (isinstance(result, Symbol) and result.name == key)
     }
+    return _with(function, results)
+
+
+def copies(function: Function, keys: Sequence[str]) -> dict[str, Any]:
+    """The results of these keys that are another input as it is."""
+    found = {key: function.results[key] for key in keys if key in function.results}
+    inputs = {"g", *keys}
+    return {key: a for key, a in found.items() if isinstance(a, Symbol) and a.name in inputs and a.name != key}
+
+
+def _with(function: Function, results: dict[str, Any]) -> Function:
     return Function(function.name, function.inputs, results, function.operations)

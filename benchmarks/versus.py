@@ -1,0 +1,98 @@
+"""This tree's kernel beside another commit's, in one interleaved run: ``python -m benchmarks.versus bcbc4db``.
+
+The other commit is built in a scratch folder under another name (2 minutes), so that both run in one process. Ratios
+are to fused Adam (torch's Adagrad where gradients are sparse), medians of rounds in an order drawn anew.
+"""
+
+import argparse
+import importlib
+import io
+import statistics
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import workloads as what
+from benchmarks.speed import time_rounds
+from gradagrad import GradaGrad
+
+OTHER = "othergrad"
+LR = 1e-6
+ROOT = Path(__file__).parent.parent
+_BF16 = torch.bfloat16
+DENSE: dict[str, dict[str, Any]] = {
+    "element": {},
+    "element, momentum": {"momentum": 0.9},
+    "element, bf16 state": {"state_dtype": _BF16},
+    "row": {"granularity": "row"},
+    "tensor": {"granularity": "tensor"},
+    "group": {"granularity": "group"},
+    "group, momentum": {"granularity": "group", "momentum": 0.9},
+}
+SPARSE: dict[str, dict[str, Any]] = {"element, lazy": {"lazy": True}, "element": {}}
+
+
+def build(commit: str, folder: Path) -> None:
+    """The commit's package under the name `OTHER`, with its kernel."""
+    packed = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+    (folder / "src/gradagrad").rename(folder / "src" / OTHER)
+    for path in [folder / "setup.py", *(folder / "src" / OTHER).rglob("*")]:
+        if path.suffix in (".py", ".cpp", ".h"):
+            path.write_text(path.read_text().replace("gradagrad", OTHER))
+    subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=folder, check=True)
+
+
+def bf16_tensor(size: int) -> what.Workload:
+    work = what.one_tensor(size)
+    work.name = "one bf16 tensor"
+    work.params = [torch.nn.Parameter(p.detach().to(_BF16)) for p in work.params]
+    work.gradients = [[g.to(_BF16) for g in grads] for grads in work.gradients[:2]]
+    return work
+
+
+def compare(work: what.Workload, theirs: Any, rounds: int) -> None:
+    sparse = work.gradients[0][0].layout != torch.strided
+    print(f"\n{work.name}, {work.elements:,} elements, {torch.get_num_threads()} threads: before, after, after/before")
+    for name, options in (SPARSE if sparse else DENSE).items():
+        base = torch.optim.Adagrad(work.params, LR) if sparse else torch.optim.Adam(work.params, LR, fused=True)
+        ours = [kind(work.params, LR, fused=True, **options) for kind in (GradaGrad, theirs)]
+        steps: dict[str, Callable[[], object]] = {"base": base.step, "after": ours[0].step, "before": ours[1].step}
+        work.use(0)
+        for step in steps.values():
+            step()
+            step()
+        times = time_rounds(steps, work, rounds, repeat=20 if work.elements < 100_000 else 5 if sparse else 1)
+        median = {key: statistics.median(own) for key, own in times.items()}
+        before, after = median["before"] / median["base"], median["after"] / median["base"]
+        print(f"  {name:22} {before:6.2f} {after:6.2f} {after / before:6.2f}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("commit")
+    parser.add_argument("--built", type=Path, default=None, help="a folder in which it was built before, or shall be")
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    options = parser.parse_args()
+    folder = options.built or Path(tempfile.mkdtemp())
+    if not (folder / "src" / OTHER).exists():
+        build(options.commit, folder)
+    sys.path.insert(0, str(folder / "src"))
+    theirs = importlib.import_module(OTHER).GradaGrad
+    small = what.dense("4 tiny tensors", [(8, 8)] * 4)
+    for threads in options.threads:
+        torch.set_num_threads(threads)
+        works = (what.one_tensor(6_000_000), bf16_tensor(6_000_000), what.tiny_tensors(), small)
+        for work in (*works, what.embedding(100_000, 16, 4_096)):
+            compare(work, theirs, rounds=9 if work.elements > 1_000_000 else 30)
+
+
+if __name__ == "__main__":
+    main()

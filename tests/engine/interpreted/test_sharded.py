@@ -1,0 +1,47 @@
+"""Shards of FSDP2 on two ranks: sums are added over them before anything is decided, and all is as in one process."""
+
+import tempfile
+from datetime import timedelta
+
+import torch
+from torch import distributed as dist
+from torch import multiprocessing, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from gradagrad import AutoGradaGrad, GradaGrad
+
+MAKERS = {
+    "group": lambda p, fused: GradaGrad(p, 1e-3, momentum=0.9, rho=4.0, granularity="group", fused=fused),
+    "auto": lambda p, fused: AutoGradaGrad(p, gamma0=1e-2, averaging="polynomial", fused=fused),
+}
+
+
+def train(model, optimizer, batch):
+    for k in range(3):
+        optimizer.zero_grad()
+        (model(batch) - k).square().mean().backward()
+        optimizer.step()
+
+
+def check(rank, folder):
+    dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2, timeout=timedelta(seconds=300))
+    mesh = init_device_mesh("cpu", (2,))
+    batch = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+    for make in MAKERS.values():
+        models = []
+        for sharded in (True, False):
+            torch.manual_seed(0)
+            model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1))  # rows that two ranks share unevenly
+            if sharded:
+                fully_shard(model, mesh=mesh)
+            train(model, make(model.parameters(), sharded), batch)
+            models.append(model)
+        for a, b in zip(*(model.parameters() for model in models), strict=True):
+            torch.testing.assert_close(a.full_tensor(), b, rtol=1e-5, atol=1e-6)
+    dist.destroy_process_group()
+
+
+def test_two_ranks_equal_one_process():
+    with tempfile.TemporaryDirectory() as folder:
+        multiprocessing.spawn(check, (folder,), nprocs=2)
