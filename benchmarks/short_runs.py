@@ -8,7 +8,7 @@ import argparse
 import statistics
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -36,8 +36,8 @@ def losses(problem: Problem, make: Callable[[Any], torch.optim.Optimizer], seed:
         loss(step).backward()
         optimizer.step()
         if step + 1 in STEPS:
-            averaging = isinstance(optimizer, AutoGradaGrad) and optimizer.param_groups[0]["averaging"]
-            with torch.no_grad(), optimizer.averaged() if averaging else nullcontext():
+            ours = isinstance(optimizer, AutoGradaGrad) and optimizer.param_groups[0]["averaging"]
+            with torch.no_grad(), cast(AutoGradaGrad, optimizer).averaged() if ours else nullcontext():
                 found.append(float(final(0)))
     return found
 
