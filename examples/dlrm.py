@@ -144,7 +144,7 @@ def data_of(options: argparse.Namespace) -> tuple[Iterator[Rows], Rows, tuple[in
         )
     cache = criteo_cache.build(options.criteo, criteo_cache.Settings(cap=options.size.cap), workers=os.cpu_count() or 1)
     begin, end = cache.span("validation")
-    held_out = joined(list(cache.blocks(begin, min(begin + options.held_out, end))))
+    held_out = cache.rows(begin, min(begin + options.held_out, end))
     return cache.batches(options.batch, *cache.span("train")), held_out, cache.table_sizes
 
 

@@ -37,20 +37,17 @@ class Agreement(NamedTuple):
 
 def observe(initial: float, batch: int, seed: int = 0, steps: int = STEPS) -> Agreement:
     """Logistic regression by the scalar variant, ρ = 2, every step on ``batch`` random rows."""
-    features, targets = (torch.as_tensor(part) for part in BoxRegression("logistic").data)
-    point = Parameter(torch.zeros(features.shape[1], dtype=torch.float64))
+    problem = BoxRegression("logistic")
+    point = Parameter(torch.zeros(problem.dimension, dtype=torch.float64))
     optimizer = GradaGrad([point], lr=initial, granularity="group")
     random = np.random.default_rng(seed)
-    everything = torch.arange(len(targets))
     before = torch.zeros_like(point)
     alpha, growth = math.nan, 1.0
     cosines: list[float] = []
     sizes: list[float] = []
     for _ in range(steps + 1):
-        rows = torch.from_numpy(random.integers(len(targets), size=batch)) if batch else everything
-        score = features[rows] @ point.detach()
-        slope = -targets[rows] * torch.sigmoid(-targets[rows] * score)
-        g = slope @ features[rows] / len(rows)
+        rows = random.integers(problem.rows, size=batch) if batch else slice(None)
+        g = torch.from_numpy(problem.gradients(point.detach().numpy())[rows].mean(axis=0))
         point.grad = g
         optimizer.step()
         state = optimizer.state[point]
@@ -102,8 +99,8 @@ def noise(ratio: float, rho: float, *, coordinates: int = 4096, steps: int = 200
 
 def signal(batch: int) -> Floats:
     """μ²/σ² of every coordinate of the box's logistic regression at its start, for mini-batches of this size."""
-    features, targets = BoxRegression("logistic").data
-    gradients = (-targets / (1 + np.exp(targets * features.sum(axis=1))))[:, None] * features  # at (1, …, 1)
+    problem = BoxRegression("logistic")
+    gradients = problem.gradients(np.ones(problem.dimension))
     return gradients.mean(axis=0) ** 2 / (gradients.var(axis=0) / batch)
 
 

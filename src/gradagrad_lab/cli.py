@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from gradagrad_lab.commands import compare, data, reproduce, suite, train
+from gradagrad_lab.commands import data, reproduce, suite, train
 from gradagrad_lab.errors import INTERRUPTED, OUTPUT, UserError
 
 # Typer raises click's errors, but which click (the package, or a copy inside typer) depends on its version.
@@ -49,8 +49,8 @@ app = typer.Typer(
 )
 app.command("reproduce", help=reproduce.HELP)(reproduce.reproduce)
 app.command("suite", help=suite.HELP)(suite.suite)
-app.command("train", help=train.HELP)(train.train)
-app.command("compare", help=compare.HELP)(compare.compare)
+app.command("train", help=train.TRAIN_HELP)(train.train)
+app.command("compare", help=train.COMPARE_HELP)(train.compare)
 app.add_typer(data.app, name="data")
 
 

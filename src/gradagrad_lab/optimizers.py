@@ -81,59 +81,22 @@ def _growth(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
     return state["growth"]
 
 
+def _torch(name: str, title: str, attribute: str, step_size: Watch, **fixed: bool) -> Entry:
+    """A baseline: tuned, and many runs in one instance."""
+    watched = {LEARNING_RATE: step_size}
+    return Entry(name, title, "torch.optim", attribute, "torch", True, True, fixed=fixed, watched=watched)
+
+
+_OURS = ("gradagrad", "GradaGrad", "gradagrad")
 _ENTRIES = (
-    Entry(
-        "gradagrad",
-        "GradaGrad",
-        "gradagrad",
-        "GradaGrad",
-        "gradagrad",
-        stackable=True,
-        watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: _growth},
-    ),
-    Entry(
-        "adagrad",
-        "AdaGrad",
-        "torch.optim",
-        "Adagrad",
-        "torch",
-        stackable=True,
-        tuned=True,
-        fixed={"fused": True},
-        watched={LEARNING_RATE: _adagrad_step_size},
-    ),
-    Entry(
-        "adam",
-        "Adam",
-        "torch.optim",
-        "Adam",
-        "torch",
-        stackable=True,
-        tuned=True,
-        fixed={"fused": True},
-        watched={LEARNING_RATE: _adam_step_size},
-    ),
+    Entry("gradagrad", "GradaGrad", *_OURS, True, watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: _growth}),
+    _torch("adagrad", "AdaGrad", "Adagrad", _adagrad_step_size, fused=True),
+    _torch("adam", "Adam", "Adam", _adam_step_size, fused=True),
     # Plain SGD is one in-place addition per group: the fused path only adds overhead.
-    Entry(
-        "sgd",
-        "SGD",
-        "torch.optim",
-        "SGD",
-        "torch",
-        stackable=True,
-        tuned=True,
-        fixed={"foreach": False},
-        watched={LEARNING_RATE: _constant_step_size},
-    ),
+    _torch("sgd", "SGD", "SGD", _constant_step_size, foreach=False),
     # AdaGrad with one step size for the whole model, which the scalar variant is to be compared with: ρ = 0.
     Entry(
-        "adagrad_norm",
-        "AdaGrad-norm",
-        "gradagrad",
-        "GradaGrad",
-        "gradagrad",
-        stackable=True,
-        tuned=True,
+        *("adagrad_norm", "AdaGrad-norm", *_OURS, True, True),
         defaults={"rho": 0.0, "granularity": "group"},
         watched={LEARNING_RATE: _gradagrad_step_size},
     ),
@@ -151,11 +114,8 @@ BASELINES = ("adam", "sgd", "adagrad")
 PEERS = ("dadapt_adam", "prodigy", "mechanic", "dog", "cocob", "schedulefree")
 
 
-# The files, inside the package gradagrad, that state our own rules; the first one that is there.
-RULE_SOURCES: dict[str, tuple[str, ...]] = {
-    "gradagrad": ("rules/gradagrad.py", "rule.py"),
-    "autogradagrad": ("rules/auto.py", "auto/rule.py"),
-}
+# The files, inside the package gradagrad, that state our own rules.
+RULE_SOURCES = {"gradagrad": "rules/gradagrad.py", "autogradagrad": "rules/auto.py"}
 
 
 @functools.cache
@@ -166,8 +126,7 @@ def rule_of(name: str) -> str:
     if name not in RULE_SOURCES:
         package = entry_of(name).package
         return f"{package} {importlib.metadata.version(package)}"
-    folder = Path(gradagrad.__file__).parent
-    tree = ast.parse(next(path for place in RULE_SOURCES[name] if (path := folder / place).exists()).read_text("utf-8"))
+    tree = ast.parse((Path(gradagrad.__file__).parent / RULE_SOURCES[name]).read_text("utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             del node.body[0]

@@ -145,14 +145,9 @@ class Noiseless:
     def problem(self) -> BoxRegression:
         return BoxRegression(self.loss)
 
-    def gradient(self, k: int, x: Floats) -> Floats:
-        features, targets = self.problem.data
-        score = features @ x
-        slope = np.sign(score - targets) if self.loss == "absolute" else -targets / (1 + np.exp(targets * score))
-        return slope @ features / len(targets)
-
     def follow(self, settings: Settings, steps: int) -> PathOf:
-        return follow(self.gradient, steps, settings, [1.0] * self.problem.dimension, box=True)
+        start = [1.0] * self.problem.dimension
+        return follow(lambda k, x: self.problem.gradients(x).mean(axis=0), steps, settings, start, box=True)
 
     def statements(self, path: PathOf) -> dict[str, Check]:
         """Every numbered statement with both its sides."""

@@ -1,4 +1,4 @@
-"""The page a person opens: one HTML file that needs no network, no script and no other file.
+"""The page a person opens: one HTML file that needs no network and no other file.
 
 Sections come in as plain data (`gradagrad_lab.results`). Every picture is drawn once, as inline SVG whose colours are
 the page's own, and its numbers lie beside the page as CSV, as do those of every table.
@@ -6,7 +6,9 @@ the page's own, and its numbers lie beside the page as CSV, as do those of every
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import re
 import shlex
@@ -14,13 +16,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from gradagrad_lab import style
+from gradagrad_lab.context import Context
 from gradagrad_lab.machine import describe
 from gradagrad_lab.records import write_atomically
 from gradagrad_lab.results import VERDICTS, Claim, Picture, Section, Table, Verdict, Whose
@@ -46,26 +50,7 @@ LOOKS: dict[Verdict, Look] = {
 }
 
 
-class ReportContext(Protocol):
-    """What the report reads of a `gradagrad_lab.context.Context`."""
-
-    @property
-    def out(self) -> Path: ...
-    @property
-    def data_dir(self) -> Path | None: ...
-    @property
-    def quick(self) -> bool: ...
-    @property
-    def seeds(self) -> int | None: ...
-    @property
-    def first_seed(self) -> int | None: ...
-    @property
-    def peers(self) -> bool: ...
-    @property
-    def softmax(self) -> bool: ...
-
-
-def write_report(sections: Sequence[Section], context: ReportContext) -> Path:
+def write_report(sections: Sequence[Section], context: Context) -> Path:
     """Write ``<out>/report.html`` in one stroke, the pictures and the numbers beside it, and return its path."""
     page, beside = _render(sections, context)
     for name, content in beside.items():
@@ -75,16 +60,16 @@ def write_report(sections: Sequence[Section], context: ReportContext) -> Path:
     return path
 
 
-def render(sections: Sequence[Section], context: ReportContext) -> str:
+def render(sections: Sequence[Section], context: Context) -> str:
     """The page as text."""
     return _render(sections, context)[0]
 
 
-def _render(sections: Sequence[Section], context: ReportContext) -> tuple[str, dict[str, bytes]]:
+def _render(sections: Sequence[Section], context: Context) -> tuple[str, dict[str, bytes]]:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["keep"] = _keep_together
     templates = files("gradagrad_lab") / "templates"
-    template = environment.from_string((templates / "report.html.j2").read_text(encoding="utf-8"))
+    template = environment.from_string(_text(templates / "report.html.j2"))
     palette = (
         f":root {{ {style.css_variables()} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {style.css_variables(dark=True)} }} }}\n"
@@ -93,7 +78,8 @@ def _render(sections: Sequence[Section], context: ReportContext) -> tuple[str, d
     machine = describe()
     beside: dict[str, bytes] = {}
     page = template.render(
-        css=Markup(palette + (templates / "report.css").read_text(encoding="utf-8")),
+        css=Markup("\n".join((palette, *(_text(templates / name) for name in ("report.css", "play/play.css"))))),
+        play=_play(templates / "play"),
         lead=_lead(sections, context, machine),
         summary=f"{_count(len(claims), 'claim')} checked in {_count(len(sections), 'experiment')}.",
         counts=[
@@ -110,7 +96,22 @@ def _render(sections: Sequence[Section], context: ReportContext) -> tuple[str, d
     return page, beside
 
 
-def command(sections: Sequence[Section], context: ReportContext) -> str:
+def _text(file: Traversable) -> str:
+    return file.read_text(encoding="utf-8")
+
+
+def _play(folder: Traversable) -> dict[str, Markup]:
+    """The page to play with, as the documentation has it. The browser runs no script but the one of this hash."""
+    script = "".join(_text(folder / name) for name in ("rules.js", "runs.js", "play.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {
+        "html": Markup(_text(folder / "play.html")),
+        "script": Markup(script),
+        "hash": Markup(f"sha256-{digest}"),
+    }
+
+
+def command(sections: Sequence[Section], context: Context) -> str:
     """What to type to get this page again."""
     words = ["gradagrad", "reproduce"]
     if len(sections) == 1:  # the command takes one experiment or all
@@ -138,7 +139,7 @@ def duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-def _lead(sections: Sequence[Section], context: ReportContext, machine: dict[str, str]) -> str:
+def _lead(sections: Sequence[Section], context: Context, machine: dict[str, str]) -> str:
     size = "quick" if context.quick else "full"
     total = duration(sum(section.seconds for section in sections))
     now = datetime.now().astimezone()
@@ -152,7 +153,7 @@ def _anchor(section: Section) -> str:
     return re.sub(r"[^a-z0-9]+", "-", section.key.lower()).strip("-") or "section"
 
 
-def _section(section: Section, context: ReportContext, beside: dict[str, bytes]) -> dict[str, Any]:
+def _section(section: Section, context: Context, beside: dict[str, bytes]) -> dict[str, Any]:
     summary = section.summary or (section.claims[0].evidence if section.claims else "")
     anchor = _anchor(section)
     tables = [

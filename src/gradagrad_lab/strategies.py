@@ -176,6 +176,30 @@ class Computed(Training):
         raise NotImplementedError("a formula has no checkpoint")
 
 
+class ComputedProblem(ABC):
+    """A problem whose numbers a formula gives; a size is whatever `compute` makes of it."""
+
+    label: str
+
+    @abstractmethod
+    def config(self) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def measures(self, method: Method, size: int) -> Mapping[str, int]: ...
+
+    @abstractmethod
+    def compute(self, size: int) -> dict[str, list[float]]: ...
+
+    def together(self, runs: Sequence[Run]) -> list[list[Run]]:
+        return [[run] for run in runs]
+
+    def cost(self, runs: Sequence[Run]) -> float:
+        return 3.0
+
+    def begin(self, runs: Sequence[Run]) -> Training:
+        return Computed(lambda: [self.compute(run.size) for run in runs])
+
+
 class Reader(Protocol):
     """Models side by side, one per run, that read a stream of rows once."""
 

@@ -9,14 +9,15 @@ import pytest
 
 from gradagrad_lab import cli
 from gradagrad_lab.data import criteo, criteo_cache
-from gradagrad_lab.data.clicks import joined
 from gradagrad_lab.data.clicks_tables import CARDINALITIES
 from gradagrad_lab.data.criteo_cache import Settings
 from gradagrad_lab.errors import DATA, UserError
 
 from .rows import parsed_slowly, real_rows, text_rows
 
-SMALL = Settings(cap=5000, part_bytes=20_000)
+SMALL = Settings(cap=5000)
+EVERY = Settings(every_id=True)
+PART = 20_000
 
 
 @pytest.fixture(autouse=True)
@@ -31,30 +32,34 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
+def built(source: Path, settings: Settings = SMALL, **options: int) -> criteo_cache.CriteoCache:
+    return criteo_cache.build(source, settings, part_bytes=PART, **options)
+
+
 def same(cache: criteo_cache.CriteoCache, text: Path, cap: int = SMALL.cap) -> None:
-    """The cache holds exactly what streaming the text gives."""
-    streamed = list(criteo.stream(text, cap))
+    """The cache holds exactly what parsing the whole text at once gives."""
+    parsed, sizes = criteo.parse(text.read_bytes()), criteo.hashed_sizes(cap)
+    ids = np.where(parsed.ids_missing, 0, criteo.slots(parsed.ids, sizes)) + criteo.offsets_of(sizes)
     whole = cache.rows(0, len(cache))
-    for ours, theirs in zip(whole[:3], joined(streamed)[:3], strict=True):
+    for ours, theirs in zip(whole[:3], (parsed.dense(), ids, parsed.clicks), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
 
 def test_cache_holds_the_rows_of_the_text(source: Path) -> None:
-    cache = criteo_cache.build(source, SMALL)
+    cache = built(source, SMALL)
     same(cache, source)
     cache.verify()
     assert len(list(cache.folder.glob("part-*.bin"))) > 3
-    assert not list(cache.folder.glob("*.ids"))
     clicks, integers, ids = parsed_slowly(source.read_bytes().splitlines())
-    assert (len(cache), cache.summary.clicks, cache.summary.bad) == (700, clicks.sum(), 0)
-    assert cache.summary.ids_missing == (ids < 0).sum(axis=0).tolist()
-    assert cache.summary.distinct == [len(np.unique(column[column >= 0])) for column in ids.T]
+    assert (len(cache), cache.counts.clicks, cache.counts.bad) == (700, clicks.sum(), 0)
+    assert cache.counts.ids_missing == (ids < 0).sum(axis=0).tolist()
+    assert cache.distinct == [len(np.unique(column[column >= 0])) for column in ids.T]
     del integers
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_every_id_gets_a_row_of_its_own(source: Path, workers: int) -> None:
-    cache = criteo_cache.build(source, Settings(part_bytes=20_000, every_id=True), workers=workers)
+    cache = built(source, EVERY, workers=workers)
     cache.verify()
     assert cache.table_sizes == tuple(cardinality + 1 for cardinality in CARDINALITIES)
     rows = cache.rows(0, len(cache))
@@ -64,25 +69,24 @@ def test_every_id_gets_a_row_of_its_own(source: Path, workers: int) -> None:
         unique, place = np.unique(ids[:, field][ids[:, field] >= 0], return_inverse=True)
         np.testing.assert_array_equal(own[:, field][ids[:, field] >= 0], place + 1)
         assert (own[:, field][ids[:, field] < 0] == 0).all()
-        assert len(unique) == cache.summary.distinct[field]
+        assert len(unique) == cache.distinct[field]
     np.testing.assert_array_equal(rows.clicks, clicks)
-    hashed = criteo_cache.build(source, SMALL).rows(0, len(cache))
+    hashed = built(source, SMALL).rows(0, len(cache))
     np.testing.assert_array_equal(rows.dense, hashed.dense)
-    again = criteo_cache.open_cache(source, Settings(part_bytes=20_000, every_id=True))
+    again = criteo_cache.open_cache(source, EVERY)
     assert again is not None
     np.testing.assert_array_equal(again.rows(100, 300).ids, rows.ids[100:300])
     (cache.folder / "field-03.ids").unlink()
     with pytest.raises(UserError, match=r"field-03\.ids is damaged or missing"):
-        criteo_cache.open_cache(source, Settings(part_bytes=20_000, every_id=True))
+        criteo_cache.open_cache(source, EVERY)
 
 
 def test_real_rows_go_through_all_of_it() -> None:
     path = real_rows()
-    settings = Settings(part_bytes=100_000)
-    cache = criteo_cache.build(path, settings)
-    same(cache, path, settings.cap)
+    cache = built(path, Settings())
+    same(cache, path, Settings().cap)
     cache.verify()
-    assert (cache.summary.rows, cache.summary.clicks) == (1999, 418)
+    assert (cache.counts.rows, cache.counts.clicks) == (1999, 418)
     assert cache.span("train") == (0, 1713)
     assert cache.span("validation")[1] == cache.span("test")[0]
     assert cache.span("test")[1] == 1999
@@ -92,14 +96,14 @@ def test_real_rows_go_through_all_of_it() -> None:
 def test_parallel_and_compressed_builds_are_the_same(source: Path, tmp_path: Path) -> None:
     packed = tmp_path / "packed.txt.gz"
     packed.write_bytes(gzip.compress(source.read_bytes()))
-    plain = criteo_cache.build(source, SMALL)
-    parallel = criteo_cache.build(packed, SMALL, workers=2)
-    assert parallel.summary == plain.summary
+    plain = built(source, SMALL)
+    parallel = built(packed, SMALL, workers=2)
+    assert parallel.counts == plain.counts
     same(parallel, source)
 
 
 def test_batches_are_whole_and_in_order(source: Path) -> None:
-    cache = criteo_cache.build(source, SMALL)
+    cache = built(source, SMALL)
     whole = cache.rows(0, len(cache))
     for begin, end, size in ((0, None, 64), (37, 611, 50), (0, None, 699), (0, 10, 20)):
         batches = list(cache.batches(size, begin, end))
@@ -122,26 +126,26 @@ def test_an_interrupted_build_goes_on(source: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(criteo, "parse", failing)
     with pytest.raises(KeyboardInterrupt):
-        criteo_cache.build(source, SMALL)
+        built(source, SMALL)
     assert criteo_cache.open_cache(source, SMALL) is None
-    parts = len(criteo.byte_ranges(source, SMALL.part_bytes))
-    cache = criteo_cache.build(source, SMALL)
+    parts = len(criteo.byte_ranges(source, PART))
+    cache = built(source, SMALL)
     assert len(calls) == 4 + parts - 3  # the three finished parts were not parsed again
     monkeypatch.undo()
     same(cache, source)
 
 
 def test_a_damaged_part_of_an_interrupted_build_is_made_again(source: Path) -> None:
-    cache = criteo_cache.build(source, SMALL)
+    cache = built(source, SMALL)
     folder = cache.folder
     # As an interruption just before the end leaves it, with one part half written by a dying disk.
     (folder / "manifest.json").unlink()
     (folder / "part-00001.bin").write_bytes(b"x")
-    same(criteo_cache.build(source, SMALL), source)
+    same(built(source, SMALL), source)
 
 
 def test_damage_is_found(source: Path) -> None:
-    cache = criteo_cache.build(source, SMALL)
+    cache = built(source, SMALL)
     path = cache.folder / "part-00002.bin"
     content = bytearray(path.read_bytes())
     content[50] ^= 1
@@ -155,21 +159,20 @@ def test_damage_is_found(source: Path) -> None:
 
 
 def test_rebuilt_when_the_source_changes(source: Path) -> None:
-    criteo_cache.build(source, SMALL)
+    built(source, SMALL)
     state = source.stat()
     text = source.read_bytes()
     source.write_bytes((b"0" if text[:1] == b"1" else b"1") + text[1:])
     os.utime(source, ns=(state.st_atime_ns, state.st_mtime_ns))  # even where size and time stay as they were
     assert criteo_cache.open_cache(source, SMALL) is None
-    same(criteo_cache.build(source, SMALL), source)
+    same(built(source, SMALL), source)
 
 
-def test_rebuilt_when_the_settings_change(source: Path) -> None:
-    first = criteo_cache.build(source, SMALL)
-    other = Settings(cap=60, part_bytes=20_000)
-    second = criteo_cache.build(source, other)
-    assert second.folder != first.folder
-    same(second, source, 60)
+def test_one_cache_serves_tables_of_any_size(source: Path) -> None:
+    first = built(source, SMALL)
+    other = criteo_cache.open_cache(source, Settings(cap=60))
+    assert other is not None
+    same(other, source, 60)
     same(first, source)
 
 
@@ -179,13 +182,13 @@ def test_bad_rows_are_counted_and_limited(source: Path) -> None:
     lines[400] = b"9" + lines[400][1:]
     source.write_bytes(b"\n".join(lines))
     with pytest.raises(UserError, match="more than 1 bad rows") as raised:
-        criteo_cache.build(source, SMALL, max_bad=1)
+        built(source, SMALL, max_bad=1)
     assert "line 4: 1 fields instead of 40" in raised.value.message
     assert "line 401: the label must be 0 or 1, got '9'" in raised.value.message
-    cache = criteo_cache.build(source, SMALL, max_bad=2)
-    assert (cache.summary.bad, len(cache)) == (2, 698)
+    cache = built(source, SMALL, max_bad=2)
+    assert (cache.counts.bad, len(cache)) == (2, 698)
     with pytest.raises(UserError, match="more than 1 bad rows"):  # a finished cache does not hide them
-        criteo_cache.build(source, SMALL, max_bad=1)
+        built(source, SMALL, max_bad=1)
 
 
 def test_command(source: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

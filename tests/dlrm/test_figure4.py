@@ -10,7 +10,7 @@ from rich.console import Console
 
 from gradagrad_lab import experiments, style
 from gradagrad_lab.context import Context
-from gradagrad_lab.data import clicks_tables, criteo_cache, criteo_parts
+from gradagrad_lab.data import clicks_tables, criteo_cache
 from gradagrad_lab.data.clicks import ClickStream
 from gradagrad_lab.errors import DATA, InterruptedRunError, UserError
 from gradagrad_lab.figures import figure4, figure4_claims
@@ -215,6 +215,7 @@ def test_real_criteo_is_used_where_it_is(criteo: Path, tmp_path: Path) -> None:
     assert not figure4.plan_of(Context(tmp_path / "out")).setup.criteo
     small = dataclasses.replace(found, rows=400, held_out=50, batch=16, cap=50, bottom=(4,), top=(4,))
     run = Run(ClickProblem(small), of_rule("adagrad", 0.05), 0, small.steps)
+    (criteo_cache.folder_of(criteo) / "manifest.json").unlink()
     with pytest.raises(UserError, match="gradagrad data criteo") as raised:
         train([run])
     assert raised.value.exit_code == DATA
@@ -231,7 +232,7 @@ TINY_TABLES = (7,) * 26
 @pytest.fixture
 def paper(monkeypatch: pytest.MonkeyPatch) -> Setup:
     """The paper's size but for its size: a row for every id, runs one by one by the optimizer itself."""
-    for module in (clicks_tables, criteo_parts):
+    for module in (clicks_tables, criteo_cache):
         monkeypatch.setattr(module, "CARDINALITIES", TINY_TABLES)
     monkeypatch.setitem(figure4.SIZES, "paper", Setup(10_000, 100, 16, bottom=(4,), top=(4,), paper=True))
     return figure4.SIZES["paper"]

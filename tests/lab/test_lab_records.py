@@ -60,11 +60,10 @@ def test_key_depends_on_everything_that_decides_a_run() -> None:
 @pytest.fixture
 def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the rule's source, which the lab takes for the rule."""
-    folder = Path(optimizers.gradagrad.__file__).parent
-    own = next(folder / place for place in optimizers.RULE_SOURCES["gradagrad"] if (folder / place).exists())
+    own = Path(optimizers.gradagrad.__file__).parent / optimizers.RULE_SOURCES["gradagrad"]
     copy = tmp_path / "rule.py"
     copy.write_text(own.read_text())
-    monkeypatch.setitem(optimizers.RULE_SOURCES, "gradagrad", (str(copy),))
+    monkeypatch.setitem(optimizers.RULE_SOURCES, "gradagrad", str(copy))
     yield copy
     optimizers.rule_of.cache_clear()
 

@@ -68,8 +68,8 @@ def test_everything_a_user_writes_is_escaped(context: Context) -> None:
     nasty_folder = Context(out=context.out, data_dir=Path(f"/tmp/{NASTY}"))
     html = report.render([section], nasty_folder)
     page = Page(html)
-    assert "<script" not in html
-    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "iframe", "object"})
+    assert html.count("<script") == 1, "the page to play with has the only one"
+    assert {tag for tag, _ in page.tags}.isdisjoint({"iframe", "object"})
     assert [div["aria-label"] for div in page.all("div") if div.get("role") == "img"] == [NASTY]
     assert page.text.count(NASTY) >= 15
     assert all("<" not in (attributes.get("id") or "") for _, attributes in page.tags)
@@ -128,7 +128,7 @@ def test_the_answer_comes_first_and_the_contents_name_every_section(context: Con
     assert page.text.index("Use it.") < page.text.index("Summary", page.text.index("Use it."))
     (start, *_) = (place for place, (tag, _) in enumerate(page.tags) if tag == "nav")
     links = [attributes["href"] for tag, attributes in page.tags[start : start + 20] if tag == "a"]
-    assert links[:5] == ["#use", "#summary", "#suite", "#two", "#again"]
+    assert links[:6] == ["#use", "#summary", "#suite", "#two", "#try", "#again"]
 
 
 def test_numbers_lie_beside_the_page(context: Context) -> None:

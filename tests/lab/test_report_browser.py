@@ -50,7 +50,10 @@ def mock_sections(context: Context) -> list[Section]:
         ],
         settings={"epochs": "100", "grid": ", ".join(f"2^{power}" for power in range(-12, 7))},
         seconds=312.0,
-        sources=[Source("glass", "LIBSVM", "complete"), Source("vowel", "UCI", "reconstructed")],
+        sources=[
+            Source("glass", "LIBSVM", "complete"),
+            Source("vowel", "PyPI (a_package/data/with/folders/vowel.dat)", "made"),
+        ],
     )
     return [conduct(figure1, context), wide]
 
@@ -125,6 +128,20 @@ def test_pictures_take_the_colours_of_the_page(browser: Chromium, page: Path, sc
     wanted = style.DARK_OF[shade] if dark else shade
     strokes = browser.value("[...document.querySelectorAll('.panels path')].map(p => getComputedStyle(p).stroke)")
     assert f"rgb({', '.join(str(int(wanted[n : n + 2], 16)) for n in (1, 3, 5))})" in strokes
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_page_to_play_with_runs(browser: Chromium, page: Path, width: int) -> None:
+    browser.open(page, width=width, scheme="dark")
+    words = "[...document.querySelectorAll('#panels figcaption')].map(c => c.textContent)"
+    before = browser.value(words)
+    assert [text.split("loss")[0].strip() for text in before] == ["AdaGrad", "GradaGrad", "AutoGradaGrad"]
+    browser.value("(s => { s.value = -8; s.dispatchEvent(new Event('input')); })(document.getElementById('gamma0'))")
+    after = browser.value(words)
+    assert "loss 3" in after[0], "AdaGrad does not move from γ₀ = 1e-8"
+    assert all(text not in before for text in after)
+    assert browser.value("document.querySelector('#play').scrollWidth <= document.querySelector('#play').clientWidth")
+    assert browser.complaints() == []
 
 
 @EVERY_VIEW

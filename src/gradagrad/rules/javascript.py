@@ -75,7 +75,7 @@ def functions() -> dict[str, Function]:
 
 
 def script() -> str:
-    """The text of docs/_static/rules.js."""
+    """The text of rules.js."""
     texts = [_function(name, function) for name, function in functions().items()]
     return (
         "// Generated from gradagrad/rules by `python -m gradagrad.rules.javascript`; edit the rules instead.\n"
@@ -88,7 +88,7 @@ def script() -> str:
     )
 
 
-PATH = Path(__file__).resolve().parents[3] / "docs" / "_static" / "rules.js"  # in a clone; wheels have no docs
+PATH = Path(__file__).resolve().parents[2] / "gradagrad_lab" / "templates" / "play" / "rules.js"
 
 if __name__ == "__main__":
     if "--check" not in sys.argv[1:]:

@@ -13,14 +13,14 @@ from rich.table import Table
 from gradagrad_lab.commands.options import DEFAULT_OUT, Workers
 from gradagrad_lab.context import Context, usable_cores
 from gradagrad_lab.data import criteo_cache
-from gradagrad_lab.data.clicks import CAP, DENSE_FIELDS, ID_FIELDS
-from gradagrad_lab.data.criteo_cache import CriteoCache, Settings, Summary
+from gradagrad_lab.data.clicks import CAP, DENSE_FIELDS
+from gradagrad_lab.data.criteo_cache import Counts, CriteoCache, Settings
 from gradagrad_lab.errors import DATA, UserError
 
 HELP = """Check a Criteo file (train.txt, also .gz), say what is in it, and build the binary cache that training reads.
 
     The file is read once, in parallel and never whole; Ctrl-C keeps what is done, and the same command goes on from
-    there. The cache is checked against its checksums each time, and rebuilt when the file or --cap has changed.
+    there. The cache is checked against its checksums each time, and rebuilt when the file has changed.
 
     Example:
 
@@ -44,7 +44,7 @@ def criteo(
     settings = Settings(every_id=True) if every_id else Settings(cap=cap)
     cache = built(path, settings, max_bad, workers or usable_cores(), Context(DEFAULT_OUT, console=console))
     cache.verify()
-    print_summary(console, cache.summary)
+    print_counts(console, cache.counts, cache.distinct)
     console.print(f"Cache verified: {cache.folder}", markup=False)
     console.print(f"Reading it back: {reading_rate(cache):,.0f} rows/s on one core.")
     parts = ", ".join(f"{part} {b - a:,}" for part in ("train", "validation", "test") for a, b in [cache.span(part)])
@@ -63,15 +63,10 @@ def built(path: Path, settings: Settings, max_bad: int, workers: int, context: C
     """The cache, with a progress bar while it is being built, and the rate at which that went."""
     existing = criteo_cache.open_cache(path, settings) is not None
     started = time.perf_counter()
-    reported = 0
     with context.progress(path.stat().st_size, f"Reading {path.name}") as bar:
-
-        def progress(done: int) -> None:
-            nonlocal reported
-            bar.advance(done - reported)
-            reported = done
-
-        cache = criteo_cache.build(path, settings, workers=workers, max_bad=max_bad, progress=progress)
+        cache = criteo_cache.build(
+            path, settings, workers=workers, max_bad=max_bad, progress=lambda done: bar.set(done, None)
+        )
     if not existing:
         rate = len(cache) / max(time.perf_counter() - started, 1e-9)
         context.console.print(f"Cache built: {rate:,.0f} rows/s, in at most {workers} processes.")
@@ -88,17 +83,15 @@ def reading_rate(cache: CriteoCache, seconds: float = 1.0) -> float:
     return rows / max(time.process_time() - started, 1e-9)
 
 
-def print_summary(console: Console, summary: Summary) -> None:
-    """Counts of the whole file and of every column."""
-    share = summary.clicks / summary.rows
-    console.print(f"{summary.rows:,} rows, {summary.clicks:,} clicks ({share:.1%}), {summary.bad:,} bad rows left out.")
-    for complaint in summary.named_bad:
-        console.print(f"  bad row, {complaint}", markup=False)
+def print_counts(console: Console, counts: Counts, distinct: list[int]) -> None:
+    """Of the whole file and of every column."""
+    share = counts.clicks / counts.rows
+    console.print(f"{counts.rows:,} rows, {counts.clicks:,} clicks ({share:.1%}), {counts.bad:,} bad rows left out.")
+    for line, complaint in counts.named_bad:
+        console.print(f"  bad row, line {line + 1}: {complaint}", markup=False)
     table = Table("integer", "missing", "id", "missing", "distinct ids")
-    for column in range(ID_FIELDS):
-        integer = ("", "")
-        if column < DENSE_FIELDS:
-            integer = (f"I{column + 1}", f"{summary.integers_missing[column] / summary.rows:.1%}")
-        missing = f"{summary.ids_missing[column] / summary.rows:.1%}"
-        table.add_row(*integer, f"C{column + 1}", missing, f"{summary.distinct[column]:,}")
+    integers = [(f"I{n}", f"{gone / counts.rows:.1%}") for n, gone in enumerate(counts.integers_missing, start=1)]
+    for column, gone in enumerate(counts.ids_missing):
+        integer = integers[column] if column < DENSE_FIELDS else ("", "")
+        table.add_row(*integer, f"C{column + 1}", f"{gone / counts.rows:.1%}", f"{distinct[column]:,}")
     console.print(table)

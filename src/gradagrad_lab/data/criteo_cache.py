@@ -1,9 +1,9 @@
 """The binary cache of a Criteo file: built once, in parallel, part by part, and checked whenever it is opened.
 
-A part is what about 8 MiB of text became: ``part-00012.bin`` (numbers), ``part-00012.json`` (counts and checksum) and,
-until the cache is complete, ``part-00012.ids`` (the ids that occur, for counting distinct ones). Finished parts are
-kept when a build is interrupted. ``manifest.json`` is written last and names everything that the numbers depend on; a
-cache whose manifest does not match its source and settings is built anew.
+A part, ``part-00012.bin``, is what about 8 MiB of text became: a line of JSON with its counts and checksum, then a
+record for every good row. Parts that an interrupted build has finished are kept. ``field-03.ids`` holds every id of C3,
+ascending; ``manifest.json`` is written last. Ids are kept as they are, and get their table row (a hash, or their place
+among all ids of the field) while they are read: one cache serves tables of any size.
 """
 
 from __future__ import annotations
@@ -20,131 +20,139 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gradagrad_lab.data import cache_folder, criteo
-from gradagrad_lab.data import criteo_parts as parts
-from gradagrad_lab.data.clicks import Rows, joined
-from gradagrad_lab.data.criteo_parts import Settings as Settings
+from gradagrad_lab.data.clicks import CAP, DENSE_FIELDS, ID_FIELDS, Rows, joined
+from gradagrad_lab.data.clicks_tables import CARDINALITIES
 from gradagrad_lab.errors import DATA, UserError
 from gradagrad_lab.records import write_atomically
 
-FORMAT = 1
+FORMAT = 2
 DAYS = 7  # the Kaggle file is a week in order of time; its days are seven equal parts, as in DLRM's script
 MAX_BAD = 100
 _EDGE = 2**20
+_ROW = np.dtype(
+    [("ids", "<u4", ID_FIELDS), ("dense", "<f4", DENSE_FIELDS), ("missing", "u1", -(-ID_FIELDS // 8)), ("click", "u1")]
+)
 
-Part = Literal["train", "validation", "test"]
+Span = Literal["train", "validation", "test"]
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What is known of the whole file."""
+class Settings:
+    """Which table row an id gets."""
+
+    cap: int = CAP
+    every_id: bool = False
+    """A row for every id, as DLRM's own preprocessing has it; else ids are hashed to at most ``cap`` rows a field."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """What is known of a part, or of the whole file; of bad rows the first few are named."""
 
     lines: int
     rows: int
     clicks: int
     integers_missing: list[int]
     ids_missing: list[int]
-    distinct: list[int]
     bad: int
-    named_bad: list[str]
+    named_bad: list[tuple[int, str]]
+    """Line, counted from 0, and complaint."""
+
+    def plus(self, other: Counts) -> Counts:
+        both = {name: (mine, getattr(other, name)) for name, mine in vars(self).items()}
+        later = [(self.lines + line, complaint) for line, complaint in other.named_bad]
+        return Counts(
+            **{name: np.add(*two).tolist() for name, two in both.items() if name != "named_bad"},
+            named_bad=[*self.named_bad, *later][: criteo.NAMED_BAD_ROWS],
+        )
+
+
+NOTHING = Counts(0, 0, 0, [0] * DENSE_FIELDS, [0] * ID_FIELDS, 0, [])
 
 
 class CriteoCache:
     """A finished cache, read by row number. Keeps one part in memory at a time."""
 
-    def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
-        self.folder = folder
-        self.settings = Settings(**manifest["settings"])
-        self.summary = Summary(**manifest["summary"])
-        self.table_sizes = self.settings.sizes(self.summary.distinct)
-        self._checksums: list[str] = manifest["checksums"]
+    def __init__(self, folder: Path, manifest: dict[str, Any], settings: Settings) -> None:
+        self.folder, self.settings = folder, settings
+        self.counts = Counts(**manifest["counts"])
+        self.distinct: list[int] = manifest["distinct"]
+        self.table_sizes = criteo.hashed_sizes(settings.cap)
+        self._known: list[NDArray[np.uint32]] = []
+        if settings.every_id:
+            # At least as many as the whole Kaggle file needs: the length of a part of it does not change the model.
+            self.table_sizes = tuple(max(two) + 1 for two in zip(self.distinct, CARDINALITIES, strict=True))
+            self._known = [self._ids_of(field, count) for field, count in enumerate(self.distinct)]
         self._ends = np.cumsum(manifest["rows"])
-        self._known = parts.known_ids(folder, self.summary.distinct) if self.settings.every_id else []
         self._held: tuple[int, Rows] | None = None
 
     def __len__(self) -> int:
-        return self.summary.rows
+        return self.counts.rows
 
-    def span(self, part: Part) -> tuple[int, int]:
+    def span(self, part: Span) -> tuple[int, int]:
         """The day-style split: six days to train on; the seventh, in halves, for validation and test."""
         train = len(self) * (DAYS - 1) // DAYS
         middle = train + (len(self) - train) // 2
         return {"train": (0, train), "validation": (train, middle), "test": (middle, len(self))}[part]
 
-    def blocks(self, begin: int = 0, end: int | None = None) -> Iterator[Rows]:
-        """Consecutive rows, at most a part at a time."""
-        end = len(self) if end is None else min(end, len(self))
-        while begin < end:
-            number = int(np.searchsorted(self._ends, begin, side="right"))
-            first = int(self._ends[number - 1]) if number else 0
-            last = min(int(self._ends[number]), end)
-            yield self._part(number).cut(begin - first, last - first)
-            begin = last
-
     def rows(self, begin: int, end: int) -> Rows:
         """The rows [begin, end) as one."""
-        return joined(list(self.blocks(begin, end)))
+        found: list[Rows] = []
+        while begin < end:
+            number = int(np.searchsorted(self._ends, begin, side="right"))
+            first, last = (int(self._ends[number - 1]) if number else 0), min(int(self._ends[number]), end)
+            if self._held is None or self._held[0] != number:
+                self._held = number, self._prepared(_read_part(self.folder, number)[1])
+            found.append(self._held[1].cut(begin - first, last - first))
+            begin = last
+        return joined(found)
 
     def batches(self, size: int, begin: int = 0, end: int | None = None) -> Iterator[Rows]:
-        """Batches of equal size; a short rest at the end is left out, one between two parts is carried over."""
-        rest: Rows | None = None
-        for block in self.blocks(begin, end):
-            if rest is not None:
-                missing = size - len(rest.clicks)
-                rest = joined([rest, block.cut(0, missing)])
-                if len(rest.clicks) < size:
-                    continue
-                yield rest
-                block = block.cut(missing, len(block.clicks))
-            whole = len(block.clicks) // size * size
-            for first in range(0, whole, size):
-                yield block.cut(first, first + size)
-            rest = block.cut(whole, len(block.clicks)) if whole < len(block.clicks) else None
+        """Batches of equal size; a short rest at the end is left out."""
+        end = len(self) if end is None else min(end, len(self))
+        return (self.rows(first, first + size) for first in range(begin, end - size + 1, size))
 
-    def verify(self, progress: Callable[[int], None] = lambda parts: None) -> None:
+    def verify(self) -> None:
         """Compare every part with its checksum."""
-        for number, checksum in enumerate(self._checksums):
-            path = parts.path_of(self.folder, number, "bin")
-            try:
-                found = parts.checksum_of(path.read_bytes())
-            except OSError as error:
-                raise parts.damaged(path) from error
-            if found != checksum:
-                raise parts.damaged(path)
-            progress(1)
+        for number in range(len(self._ends)):
+            _read_part(self.folder, number)
 
-    def _part(self, number: int) -> Rows:
-        if self._held is None or self._held[0] != number:
-            rows = int(self._ends[number] - (self._ends[number - 1] if number else 0))
-            path = parts.path_of(self.folder, number, "bin")
-            try:
-                content = path.read_bytes()
-            except OSError as error:
-                raise parts.damaged(path) from error
-            if len(content) != rows * parts.row_bytes(self.table_sizes, self.settings.every_id):
-                raise parts.damaged(path)
-            self._held = number, parts.unpack(content, rows, self.table_sizes, self._known)
-        return self._held[1]
+    def _ids_of(self, field: int, count: int) -> NDArray[np.uint32]:
+        path = _ids_path(self.folder, field)
+        if not path.is_file() or path.stat().st_size != 4 * count:
+            raise damaged(path)
+        return np.memmap(path, np.uint32, "r") if count else np.empty(0, np.uint32)
 
-
-def folder_of(source: Path, settings: Settings) -> Path:
-    """Where the cache of this file with these settings lies."""
-    name = hashlib.blake2b(f"{source.resolve()} {settings}".encode(), digest_size=6).hexdigest()
-    return cache_folder() / "criteo" / f"{source.name}-{name}"
+    def _prepared(self, records: NDArray[Any]) -> Rows:
+        """Ids as rows of the one flat table; a missing one is the first row of its field."""
+        ids = records["ids"]
+        if self._known:
+            places = np.stack([np.searchsorted(k, own) + 1 for k, own in zip(self._known, ids.T, strict=True)], axis=1)
+        else:
+            places = criteo.slots(ids, self.table_sizes)
+        places[np.unpackbits(records["missing"], axis=1, count=ID_FIELDS).astype(bool)] = 0
+        flat = (places + criteo.offsets_of(self.table_sizes)).astype(np.int32)
+        return Rows(np.ascontiguousarray(records["dense"]), flat, records["click"].astype(np.float32), None)
 
 
 def open_cache(source: Path, settings: Settings | None = None) -> CriteoCache | None:
     """The finished cache of this file, or None where there is none or it no longer matches the file."""
-    settings = settings or Settings()
-    folder = folder_of(source, settings)
+    folder = folder_of(source)
     try:
         manifest = json.loads((folder / "manifest.json").read_bytes())
-        if manifest["format"] != FORMAT or manifest["source"] != fingerprint(source):
-            return None
-        return CriteoCache(folder, manifest)
+        matches = manifest["stamp"] == _stamp(fingerprint(source))
+        return CriteoCache(folder, manifest, settings or Settings()) if matches else None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):  # whatever it is, no manifest
         return None
+
+
+def folder_of(source: Path) -> Path:
+    """Where the cache of this file lies."""
+    name = hashlib.blake2b(str(source.resolve()).encode(), digest_size=6).hexdigest()
+    return cache_folder() / "criteo" / f"{source.name}-{name}"
 
 
 def fingerprint(source: Path) -> dict[str, Any]:
@@ -157,7 +165,11 @@ def fingerprint(source: Path) -> dict[str, Any]:
             edges += file.read(_EDGE)
     except OSError as error:
         raise UserError(f"The data file {source} cannot be read: {error.strerror}.", DATA) from error
-    return {"size": state.st_size, "changed": state.st_mtime_ns, "edges": parts.checksum_of(edges)}
+    return {"size": state.st_size, "changed": state.st_mtime_ns, "edges": _checksum(edges)}
+
+
+def _stamp(source: dict[str, Any]) -> dict[str, Any]:
+    return {"format": FORMAT, "source": source}
 
 
 def build(
@@ -166,109 +178,145 @@ def build(
     *,
     workers: int = 1,
     max_bad: int = MAX_BAD,
+    part_bytes: int = criteo.PART_BYTES,
     progress: Callable[[int], None] = lambda done: None,
 ) -> CriteoCache:
     """The cache of this file, built or completed where needed. ``progress`` is told how many bytes are done."""
-    settings = settings or Settings()
-    found = open_cache(source, settings)
-    if found is not None:
-        if found.summary.bad > max_bad:
-            raise _too_many_bad(source, found.summary.bad, max_bad, found.summary.named_bad)
+    if (found := open_cache(source, settings)) is not None:
+        _check_bad(source, found.counts, max_bad)
         return found
-    folder = folder_of(source, settings)
-    print_of_source = fingerprint(source)
-    _prepare(folder, print_of_source)
-    # A process takes longer to start than a part to make; text compresses to about a third.
-    text_bytes = print_of_source["size"] * (3 if criteo.is_compressed(source) else 1)
-    workers = max(min(workers, text_bytes // settings.part_bytes), 1)
-    pieces: list[parts.Piece] = []
-    lines, bad, named = 0, 0, list[str]()
-    for piece, done in _parts(source, folder, settings, workers):
-        pieces.append(piece)
-        named += [f"line {lines + line + 1}: {complaint}" for line, complaint in piece.named_bad]
-        named = named[: criteo.NAMED_BAD_ROWS]
-        lines, bad = lines + piece.lines, bad + piece.bad
-        if bad > max_bad:
-            raise _too_many_bad(source, bad, max_bad, named)
+    folder, before = folder_of(source), fingerprint(source)
+    _prepare(folder, {**_stamp(before), "part_bytes": part_bytes})
+    counts, rows = NOTHING, list[int]()
+    for part, done in _parts(source, folder, workers, part_bytes):
+        counts = counts.plus(part)
+        rows.append(part.rows)
+        _check_bad(source, counts, max_bad)
         progress(done)
-    rows = sum(piece.rows for piece in pieces)
-    if not rows:
+    if not counts.rows:
         raise UserError(f"{source} holds no rows.", DATA)
-    if fingerprint(source) != print_of_source:
+    if fingerprint(source) != before:
         raise UserError(f"{source} was changed while it was being read; run the same command again.", DATA)
-    summary = Summary(
-        lines=lines,
-        rows=rows,
-        clicks=sum(piece.clicks for piece in pieces),
-        integers_missing=_summed([piece.integers_missing for piece in pieces]),
-        ids_missing=_summed([piece.ids_missing for piece in pieces]),
-        distinct=parts.count_distinct(folder, pieces, keep=settings.every_id),
-        bad=bad,
-        named_bad=named,
-    )
-    manifest = {
-        "format": FORMAT,
-        "source": print_of_source,
-        "settings": asdict(settings),
-        "summary": asdict(summary),
-        "rows": [piece.rows for piece in pieces],
-        "checksums": [piece.checksum for piece in pieces],
-    }
+    distinct = _write_ids(folder, len(rows))
+    manifest = {"stamp": _stamp(before), "counts": asdict(counts), "distinct": distinct, "rows": rows}
     write_atomically(folder / "manifest.json", json.dumps(manifest).encode())
-    for number in range(len(pieces)):
-        parts.path_of(folder, number, "ids").unlink(missing_ok=True)
-    return CriteoCache(folder, manifest)
+    return CriteoCache(folder, manifest, settings or Settings())
 
 
-def _prepare(folder: Path, source: dict[str, Any]) -> None:
+def _prepare(folder: Path, stamp: dict[str, Any]) -> None:
     """Keep the finished parts of an interrupted build, unless they belong to another file or format."""
     begun = folder / "begun.json"
-    stamp = json.dumps({"format": FORMAT, "source": source}, sort_keys=True).encode()
-    try:
-        same = begun.read_bytes() == stamp
-    except OSError:
-        same = False
-    if not same:
+    content = json.dumps(stamp, sort_keys=True).encode()
+    if not begun.is_file() or begun.read_bytes() != content:
         shutil.rmtree(folder, ignore_errors=True)
-        write_atomically(begun, stamp)
-    (folder / "manifest.json").unlink(missing_ok=True)
+        write_atomically(begun, content)
 
 
-def _parts(source: Path, folder: Path, settings: Settings, workers: int) -> Iterator[tuple[parts.Piece, int]]:
+def _parts(source: Path, folder: Path, workers: int, part_bytes: int) -> Iterator[tuple[Counts, int]]:
     """Finished parts in the order of the file, with the bytes done so far. Few are under way at a time, so memory stays
     small however long the file is."""
     if criteo.is_compressed(source):
-        tasks = ((number, text, done) for number, (text, done) in enumerate(criteo.pieces(source, settings.part_bytes)))
+        tasks = ((number, text, done) for number, (text, done) in enumerate(criteo.pieces(source, part_bytes)))
     else:
-        tasks = ((n, span, span[1]) for n, span in enumerate(criteo.byte_ranges(source, settings.part_bytes)))
+        tasks = ((n, span, span[1]) for n, span in enumerate(criteo.byte_ranges(source, part_bytes)))
+    # A process takes longer to start than a part to make; text compresses to about a third.
+    text_bytes = source.stat().st_size * (3 if criteo.is_compressed(source) else 1)
+    workers = max(min(workers, text_bytes // part_bytes), 1)
     if workers == 1:
-        for number, work, done in tasks:
-            yield parts.finish(source, folder, number, work, settings), done
+        yield from ((_finish(source, folder, number, work), done) for number, work, done in tasks)
         return
     # "spawn": forking a process in which torch has threads can hang.
-    spawning = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=spawning) as pool:
-        under_way: deque[tuple[Future[parts.Piece], int]] = deque()
+    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+        under_way: deque[tuple[Future[Counts], int]] = deque()
         try:
             for number, work, done in tasks:
-                under_way.append((pool.submit(parts.finish, source, folder, number, work, settings), done))
+                under_way.append((pool.submit(_finish, source, folder, number, work), done))
                 if len(under_way) > 2 * workers:
                     future, finished = under_way.popleft()
                     yield future.result(), finished
-            for future, finished in under_way:
-                yield future.result(), finished
+            yield from ((future.result(), finished) for future, finished in under_way)
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
 
 
-def _too_many_bad(source: Path, bad: int, limit: int, named: list[str]) -> UserError:
+def _finish(source: Path, folder: Path, number: int, work: bytes | tuple[int, int]) -> Counts:
+    """Make one part, or find that it was made before. Runs in a worker process."""
+    try:
+        return _read_part(folder, number)[0]
+    except UserError:
+        pass
+    parsed = criteo.parse(work if isinstance(work, bytes) else criteo.read_range(source, *work))
+    records = np.empty(parsed.rows, _ROW)
+    records["ids"], records["dense"], records["click"] = parsed.ids, parsed.dense(), parsed.clicks
+    records["missing"] = np.packbits(parsed.ids_missing, axis=1)
+    counts = Counts(
+        lines=parsed.lines,
+        rows=parsed.rows,
+        clicks=int(parsed.clicks.sum()),
+        integers_missing=parsed.integers_missing.sum(axis=0).tolist(),
+        ids_missing=parsed.ids_missing.sum(axis=0).tolist(),
+        bad=len(parsed.bad),
+        named_bad=parsed.bad[: criteo.NAMED_BAD_ROWS],
+    )
+    content = records.tobytes()
+    header = json.dumps({"counts": asdict(counts), "checksum": _checksum(content)})
+    write_atomically(_part_path(folder, number), header.encode() + b"\n" + content)
+    return counts
+
+
+def _read_part(folder: Path, number: int) -> tuple[Counts, NDArray[Any]]:
+    path = _part_path(folder, number)
+    try:
+        header, _, content = path.read_bytes().partition(b"\n")
+        told = json.loads(header)
+        if _checksum(content) != told["checksum"]:
+            raise ValueError("another checksum")
+        return Counts(**told["counts"]), np.frombuffer(content, _ROW)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise damaged(path) from error
+
+
+def _write_ids(folder: Path, parts: int) -> list[int]:
+    """Write every field's ids, and say how many there are."""
+    found: list[list[NDArray[np.uint32]]] = [[] for _ in range(ID_FIELDS)]
+    for number in range(parts):
+        records = _read_part(folder, number)[1]
+        missing = np.unpackbits(records["missing"], axis=1, count=ID_FIELDS).astype(bool)
+        for field, seen in enumerate(found):
+            seen.append(np.unique(records["ids"][~missing[:, field], field]))
+            if len(seen) > 64:  # ids recur from part to part: now and then one list is made of many
+                seen[:] = [np.unique(np.concatenate(seen))]
+    everything = [np.unique(np.concatenate(seen)) for seen in found]
+    for field, ids in enumerate(everything):
+        write_atomically(_ids_path(folder, field), ids.tobytes())
+    return [len(ids) for ids in everything]
+
+
+def damaged(path: Path) -> UserError:
+    """The one sentence for a file that is not what it was."""
     return UserError(
-        f"{source} has more than {limit} bad rows ({bad} so far; {'; '.join(named)}); is it Criteo's train.txt? "
-        "A higher --max-bad leaves bad rows out.",
-        DATA,
+        f"The cache file {path} is damaged or missing; delete its folder and run `gradagrad data criteo` again.", DATA
     )
 
 
-def _summed(lists: list[list[int]]) -> list[int]:
-    return np.sum(np.array(lists, dtype=np.int64), axis=0).tolist()
+def _check_bad(source: Path, counts: Counts, limit: int) -> None:
+    if counts.bad > limit:
+        named = "; ".join(f"line {line + 1}: {complaint}" for line, complaint in counts.named_bad)
+        raise UserError(
+            f"{source} has more than {limit} bad rows ({counts.bad} so far; {named}); is it Criteo's train.txt? "
+            "A higher --max-bad leaves bad rows out.",
+            DATA,
+        )
+
+
+def _part_path(folder: Path, number: int) -> Path:
+    return folder / f"part-{number:05d}.bin"
+
+
+def _ids_path(folder: Path, field: int) -> Path:
+    return folder / f"field-{field + 1:02d}.ids"
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

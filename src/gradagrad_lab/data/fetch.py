@@ -1,4 +1,4 @@
-"""Downloading LIBSVM's files into the cache: resumed where one broke off, verified, unpacked, never half there."""
+"""Downloading LIBSVM's files into the cache: verified, unpacked, never half there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gradagrad_lab.data.catalogue import CATALOGUE, LIBSVM, Download
 from gradagrad_lab.errors import DATA, USAGE, UserError
-from gradagrad_lab.records import write_atomically, writing_failed
+from gradagrad_lab.records import write_atomically
 
 _PIECE = 1 << 16
 _TIMEOUT = 30.0
@@ -57,39 +57,34 @@ def fetch(
 
 
 def _fetch_file(download: Download, target: Path, report: Report, patient: bool) -> None:
-    partial = target.with_name(download.file + ".part")
     url = f"{base_url()}/{download.file}"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        tries = _TRIES if patient else 1
-        for attempt in range(1, tries + 1):
-            try:
-                _download(url, partial, report, _TIMEOUT if patient else _PATIENCE)
-                break
-            # A broken connection leaves the part; the next try, or the next command, goes on from there.
-            except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
-                if attempt == tries:
-                    kind = UnreachableError if isinstance(error, TimeoutError) else UserError
-                    raise kind(
-                        f"{url} broke off ({error}); run the command again to go on from where it stopped.", DATA
-                    ) from error
-        content = _verified(download, partial, url)
-        unpacked = _unpack(download, content, url, partial)
-        keep(target, unpacked, f"LIBSVM's page ({download.file})")
-        partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise writing_failed(target, error) from error
+    content, left = None, _TRIES if patient else 1
+    while content is None:
+        left -= 1
+        try:
+            content = _download(url, report, _TIMEOUT if patient else _PATIENCE)
+        except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
+            if not left:
+                kind = UnreachableError if isinstance(error, TimeoutError) else UserError
+                raise kind(f"{url} broke off ({error}); try again.", DATA) from error
+    for kind, expected in (("sha256", download.sha256), ("md5", download.md5)):
+        got = hashlib.new(kind, content, usedforsecurity=False).hexdigest()
+        if expected is not None and got != expected:
+            raise UserError(f"{url} is not the expected file: its {kind} is {got}, not {expected}; try again.", DATA)
+    if download.file.endswith(".bz2"):
+        try:
+            content = bz2.decompress(content)
+        except (OSError, ValueError, EOFError) as error:
+            raise UserError(f"{url} does not decompress ({error}); try again.", DATA) from error
+    keep(target, content, f"LIBSVM's page ({download.file})")
 
 
-def _download(url: str, partial: Path, report: Report, timeout: float) -> None:
-    """Append what is missing of ``url`` to ``partial``."""
-    have = partial.stat().st_size if partial.exists() else 0
-    request = urllib.request.Request(url, headers={"User-Agent": "gradagrad", **_range(have)})
+def _download(url: str, report: Report, timeout: float) -> bytes:
+    """The whole file in memory: the largest has a few megabytes."""
+    request = urllib.request.Request(url, headers={"User-Agent": "gradagrad"})
     try:
         answer = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
-        if error.code == 416:  # the part is as long as the file, or longer: only its hash can tell
-            return
         raise UserError(
             f"{url} answered {error.code} {error.reason}; try again later or set GRADAGRAD_MIRROR.", DATA
         ) from error
@@ -100,48 +95,14 @@ def _download(url: str, partial: Path, report: Report, timeout: float) -> None:
             DATA,
         ) from error
     with answer:
-        if answer.status != 206:  # the server does not resume: start over
-            have = 0
         length = answer.headers.get("Content-Length")
-        total = have + int(length) if length else None
-        report(have, total)
-        with partial.open("ab" if have else "wb") as file:
-            while piece := answer.read(_PIECE):
-                file.write(piece)
-                have += len(piece)
-                report(have, total)
-    if total is not None and have < total:
-        raise ConnectionError(f"got {have:,} of {total:,} bytes")
-
-
-def _range(have: int) -> dict[str, str]:
-    return {"Range": f"bytes={have}-"} if have else {}
-
-
-def _verified(download: Download, partial: Path, url: str) -> bytes:
-    content = partial.read_bytes()
-    for kind, expected in (("sha256", download.sha256), ("md5", download.md5)):
-        if expected is None:
-            continue
-        got = hashlib.new(kind, content, usedforsecurity=False).hexdigest()
-        if got != expected:
-            partial.unlink()
-            raise UserError(
-                f"{url} is not the expected file: its {kind} is {got}, not {expected}; the download was removed, "
-                "try again.",
-                DATA,
-            )
+        total, content = int(length) if length else None, b""
+        while piece := answer.read(_PIECE):
+            content += piece
+            report(len(content), total)
+    if total is not None and len(content) < total:
+        raise ConnectionError(f"got {len(content):,} of {total:,} bytes")
     return content
-
-
-def _unpack(download: Download, content: bytes, url: str, partial: Path) -> bytes:
-    if not download.file.endswith(".bz2"):
-        return content
-    try:
-        return bz2.decompress(content)
-    except (OSError, ValueError, EOFError) as error:
-        partial.unlink()
-        raise UserError(f"{url} does not decompress ({error}); the download was removed, try again.", DATA) from error
 
 
 def keep(target: Path, content: bytes, source: str, **details: str) -> None:

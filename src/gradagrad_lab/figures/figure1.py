@@ -7,8 +7,7 @@ come from steps of `gradagrad.GradaGrad` itself, one coordinate for each value o
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,8 @@ from gradagrad import GradaGrad
 from gradagrad_lab import style
 from gradagrad_lab.context import Context
 from gradagrad_lab.results import About, Claim, Panel, Picture, Table
-from gradagrad_lab.strategies import Computed
+from gradagrad_lab.strategies import ComputedProblem
 from gradagrad_lab.study import Floats, Frame, Method, Plan, Run, Study
-from gradagrad_lab.training import Training
 
 RHO = 2.0
 POINTS = 701
@@ -56,8 +54,7 @@ def reparametrised(ratio: Floats, *, equal_gradients: bool = False) -> Floats:
     return (state["growth"] / state["accumulator"].sqrt()).numpy()
 
 
-@dataclass(frozen=True)
-class OneStep:
+class OneStep(ComputedProblem):
     """Both rules over v/α from −4 to 3, and how they part near 0."""
 
     label = "one step"
@@ -69,14 +66,8 @@ class OneStep:
         curves: dict[str, int] = dict.fromkeys(("ratio", "naive", "reparametrised", "clipped"), size)
         return {**curves, "near zero": len(NEAR_ZERO), "disagreement near zero": len(NEAR_ZERO)}
 
-    def together(self, runs: Sequence[Run]) -> list[list[Run]]:
-        return [[run] for run in runs]
-
-    def cost(self, runs: Sequence[Run]) -> float:
-        return 0.01
-
-    def begin(self, runs: Sequence[Run]) -> Training:
-        return Computed(lambda: [compute(run.size) for run in runs])
+    def compute(self, size: int) -> dict[str, list[float]]:
+        return compute(size)
 
 
 def compute(points: int = POINTS) -> dict[str, list[float]]:

@@ -65,7 +65,8 @@ STUDY = Study(
 def plan_of(context: Context) -> Figure4Plan:
     """Seeds and rows; a Criteo file is read first, since it may be shorter than planned."""
     planned = SIZES["paper" if context.paper else context.size]
-    setup = on_rows(planned, context.rows or planned.rows, planned.held_out)
+    rows = context.rows or planned.rows
+    setup = on_rows(planned, rows, min(planned.held_out, rows))  # few rows to train on want no days of evaluation
     found = real_file(context)
     if found is not None:
         setup = on_file(context, setup, found)

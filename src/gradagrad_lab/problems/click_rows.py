@@ -96,7 +96,7 @@ class Clicks:
         self.training: list[Cut] = []
         self._held_out: Rows | None = None
         if setup.paper:
-            sample = _cache(setup).summary if setup.criteo else None
+            sample = _cache(setup).counts if setup.criteo else None
             self.click_rate = (
                 sample.clicks / sample.rows if sample else float(rows_of(setup, TRAINING, 0, BLOCK).clicks.mean())
             )
@@ -154,10 +154,8 @@ def _cache(setup: Setup) -> criteo_cache.CriteoCache:
     """The cache of the setup's file, which must have been built."""
     cache = criteo_cache.open_cache(Path(setup.criteo), setup.settings())
     if cache is None:
-        which = "--every-id" if setup.paper else f"--cap {setup.cap}"
         raise UserError(
-            f"{setup.criteo} has no cache, or has changed since; build it with `gradagrad data criteo {setup.criteo} "
-            f"{which}`.",
+            f"{setup.criteo} has no cache, or has changed since; build it with `gradagrad data criteo {setup.criteo}`.",
             DATA,
         )
     return cache

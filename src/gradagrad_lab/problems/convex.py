@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from gradagrad_lab import data
 from gradagrad_lab.problems.training import (
+    Maker,
     RowOrder,
     Rows,
     Supervised,
@@ -72,13 +73,14 @@ def _hinge(scores: Tensor, targets: Tensor) -> Tensor:
 
 
 def _make_hinge(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
+    """multi-class hinge loss, not smooth, on scikit-learn's digits."""
     train, held_out, classes = _set("digits", None)
     model = _from_zero(train[0].shape[1], classes)
     return Supervised(model, _hinge, train, held_out, RowOrder(seed, len(train[-1]), steps, batch), right_class)
 
 
 def _make_wine(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    """Soft-max regression on columns as they are: some near 0.1, one near 1,000."""
+    """soft-max regression on scikit-learn's wine, columns not scaled."""
     bunch = datasets.load_wine()
     rows = (torch.tensor(bunch.data, dtype=torch.float32), torch.tensor(bunch.target))  # pyright: ignore
     train, held_out = split(rows)
@@ -92,7 +94,7 @@ def _squared(predictions: Tensor, targets: Tensor) -> Tensor:
 
 
 def _make_diabetes(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    """Least squares on raw columns (age, blood pressure, serum values) and the raw target, 25 to 346."""
+    """least squares on scikit-learn's diabetes, columns and target not scaled."""
     bunch = datasets.load_diabetes(scaled=False)
     rows = (torch.tensor(bunch.data, dtype=torch.float32), torch.tensor(bunch.target, dtype=torch.float32))  # pyright: ignore
     train, held_out = split(rows)
@@ -101,7 +103,7 @@ def _make_diabetes(seed: int, steps: int, batch: int, data_dir: Path | None) -> 
 
 
 def _make_badly_scaled(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    """Columns of scale 0.01 to 100, each of equal importance, and noise of one tenth of the signal's variance."""
+    """least squares, 20 columns of scale 0.01 to 100."""
     random = np.random.default_rng(7)
     features = random.standard_normal((2000, 20))
     scales = np.logspace(-2, 2, 20)
@@ -137,51 +139,17 @@ class _NoisyQuadratic(Task):
 
 
 def _make_quadratic(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
+    """½ Σ λ x², 100 curvatures λ from 0.01 to 1, unit noise in the gradient."""
     return _NoisyQuadratic(seed, steps, batch)
 
 
-badly_scaled = TrainingProblem(
-    "badly-scaled",
-    "badly scaled regression",
-    "convex",
-    1500,
-    16,
-    _make_badly_scaled,
-    "least squares, 20 columns of scale 0.01 to 100",
-)
-quadratic = TrainingProblem(
-    "quadratic",
-    "noisy quadratic",
-    "convex",
-    1500,
-    1,
-    _make_quadratic,
-    "½ Σ λ x², 100 curvatures λ from 0.01 to 1, unit noise in the gradient",
-)
-hinge = TrainingProblem(
-    "digits-svm",
-    "linear SVM on digits",
-    "convex",
-    500,
-    16,
-    _make_hinge,
-    "multi-class hinge loss, not smooth, on scikit-learn's digits",
-)
-wine = TrainingProblem(
-    "wine-raw",
-    "wine, raw columns",
-    "convex",
-    1500,
-    16,
-    _make_wine,
-    "soft-max regression on scikit-learn's wine, columns not scaled",
-)
-diabetes = TrainingProblem(
-    "diabetes-raw",
-    "diabetes, raw columns",
-    "convex",
-    1500,
-    16,
-    _make_diabetes,
-    "least squares on scikit-learn's diabetes, columns and target not scaled",
-)
+def _convex(name: str, title: str, steps: int, batch: int, maker: Maker) -> TrainingProblem:
+    """Described by its maker's own words."""
+    return TrainingProblem(name, title, "convex", steps, batch, maker, (maker.__doc__ or "").rstrip("."))
+
+
+badly_scaled = _convex("badly-scaled", "badly scaled regression", 1500, 16, _make_badly_scaled)
+quadratic = _convex("quadratic", "noisy quadratic", 1500, 1, _make_quadratic)
+hinge = _convex("digits-svm", "linear SVM on digits", 500, 16, _make_hinge)
+wine = _convex("wine-raw", "wine, raw columns", 1500, 16, _make_wine)
+diabetes = _convex("diabetes-raw", "diabetes, raw columns", 1500, 16, _make_diabetes)

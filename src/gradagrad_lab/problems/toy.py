@@ -134,7 +134,7 @@ class BoxRegression(StackedProblem):
             )
         else:
             found = optimize.minimize(
-                lambda x: (self.value(x), self._logistic_slope(x)),
+                lambda x: (self.value(x), self.gradients(x).mean(axis=0)),
                 np.zeros(dimension),
                 jac=True,
                 bounds=[(-1, 1)] * dimension,
@@ -151,9 +151,12 @@ class BoxRegression(StackedProblem):
         losses = np.abs(score - targets) if self.loss == "absolute" else np.logaddexp(0, -targets * score)
         return float(losses.mean())
 
-    def _logistic_slope(self, x: np.ndarray) -> np.ndarray:
+    def gradients(self, x: np.ndarray) -> np.ndarray:
+        """(rows, dimension): the gradient of every row's loss at x."""
         features, targets = self.data
-        return -(targets / (1 + np.exp(targets * (features @ x)))) @ features / len(targets)
+        score = features @ x
+        slope = np.sign(score - targets) if self.loss == "absolute" else -targets / (1 + np.exp(targets * score))
+        return slope[:, None] * features
 
 
 class BoxRegressionStack:
