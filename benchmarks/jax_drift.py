@@ -20,7 +20,7 @@ import optax
 from gradagrad.optax import auto_gradagrad
 
 RUNS = {"double": (True, None), "float32, XLA": (False, False), "float32, passes": (False, None)}
-SHARED = ("gamma", "way_scale", "agreement_square", "weight_total", "square_total")
+SHARED = ("gamma", "way_scale", "agreement_square", "square_total")
 
 
 def run(steps: list[int], elements: int, *, double: bool, fused: bool | None) -> list[dict[str, float]]:

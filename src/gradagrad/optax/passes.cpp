@@ -43,7 +43,7 @@ constexpr Loop<T> loop_of() {
 // Slots are decided upon by XLA, whose arrays are never brought up to date row by row.
 template <class T, class Step, class Measure, class Decide, class Move, class... Rest>
 constexpr Loops<T> loops_of() {
-  return {loop_of<Step, T>(), loop_of<Measure, T>(), {}, loop_of<Move, T>(), {}, {}};
+  return {loop_of<Step, T>(), loop_of<Measure, T>(), {}, loop_of<Move, T>(), {}, {}, {}, {}};
 }
 
 }  // namespace
