@@ -143,13 +143,11 @@ def kernel() -> Extension:
     )
 
 
-def passes() -> Extension:
+def passes() -> Extension | None:
     """The kernel's loops for JAX, in a library of their own that knows no torch: see `gradagrad.optax.fused`."""
     spec = importlib.util.find_spec("jaxlib")
-    if spec is None or spec.origin is None:
-        raise NoKernelError("no jax")
-    if outcome.wanted in ("0", "portable") or sys.platform == "win32":
-        raise NoKernelError("unwanted")
+    if spec is None or spec.origin is None or outcome.wanted in ("0", "portable") or sys.platform == "win32":
+        return None
     return Extension(
         PASSES,
         ["src/gradagrad/optax/passes.cpp", str(SOURCES / "portable.cpp")],
@@ -251,8 +249,8 @@ def main() -> None:
         extensions.append(kernel())
     except NoKernelError as reason:
         outcome.leave_out(reason)
-    with contextlib.suppress(NoKernelError):
-        extensions.append(passes())
+    with contextlib.suppress(NoKernelError):  # no compiler: said already
+        extensions += filter(None, [passes()])
     if extensions:
         arguments["ext_modules"] = extensions
         arguments["options"] = {"bdist_wheel": {"py_limited_api": OLDEST_PYTHON}}

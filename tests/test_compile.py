@@ -87,7 +87,8 @@ def test_a_hundred_scheduled_steps_are_compiled_once(granularity):
 def assert_one_graph(counter):
     """torch (2.13) takes single doubles on a CPU for Python numbers that it might make inputs, sees once it has a graph
     that it need not (its pass "tensorify_python_scalars") and starts anew: the same graph, traced twice at most."""
-    assert len({graph.code for graph in counter.graphs}) == 1
+    codes = [graph.code for graph in counter.graphs if len(graph.graph.nodes)]  # what is given up is emptied
+    assert len(set(codes)) == 1
     assert len(counter.graphs) <= 2
 
 

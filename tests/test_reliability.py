@@ -287,7 +287,7 @@ def manifest_of(text):
         os.environ["GRADAGRAD_CACHE"] = str(folder)
         source = folder / "train.txt"
         source.write_text("0" + "\t" * 39 + "\n")
-        place = criteo_cache.folder_of(source, criteo_cache.Settings())
+        place = criteo_cache.folder_of(source)
         place.mkdir(parents=True)
         (place / "manifest.json").write_text(text)
         assert criteo_cache.open_cache(source) is None

@@ -79,7 +79,8 @@ def test_a_hundred_scheduled_steps_are_compiled_once() -> None:
             schedule.step()
         assert shared(a).gamma == pytest.approx(shared(b).gamma, rel=1e-3), k
         torch.testing.assert_close(params, eager, rtol=1e-3, atol=1e-4, msg=lambda m, k=k: f"step {k}: {m}")
-    assert len({graph.code for graph in counter.graphs}) == 1  # traced twice at most: see tests/test_compile.py
+    codes = [graph.code for graph in counter.graphs if len(graph.graph.nodes)]  # see tests/test_compile.py
+    assert len(set(codes)) == 1
     assert len(counter.graphs) <= 2
     assert len(rates) == 30
     assert shared(a).clock == 100

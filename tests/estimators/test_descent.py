@@ -20,11 +20,11 @@ SETTINGS = [
 @pytest.mark.parametrize("s", SETTINGS, ids=range(len(SETTINGS)))
 def test_in_place_is_the_rule_bit_for_bit(s, zeros):
     rng = np.random.RandomState(0)
-    move = InPlaceMove(auto.RULE, s, 7)
+    move = InPlaceMove(auto.RULE, s, 8)
     for size in (5, 1000, 3):
         keys = ["x", *(f.key for f in auto.RULE.fields(s) if f.at == "element")]
         values = {key: rng.randn(size) ** 2 for key in keys} | {"g": rng.randn(size) * (rng.rand(size) >= zeros)}
-        pace = tuple(rng.rand(7))
+        pace = tuple(rng.rand(8))
         expected, traces = auto.RULE.move(values, pace, s, Sums(), ArrayOps())
         own = {key: array.copy() for key, array in values.items()}
         assert move(own, pace) == pytest.approx(traces, rel=1e-12)

@@ -62,7 +62,7 @@ class Many(View):
         return [part.reshape(len(sums), *t.shape) for part, t in columns]
 
     def from_tensors(self, sums: Iterator[Tensor]) -> Tensor:
-        return torch.cat([next(sums).flatten(1) for _ in self._like], 1)
+        return torch.cat([(own := next(sums)).reshape(len(own), -1) for _ in self._like], 1)
 
     def decide(self, sums: Any) -> tuple[Numbers, Sequence[Any]]:
         if not self._like:

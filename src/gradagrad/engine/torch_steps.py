@@ -84,7 +84,9 @@ def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple
     if batch.differentiable:  # what autograd saves must not be what is overwritten
         slot = {key: number.clone() for key, number in slot.items()}
     wide = next(iter(slot.values())).dtype
-    settings = batch.settings._replace(lr=batch.lr_after(0, wide) if counted else batch.lr(0, wide))
+    numbers = {key: a.reshape(()) for key, a in batch.settings._asdict().items() if isinstance(a, Tensor)}
+    numbers["lr"] = batch.lr_after(0, wide) if counted else batch.lr(0, wide)
+    settings = batch.settings._replace(**numbers)
     return batch.rule.decide(() if sums is None else sums[0].unbind(), slot, settings, tensor_ops(wide))
 
 

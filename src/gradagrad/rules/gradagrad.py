@@ -77,7 +77,7 @@ class GradaGradRule:
         # Finite gradients can have infinite products; with one of the two finite there is no inf − inf.
         agreement = ops.minimum(gm * s.rho, ops.largest)
         surplus = agreement - gg
-        cap: Array = None
+        cap: Array = ops.largest
         if s.gamma_max is not None:
             cap = s.gamma_max / ops.maximum(s.lr, ops.tiny)
             surplus = ops.where(ops.less(growth, cap), surplus, -gg)  # at the cap: plain AdaGrad
@@ -101,9 +101,9 @@ class GradaGradRule:
             grows = ops.less(0.0, surplus)
             root = ops.sqrt(ops.where(grows, surplus / floored + 1.0, floored))
             factor = ops.where(grows, ops.minimum(root, clip), 1.0)
-        new_growth = growth * factor
+        new_growth = ops.minimum(growth * factor, cap)
         if s.gamma_max is not None:
-            new_growth = ops.maximum(ops.minimum(new_growth, cap), growth)  # a schedule may lower the cap
+            new_growth = ops.maximum(new_growth, growth)  # a schedule may lower the cap; growth never falls
         new_alpha = ops.minimum(alpha - ops.minimum(surplus, 0.0), ops.largest)
         new_root = ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps
         after = {"growth": new_growth, "accumulator": new_alpha}

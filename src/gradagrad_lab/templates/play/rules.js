@@ -20,18 +20,19 @@ function gradagradStep({ x, g, momentum, growth, accumulator, lr, rho }) {
   const t13 = Math.sqrt(t12);
   const t14 = Math.min(t13, t10);
   const t15 = growth * t14;
-  const t16 = Math.min(t5, 0.0);
-  const t17 = accumulator - t16;
-  const t18 = Math.min(t17, LARGEST);
-  const t19 = Math.max(t18, TINY);
-  const t20 = Math.sqrt(t19);
-  const t21 = t20 + 1e-10;
-  const t22 = t15 / t21;
-  const t23 = g * t22;
-  const t24 = lr;
-  const t25 = t23 * t24;
-  const t26 = x - t25;
-  return { x: t26, momentum: g, growth: t15, accumulator: t18 };
+  const t16 = Math.min(t15, LARGEST);
+  const t17 = Math.min(t5, 0.0);
+  const t18 = accumulator - t17;
+  const t19 = Math.min(t18, LARGEST);
+  const t20 = Math.max(t19, TINY);
+  const t21 = Math.sqrt(t20);
+  const t22 = t21 + 1e-10;
+  const t23 = t16 / t22;
+  const t24 = g * t23;
+  const t25 = lr;
+  const t26 = t24 * t25;
+  const t27 = x - t26;
+  return { x: t27, momentum: g, growth: t16, accumulator: t19 };
 }
 
 function gradagradMomentumStep({ x, g, momentum, growth, accumulator, lr, rho, beta }) {
@@ -54,29 +55,30 @@ function gradagradMomentumStep({ x, g, momentum, growth, accumulator, lr, rho, b
   const t16 = Math.min(t15, t10);
   const t17 = t11 ? t16 : 1.0;
   const t18 = growth * t17;
-  const t19 = Math.min(t5, 0.0);
-  const t20 = accumulator - t19;
-  const t21 = Math.min(t20, LARGEST);
-  const t22 = Math.max(t21, TINY);
-  const t23 = Math.sqrt(t22);
-  const t24 = t23 + 1e-10;
-  const t25 = t18 / t24;
-  const t26 = t15 + 1e-10;
-  const t27 = t11 ? t24 : t26;
-  const t28 = t27 * t25;
-  const t29 = growth / t28;
-  const t30 = beta;
-  const t31 = t29 * t30;
-  const t32 = 1.0 - beta;
-  const t33 = momentum * t31;
-  const t34 = t32;
-  const t35 = g * t34;
-  const t36 = t33 + t35;
-  const t37 = t36 * t25;
-  const t38 = lr;
-  const t39 = t37 * t38;
-  const t40 = x - t39;
-  return { x: t40, momentum: t36, growth: t18, accumulator: t21 };
+  const t19 = Math.min(t18, LARGEST);
+  const t20 = Math.min(t5, 0.0);
+  const t21 = accumulator - t20;
+  const t22 = Math.min(t21, LARGEST);
+  const t23 = Math.max(t22, TINY);
+  const t24 = Math.sqrt(t23);
+  const t25 = t24 + 1e-10;
+  const t26 = t19 / t25;
+  const t27 = t15 + 1e-10;
+  const t28 = t11 ? t25 : t27;
+  const t29 = t28 * t26;
+  const t30 = growth / t29;
+  const t31 = beta;
+  const t32 = t30 * t31;
+  const t33 = 1.0 - beta;
+  const t34 = momentum * t32;
+  const t35 = t33;
+  const t36 = g * t35;
+  const t37 = t34 + t36;
+  const t38 = t37 * t26;
+  const t39 = lr;
+  const t40 = t38 * t39;
+  const t41 = x - t40;
+  return { x: t41, momentum: t37, growth: t19, accumulator: t22 };
 }
 
 function gradagradRates({ growth, accumulator, lr }) {
