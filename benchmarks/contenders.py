@@ -67,9 +67,9 @@ def ours() -> list[Contender]:
         _ours("group", fused=True, granularity="group"),
         _ours("group, momentum", fused=True, granularity="group", momentum=0.9),
         _auto("auto", fused=True),
-        _auto("auto, no average", fused=True, averaging=None),
+        _auto("auto, no guard", fused=True, guard=False),
+        _auto("auto, averaged", fused=True, averaging="polynomial"),
         _auto("auto, bf16 state", fused=True, state_dtype=bf16),
-        _auto("auto, bf16 state, no average", fused=True, state_dtype=bf16, averaging=None),
     ]
     slow = [_ours("element, foreach", foreach=True, fused=False), _ours("element, loop", foreach=False, fused=False)]
     return (fast if kernel_status().loaded else []) + slow
@@ -164,7 +164,7 @@ def sparse_ones() -> list[Contender]:
         _ours("element, lazy, bf16 state", fused=True, lazy=True, state_dtype=torch.bfloat16),
         _ours("row, lazy", fused=True, lazy=True, granularity="row"),
         _auto("auto", fused=True),
-        _auto("auto, no average", fused=True, averaging=None),
+        _auto("auto, averaged", fused=True, averaging="polynomial"),
         _auto("auto, bf16 state", fused=True, state_dtype=torch.bfloat16),
     ]
     return [

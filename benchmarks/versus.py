@@ -47,7 +47,10 @@ def build(commit: str, folder: Path) -> None:
     for path in [folder / "setup.py", *(folder / "src" / OTHER).rglob("*")]:
         if path.suffix in (".py", ".cpp", ".h"):
             path.write_text(path.read_text().replace("gradagrad", OTHER))
-    subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=folder, check=True)
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+    built = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if built.returncode:
+        raise SystemExit(f"{commit} could not be built here:\n{built.stdout}")
 
 
 def bf16_tensor(size: int) -> what.Workload:
