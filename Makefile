@@ -15,12 +15,13 @@ environment: $(VENV)/.ready ## create .venv and install everything (once)
 # The way to the first picture is short: what only tests need (frameworks, type checker, browsers) is not on it.
 $(VENV)/.reproduce: EXTRAS := lab,peers
 $(VENV)/.ready: EXTRAS := lab,peers,frameworks,test,docs,dev
+$(VENV)/.ready: BEFORE := jaxlib # whose headers the loops for JAX are built with
 
 # torch first and pinned: whatever depends on it would otherwise bring the newest build with gigabytes of CUDA.
 # Without build isolation, because an isolated build would download torch again and could not build the kernel.
 $(VENV)/.ready $(VENV)/.reproduce: pyproject.toml setup.py constraints.txt $(wildcard src/gradagrad/csrc/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) torch==$$(sed -n 's/^torch==//p' constraints.txt) 'setuptools>=77' wheel ninja numpy
+	$(PIP) torch==$$(sed -n 's/^torch==//p' constraints.txt) 'setuptools>=77' wheel ninja numpy $(BEFORE)
 	$(PIP) --no-build-isolation --editable '.[$(EXTRAS)]'
 	touch $(VENV)/.reproduce $@
 
