@@ -211,6 +211,9 @@ def campaign(name: str, kills: int, dice: random.Random, folder: Path) -> Tally:
             continue
         tally.trainings += 1
         tally.equal += result == expected
+        for key in sorted({*result, *expected}):
+            if result.get(key) != expected.get(key):
+                print(f"{name}: {key} ends with {result.get(key)} instead of {expected.get(key)}"[:400], flush=True)
     return tally
 
 

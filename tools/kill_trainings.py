@@ -71,7 +71,7 @@ def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1
         pool._WORTH_PROCESSES = 0.0
         forking = multiprocessing.get_context("fork")  # which knows of these changes, and need not import torch
         pool.multiprocessing.get_context = lambda _: forking  # pyright: ignore[reportAttributeAccessIssue]
-        training.CHECKPOINT_SECONDS, click_runs.PAUSE = (0.0, 0.0), 0.0
+        training.CHECKPOINT_SECONDS, click_runs.PAUSE, click_runs.STACK = (0.0, 0.0), 0.0, 3
         training_room = context(out).pool
         training_room.train(plan(), "killed")
         training_room.close()
@@ -90,7 +90,8 @@ def figure3_runs(context: Any) -> list[Any]:
 
 
 def figure4_runs(context: Any) -> list[Any]:
-    """DLRM on few rows: runs that keep no checkpoint, and some as at the paper's size, which do, with small tables."""
+    """DLRM on few rows: stacks of runs that keep no checkpoint, and single runs as at the paper's size, which do, with
+    small tables."""
     from gradagrad_lab.figures import figure4
     from gradagrad_lab.problems.click_rows import Setup
     from gradagrad_lab.problems.dlrm import Size
@@ -101,10 +102,10 @@ def figure4_runs(context: Any) -> list[Any]:
             return Size(300, 16, self.bottom, self.top)
 
     context.rows, context.data_dir = 2560, None
-    chosen = list(figure4.plan_of(context).scalar_runs())[:4]
+    chosen = list(figure4.plan_of(context).scalar_runs())[:7]
     setup = SmallTables(rows=2560, held_out=256, paper=True)
     problem = replace(chosen[0].problem, setup=setup)
-    return chosen[:2] + [replace(run, problem=problem, size=setup.steps) for run in chosen]
+    return chosen + [replace(run, problem=problem, size=setup.steps) for run in chosen[:3]]
 
 
 def suite_runs(context: Any) -> list[Any]:
@@ -197,7 +198,7 @@ def leaves(value: Any, name: str = "") -> dict[str, Any]:
 
 # Two ranks with FSDP2 that save their shards, with torch.distributed.checkpoint. ---------------------------------
 
-RANKS, DISTRIBUTED_STEPS, SAVE_EVERY = 2, 30, 3
+RANKS, DISTRIBUTED_STEPS = 2, 30
 
 
 def sharded(out: Path, told: Callable[[], None]) -> None:
@@ -247,9 +248,8 @@ def rank_of_sharded(rank: int, out: Path, store: str, told: Callable[[], None]) 
         optimizer.step()
         if rank == 0:
             told()
-        if step % SAVE_EVERY == 0:
-            weights, state = get_state_dict(model, optimizer)
-            checkpoint.save({"model": weights, "optimizer": state}, checkpoint_id=out / f"step_{step}")
+        weights, state = get_state_dict(model, optimizer)
+        checkpoint.save({"model": weights, "optimizer": state}, checkpoint_id=out / f"step_{step}")
     dist.destroy_process_group()
 
 
