@@ -6,10 +6,10 @@
     python tools/kill.py --keep FILE ...        in parts: adds to what the file has of earlier ones, and prints the sum
 
 The signal is SIGKILL, which nothing can catch, and it goes to all processes of the training at once (of several workers
-or ranks, often to one of them first). It comes at a random moment after this life has trained a round, so not while it
-starts. What each kill found is looked at before the training goes on: how many rounds this life had trained, whether
-records and checkpoints lay there, and files that the kill itself cut off. Checkpoints are made after every round
-instead of every few seconds, so that many kills fall into one.
+or ranks, often to one of them first). It comes at a random moment within the round that follows a random number of
+rounds, counted in this life, so not while it starts. What each kill found is looked at before the training goes on: how
+many rounds this life had trained, whether records and checkpoints lay there, and files that the kill itself cut off.
+Checkpoints are made after every round instead of every few seconds, so that many kills fall into one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from kill_trainings import KINDS, Kind
 
 MOST_KILLS = 20  # of one training; then it is left in peace
 MODULES = "modules.txt"
-SHARE = 0.1  # of an undisturbed training, the longest that a life is left alone after its first round
+SHARE = 0.1  # of an undisturbed training's rounds, the most that a life is left to train
 
 
 class Counter:
@@ -142,8 +142,8 @@ HEAD = (
 )
 
 
-def undisturbed(kind: Kind, out: Path) -> tuple[Any, float]:
-    """What a training ends with, and how many seconds it takes from its first round on."""
+def undisturbed(kind: Kind, out: Path) -> tuple[Any, int, float]:
+    """What a training ends with, how many rounds it takes, and the seconds of one."""
     out.mkdir()
     counter, begun, codes = Counter(), time.monotonic(), []
     with life(replace(kind, trainers=1), out, counter) as children:
@@ -151,16 +151,19 @@ def undisturbed(kind: Kind, out: Path) -> tuple[Any, float]:
             if not counter.value:
                 begun = time.monotonic()
             time.sleep(0.005)
+    seconds = time.monotonic() - begun
     if codes != [0]:
         raise SystemExit(f"the undisturbed training failed:\n{(out / 'log.txt').read_text()[-3000:]}")
     # Lives are forks of this process: what all of them would import is imported once.
     for name in (out / MODULES).read_text().splitlines():
         with suppress(Exception):
             importlib.import_module(name)
-    return kind.result(out), time.monotonic() - begun
+    return kind.result(out), counter.value, seconds / counter.value
 
 
-def disturbed(kind: Kind, out: Path, seconds: float, wanted: int, dice: random.Random, tally: Tally) -> Any:
+def disturbed(
+    kind: Kind, out: Path, rounds: int, seconds: float, wanted: int, dice: random.Random, tally: Tally
+) -> Any:
     """Kills a training until it has been killed often enough or is done, lets it end, and returns its result."""
     out.mkdir()
     killed = 0
@@ -168,15 +171,14 @@ def disturbed(kind: Kind, out: Path, seconds: float, wanted: int, dice: random.R
     while True:
         counter = Counter()
         in_peace = killed >= min(wanted, MOST_KILLS)
-        moment = None if in_peace else dice.uniform(0.0, SHARE * seconds)
+        trained, moment = dice.randint(1, max(2, round(SHARE * rounds))), dice.uniform(0.0, 1.5 * seconds)
         with life(kind, out, counter) as children:
-            begun = None
             codes: list[int] = []
             while children:
                 codes += ended(children)
-                if begun is None and counter.value:
-                    begun = time.monotonic()
-                if moment is not None and begun is not None and time.monotonic() - begun >= moment and children:
+                if not in_peace and counter.value >= trained and children:
+                    time.sleep(moment)
+                    codes += ended(children)
                     break
                 time.sleep(0.002)
             if not children:
@@ -200,13 +202,12 @@ def campaign(name: str, kills: int, dice: random.Random, folder: Path) -> Tally:
     """Trainings of one kind until so many kills have been made."""
     kind, tally = KINDS[name], Tally()
     kind.plan()
-    expected, seconds = undisturbed(kind, folder / "undisturbed")
+    expected, rounds, seconds = undisturbed(kind, folder / "undisturbed")
     while tally.kills < kills:
         before = tally.kills
         out = folder / f"killed-{tally.trainings}"
-        result = disturbed(kind, out, seconds, kills - before, dice, tally)
-        if tally.kills == before:
-            seconds /= 2  # it was done before its moment came
+        result = disturbed(kind, out, rounds, seconds, kills - before, dice, tally)
+        if tally.kills == before:  # it was done before its moment came
             shutil.rmtree(out)
             continue
         tally.trainings += 1
