@@ -19,6 +19,7 @@ from gradagrad.engine.batch import Batch
 from gradagrad.engine.kernel import HandleCache
 from gradagrad.engine.rows import catch_up
 from gradagrad.engine.state import new_field, new_step, shared_keys
+from gradagrad.engine.tensors import dress_numbers
 from gradagrad.rules.protocol import Field, Rule
 from gradagrad.scope import Scope
 from gradagrad.torch_arguments import (
@@ -200,6 +201,8 @@ class EngineOptimizer(Optimizer, ABC):
             grads.append(gradient)
             if states is not None:
                 states.append(state)
+        if states is None:
+            dress_numbers(self.state.values())
 
     def _init_state(self, group: Mapping[str, Any], parameter: Tensor) -> None:
         """Makes what a parameter's state lacks: all of it before its first step."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -161,3 +162,15 @@ def write_numbers(targets: list[Tensor], values: list[Tensor]) -> None:
         if torch.compiler.is_compiling():
             values = list(torch.stack(values).unbind())
         torch._foreach_copy_(targets, values)
+
+
+def dress_numbers(states: Iterable[dict[str, Any]]) -> None:
+    """Makes parameters of single doubles on a CPU, for torch.compile (2.13) takes plain ones for Python numbers that it
+    might make inputs, finds that it need not, and traces the whole step once more. They keep their memory."""
+    dressed: dict[Tensor, Tensor] = {}  # one for all states that share a number
+    for state in states:
+        for key, value in state.items():
+            if type(value) is Tensor and value.dim() == 0 and value.dtype == torch.float64 and value.is_cpu:
+                if value not in dressed:
+                    dressed[value] = torch.nn.Parameter(value, requires_grad=False)
+                state[key] = dressed[value]
