@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 import struct
 
-import torch
-
-from gradagrad.rounding import _GOLDEN, SEED, _scramble
+from gradagrad.rounding import _FIRST_KEY, _GOLDEN
 from gradagrad.rules.protocol import POINT_LANE, Field
 from gradagrad.rules.trace import Function, Kind, Language, Symbol
 
@@ -80,9 +78,6 @@ def lanes(fields: tuple[Field, ...]) -> dict[str, tuple[int, str]]:
     numbers = {f.key: f.lane for f in fields} | {"x": POINT_LANE}
     return {key: (lane // 2, ">> 16" if lane % 2 else "& 0xFFFF") for key, lane in numbers.items()}
 
-
-# The hash of `rounding.random_bits`, whose numbers these are.
-_FIRST_KEY = int(_scramble(torch.tensor(SEED + _GOLDEN)))
 
 BASICS = """\
 import triton
@@ -154,6 +149,7 @@ def complete_kernel(partial, spans, result, NUMBERS: tl.constexpr, LANES: tl.con
         tl.store(result + slot * NUMBERS + i, add_up(partial, spans, slot, i, NUMBERS, LANES))
 """
 
+# The hash of `rounding.random_bits`, whose numbers these are.
 ROUNDING = f"""
 
 @triton.jit
