@@ -33,6 +33,7 @@ from fuzz_inputs import Gradients, options_of
 from torch import Tensor
 
 from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.engine.state import join_shared
 from gradagrad.kernel import kernel_status
 
 FLOATS = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
@@ -244,7 +245,7 @@ class Case:
             for a in (p.data, *(v for v in optimizer.state[p].values() if v.shape == p.shape and v.dim())):
                 noise = torch.randint(-1, 2, a.shape, generator=generator) * torch.finfo(a.dtype).eps / 2
                 a.copy_((a.double() * (1.0 + noise)).to(a.dtype))
-        optimizer._join_shared()
+        join_shared(optimizer)
         optimizer.step()
         return optimizer, params
 
