@@ -1,6 +1,6 @@
-"""A rank that is killed inside an all-reduce under torchrun, which starts all again: `tools/mishaps.py` runs this.
+"""A rank that is killed inside an all-reduce; the same command goes on: `tools/mishaps.py` runs this, twice.
 
-    torchrun --nproc-per-node 2 --max-restarts 1 tools/dead_rank.py (replicated | sharded) FOLDER
+    torchrun --nproc-per-node 2 tools/dead_rank.py (replicated | sharded) FOLDER
 
 In its first life rank 1 dies by SIGKILL while rank 0 waits for it: in DDP's sum of gradients, or in the optimizer's own
 sum under FSDP2. In the second life the training goes on from its last checkpoint, and must end bit for bit where an
@@ -68,7 +68,8 @@ def train(sharded: bool, folder: Path | None, fatal: int | None) -> list[torch.T
 def main(kind: str, folder: Path) -> None:
     """One life of one rank; what it saw is left in the folder."""
     dist.init_process_group("gloo", timeout=dt.timedelta(seconds=120))
-    rank, life = dist.get_rank(), int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+    rank, life = dist.get_rank(), int((folder / "seen").exists())
+    dist.barrier()  # before one life can leave what the other looks for
     expected = train(kind == "sharded", None, None)
     try:
         found = train(kind == "sharded", folder, FATAL if life == 0 and rank == 1 else None)

@@ -1,7 +1,7 @@
 """Random settings on hostile numbers: whatever is combined, rules keep their promises and all ways of stepping agree.
 
     python tools/fuzz.py                        a million element-steps
-    python tools/fuzz.py --steps 1e9            a thousand times as many
+    python tools/fuzz.py --steps 1e9            a thousand times as many; with --keep FILE it can be interrupted
     python tools/fuzz.py --only SEED            one case again, the one that a failure names (with its --elements)
 
 A case is an optimizer with settings drawn at random (granularity, momentum, lazy, options, precision of parameters and
@@ -20,12 +20,14 @@ from __future__ import annotations
 
 import argparse
 import copy
+import json
 import math
 import random
 import sys
 import time
 import warnings
 from collections import Counter, defaultdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -312,22 +314,27 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="first seed")
     parser.add_argument("--only", type=int, help="one case, by its seed")
     parser.add_argument("--elements", type=int, help="of a case, about")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="go on where an earlier command with this file ended")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     if options.only is not None:
         print(run(options.only, options.elements or SMALL))
         return 0
-    sizes = random.Random(options.seed)
     table: dict[str, Counter[str]] = defaultdict(Counter)
-    begun, done, seed = time.monotonic(), 0, options.seed
-    while done < options.steps:
+    begun, seed = time.monotonic(), options.seed
+    if options.keep is not None and options.keep.exists():
+        kept = json.loads(options.keep.read_text())
+        seed = kept["seed"]
+        table.update({family: Counter(counts) for family, counts in kept["table"].items()})
+    while sum(counts["element-steps"] for counts in table.values()) < options.steps:
         # Most cases are small, so that there are many; most element-steps are of the large ones, or it takes hours.
-        drawn = SMALL if options.steps < 1e8 else sizes.choices((SMALL, 40_000, 400_000), (12, 4, 2))[0]
-        family, counts = run(seed, options.elements or drawn)
+        long = random.Random(-seed).choices((SMALL, 40_000, 400_000), (12, 4, 2))[0]
+        family, counts = run(seed, options.elements or (SMALL if options.steps < 1e8 else long))
         table[family] += counts
-        done += counts["element-steps"]
         seed += 1
+        if options.keep is not None:
+            options.keep.write_text(json.dumps({"seed": seed, "table": table}))
     columns = ("cases", "sparse", "with NaN or inf", "element-steps", "ill-conditioned steps", "violations")
     print(f"| {'':25} | {' | '.join(columns)} |\n|{'---|' * (1 + len(columns))}")
     total = sum(table.values(), Counter())

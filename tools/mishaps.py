@@ -162,16 +162,21 @@ def dead_rank(kind: str) -> Callable[[], str]:
     def trial() -> str:
         with tempfile.TemporaryDirectory() as folder:
             # Looked at seldom, so that the other rank sees by itself that it is alone.
-            torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
-            line = [sys.executable, "-m", *torchrun, "--monitor-interval=15"]
+            torchrun = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "--monitor-interval=15"]
+            line = [sys.executable, "-m", *torchrun]
             environment = os.environ | {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
             line += [str(ROOT / "tools/dead_rank.py"), kind, folder]
-            done = subprocess.run(line, capture_output=True, text=True, env=environment, timeout=1800, check=False)
+            lives = [
+                subprocess.run(line, capture_output=True, text=True, env=environment, timeout=1800, check=False)
+                for _ in range(2)
+            ]
             ends = [path.read_text() for path in sorted(Path(folder).glob("rank*"))]
             seen = Path(folder) / "seen"
-            if done.returncode or ends != ["life 1 equal"] * 2 or not seen.exists():
-                raise AssertionError(f"ended with {done.returncode}, {ends}:\n{done.stderr[-2000:]}")
-            return f"the other rank ends with {seen.read_text()[:60]}…; restarted, both end bit for bit as undisturbed"
+            if not lives[0].returncode or lives[1].returncode or ends != ["life 1 equal"] * 2 or not seen.exists():
+                codes = [life.returncode for life in lives]
+                raise AssertionError(f"ended with {codes}, {ends}:\n{lives[1].stderr[-2000:]}")
+            words = seen.read_text().split("] ", 1)[-1].split(" [", 1)[0]
+            return f'the other rank ends with "{words}"; started again, both end bit for bit as undisturbed'
 
     return trial
 
