@@ -5,7 +5,7 @@ import pytest
 from rich.console import Console
 
 from gradagrad_lab import data, pool
-from gradagrad_lab.context import Context
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.figures import figure3, figure3_plan
 from gradagrad_lab.figures.figure3_claims import matches
 from gradagrad_lab.figures.figure3_plan import DEFAULT, INITIAL_RATES, Trial, setting, variants
@@ -84,7 +84,7 @@ def test_every_variant_is_there_once():
 
 
 def test_sizes(context):
-    details = figure3_plan.plan(Context(context.out, quick=False)).details
+    details = figure3_plan.plan(Context(context.out, size=Size.FULL)).details
     assert {trial.epochs for trial in details.trials} == {100}
     assert len(details.trials[0].seeds) == 10
     assert Trial(Logistic(data.load("iris")), 100, (0,)).window == 10

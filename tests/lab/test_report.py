@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradagrad_lab import report, style
-from gradagrad_lab.context import Context
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.results import VERDICTS, Claim, Panel, Picture, Section, Source, Table
 
@@ -171,8 +171,12 @@ def test_numbers_are_aligned_as_numbers(context: Context) -> None:
     ("options", "expected"),
     [
         ({}, "gradagrad reproduce figure2 --quick"),
-        ({"quick": False, "seeds": 3, "peers": True}, "gradagrad reproduce figure2 --full --seeds 3 --peers"),
+        ({"size": Size.FULL, "seeds": 3, "peers": True}, "gradagrad reproduce figure2 --full --seeds 3 --peers"),
         ({"first_seed": 0}, "gradagrad reproduce figure2 --quick --first-seed 0"),
+        (
+            {"size": Size.PAPER, "rows": 25600, "softmax": True, "on": "gru,mlp"},
+            "gradagrad reproduce figure2 --size paper --softmax --rows 25600 --on gru,mlp",
+        ),
         ({"data_dir": Path("my data")}, "gradagrad reproduce figure2 --quick --data-dir 'my data'"),
     ],
 )
@@ -193,7 +197,7 @@ def test_the_command_is_one_that_the_program_accepts() -> None:
     from gradagrad_lab.cli import app
 
     words = shlex.split(
-        report.command([Section("bound", "", "")], Context(out=Path("o"), seeds=2, peers=True, quick=False))
+        report.command([Section("bound", "", "")], Context(out=Path("o"), seeds=2, peers=True, size=Size.FULL))
     )
     group: Any = typer.main.get_command(app)
     reproduce = group.commands[words[1]]

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from gradagrad_lab import cli, pool
-from gradagrad_lab.context import Context
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.errors import INTERRUPTED, UserError
 from gradagrad_lab.figures import suite as figure
 from gradagrad_lab.figures import suite_claims
@@ -46,9 +46,9 @@ def size(context):
 
 
 def test_sizes(context):
-    quick, full = size_of(context), size_of(Context(context.out, quick=False))
+    quick, full = size_of(context), size_of(Context(context.out, size=Size.FULL))
     assert full.seeds == (0, 1, 2, 3, 4)
-    assert size_of(Context(context.out, quick=False, first_seed=100)).seeds == (100, 101, 102, 103, 104)
+    assert size_of(Context(context.out, size=Size.FULL, first_seed=100)).seeds == (100, 101, 102, 103, 104)
     assert len(full.entries) > len(quick.entries)
     assert full.sweep[0] == 1e-8
     assert full.sweep[-1] == 1.0

@@ -64,7 +64,7 @@ STUDY = Study(
 
 def plan_of(context: Context) -> Figure4Plan:
     """Seeds and rows; a Criteo file is read first, since it may be shorter than planned."""
-    planned = SIZES["paper" if context.paper else context.size]
+    planned = SIZES[context.size]
     rows = context.rows or planned.rows
     setup = on_rows(planned, rows, min(planned.held_out, rows))  # few rows to train on want no days of evaluation
     found = real_file(context)
