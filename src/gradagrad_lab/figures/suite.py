@@ -89,7 +89,15 @@ def _answers(standings: Standings) -> list[str]:
         return f"{found.mean.value:.2f} (worst {suite_tables.factor(found.worst.value)})"
 
     peers = [one for one in standings.size.contestants if one.side == "peer"]
-    lines = [
+    lines: list[str] = []
+    if standings.frame.context.quick:
+        every = [one for one in problems_at_hand(standings.size.data_dir) if one.role == standings.judged]
+        lines.append(
+            f"Too little to choose by, as the quick size trains it: {len(standings.entries(True))} of {len(every)} "
+            f"problems {standings.judged} and {len(standings.size.seeds)} seeds. To decide, `gradagrad suite --full` "
+            "trains them all, in most of an hour on two cores."
+        )
+    lines += [
         f"AutoGradaGrad without any tuning ends at {told(OURS)} times the loss of the best tuned baseline, with its "
         f"points averaged at {told(OURS_AVERAGED)}: geometric means over {len(standings.entries(True))} problems "
         f"{standings.judged}. Below 1 is better.",
