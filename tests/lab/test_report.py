@@ -207,7 +207,14 @@ def test_the_command_is_one_that_the_program_accepts() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.2, "under a second"), (1, "1 second"), (89.6, "1 min 30 s"), (120, "2 minutes"), (5000, "1 h 23 min")],
+    [
+        (0.2, "under a second"),
+        (1, "1 second"),
+        (89.6, "1 min 30 s"),
+        (120, "2 minutes"),
+        (5000, "1 h 23 min"),
+        (2e5, "2.3 days"),
+    ],
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert report.duration(seconds) == words
