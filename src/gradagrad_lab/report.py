@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gradagrad_lab import style
 from gradagrad_lab.context import Context, Size
@@ -140,7 +140,8 @@ def _lead(sections: Sequence[Section], context: Context, machine: dict[str, str]
     total = duration(sum(section.seconds for section in sections))
     now = datetime.now().astimezone()
     return (
-        f"The {context.size} size, {total} of computing on {machine['Processor']}, {machine['System']}. "
+        f"The {context.size} size, {total} of computing (finished runs are not repeated) on {machine['Processor']}, "
+        f"{machine['System']}. "
         f"Written {now.day} {now:%B %Y, %H:%M}."
     )
 
@@ -222,9 +223,10 @@ def _csv(beside: dict[str, bytes], stem: str, rows: Iterable[Sequence[str]]) -> 
     return f"data/{stem}.csv"
 
 
-def _keep_together(text: str) -> str:
-    """No line ends inside "γ₀ = 1" or "0.4 ± 0.1"."""
-    return re.sub(r" ([=±]) ", "\u00a0\\1\u00a0", text)
+def _keep_together(text: str) -> Markup:
+    """No line ends inside "γ₀ = 1" or "0.4 ± 0.1"; what stands in backticks is code."""
+    kept = escape(re.sub(r" ([=±]) ", "\u00a0\\1\u00a0", text))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", kept))
 
 
 def _count(number: int, noun: str) -> str:

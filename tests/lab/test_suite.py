@@ -80,7 +80,7 @@ def test_whole_suite_in_small(context, size, monkeypatch, capsys):
     assert titles == [BY_KEY[key].title for key in SMALL]
     assert [row[1] for row in section.tables[1].rows] == ["looked at", "looked at"]
     assert "stand in" in section.intro
-    assert section.answers[0].startswith("Too little to choose by")
+    assert section.answers[0].startswith("The quick size is too small to choose by")
     assert len(section.answers) == 4
 
     # The best tuned baseline has a ratio of 1 by definition, and ours is compared on the same seeds.

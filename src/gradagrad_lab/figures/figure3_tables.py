@@ -24,6 +24,7 @@ from gradagrad_lab.figures.figure3_plan import (
 from gradagrad_lab.optimizers import BASELINES, GROWTH, OPTIMIZERS, PEERS, power_of_two
 from gradagrad_lab.results import Table
 from gradagrad_lab.study import Floats, Frame, Method
+from gradagrad_lab.style import power
 
 POINT = 0.01
 """One percentage point of accuracy: what a reader would call a difference."""
@@ -218,7 +219,7 @@ def loss(frame: Frame, trials: Sequence[Trial]) -> Table:
 
 def initial_rates(frame: Frame, trials: Sequence[Trial]) -> Table:
     """What a too small initial learning rate costs."""
-    shown = {f"γ₀ = {lr:g}": setting(lr=lr) for lr in INITIAL_RATES}
+    shown = {f"γ₀ = {power(lr)}": setting(lr=lr) for lr in INITIAL_RATES}
     return _accuracies(frame, trials, "GradaGrad (ρ = 2, β = 0) from different γ₀", shown)
 
 
@@ -234,11 +235,11 @@ def _accuracies(frame: Frame, trials: Sequence[Trial], title: str, methods: dict
 def variants(frame: Frame, trials: Sequence[Trial]) -> Table:
     """Adaptivity, momentum and the scalar variant beside its counterpart."""
     shown = {
-        **{f"ρ = {rho:g}, γ₀ = {lr:g}": setting(lr=lr, rho=rho) for lr in ENDS for rho in RHOS},
+        **{f"ρ = {rho:g}, γ₀ = {power(lr)}": setting(lr=lr, rho=rho) for lr in ENDS for rho in RHOS},
         **{f"β = {beta:g}": setting(momentum=beta) for beta in (0.5, 0.9)},
         "β = 0.9, γ₀ = 1e-6": setting(lr=1e-6, momentum=0.9),
         **{
-            f"scalar, ρ = {rho:g}, γ₀ = {lr:g}": setting(lr=lr, rho=rho, granularity="group")
+            f"scalar, ρ = {rho:g}, γ₀ = {power(lr)}": setting(lr=lr, rho=rho, granularity="group")
             for lr in ENDS
             for rho in SCALAR_RHOS
         },
