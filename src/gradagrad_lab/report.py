@@ -225,7 +225,7 @@ def _csv(beside: dict[str, bytes], stem: str, rows: Iterable[Sequence[str]]) -> 
 
 def _keep_together(text: str) -> Markup:
     """No line ends inside "γ₀ = 1" or "0.4 ± 0.1"; what stands in backticks is code."""
-    kept = escape(re.sub(r" ([=±]) ", "\u00a0\\1\u00a0", text))
+    kept = str(escape(re.sub(r" ([=±]) ", "\u00a0\\1\u00a0", text)))
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", kept))
 
 

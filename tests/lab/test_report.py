@@ -75,6 +75,11 @@ def test_everything_a_user_writes_is_escaped(context: Context) -> None:
     assert all("<" not in (attributes.get("id") or "") for _, attributes in page.tags)
 
 
+def test_backticks_are_code_and_what_stands_in_them_is_escaped(context: Context) -> None:
+    html = report.render([Section("a", "A", "Type `run <b> --full`, with ρ = 2.")], context)
+    assert "Type <code>run &lt;b&gt; --full</code>, with ρ\u00a0=\u00a02." in html
+
+
 def test_nothing_is_fetched_from_elsewhere(context: Context) -> None:
     page = Page(report.render([Section("a", "A", "B", pictures=[drawn()])], context))
     addresses = [

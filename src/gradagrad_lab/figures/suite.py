@@ -112,8 +112,8 @@ def _answers(standings: Standings) -> list[str]:
         )
         ahead = standings.standing(ours, True).mean.value <= standings.standing(best, True).mean.value
         lines.append(
-            f"If you cannot: the best parameter-free peer here is {best.title} at {told(best)}, "
-            f"{'behind' if ahead else 'ahead of'} {ours.title} in the mean."
+            f"If you cannot: the best parameter-free peer here is {best.title} at {told(best)}, in the "
+            f"mean {'behind' if ahead else 'ahead of'} {ours.title}."
         )
     return lines
 
