@@ -43,9 +43,6 @@ class Bar:
         # rich takes None for "leave the total as it is".
         self._progress.update(self._task, completed=done, total=total)
 
-    def describe(self, description: str) -> None:
-        self._progress.update(self._task, description=description)
-
 
 @dataclass
 class Context:

@@ -198,40 +198,17 @@ class ComputedProblem(ABC):
         return Computed(lambda: [self.compute(run.size) for run in runs])
 
 
-class Reader(Protocol):
-    """Models side by side, one per run, that read a stream of rows once."""
+class Stream(Training):
+    """Models side by side, one per run, that read a stream of rows once, in ``rounds`` stretches between which one may
+    stop."""
 
     steps: int
 
+    @abstractmethod
     def step(self, number: int) -> None:
         """Train every model on batch ``number`` of the stream."""
         ...
 
-    def curves(self) -> list[dict[str, list[float]]]:
-        """After the last step, for each run: what the problem promised."""
-        ...
-
-    def state(self) -> dict[str, Any] | None: ...
-
-    def load(self, state: dict[str, Any]) -> None: ...
-
-
-class Stream(Training):
-    """A `Reader`, in ``rounds`` equal stretches between which one may stop."""
-
-    def __init__(self, reader: Reader, rounds: int = 40) -> None:
-        self.reader = reader
-        self.rounds = max(1, min(rounds, reader.steps))
-
     def advance(self, number: int) -> None:
-        for step in range(number * self.reader.steps // self.rounds, (number + 1) * self.reader.steps // self.rounds):
-            self.reader.step(step)
-
-    def curves(self) -> list[dict[str, list[float]]]:
-        return self.reader.curves()
-
-    def state(self) -> dict[str, Any] | None:
-        return self.reader.state()
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.reader.load(state)
+        for step in range(number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds):
+            self.step(step)

@@ -184,11 +184,6 @@ class Frame:
             self._choices[place] = choose(tuning, self.context.records, goal)
         return self._choices[place]
 
-    @property
-    def seconds(self) -> float:
-        """Time that training the planned runs took, added up over processes; the baselines' grids not counted."""
-        return sum(self.record(run).seconds for run in dict.fromkeys(self.plan.runs))
-
 
 class Figure(Protocol):
     """The module of a figure."""
