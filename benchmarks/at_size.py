@@ -1,17 +1,19 @@
 """Nets from 30 thousand to 40 million parameters: GradaGrad and AutoGradaGrad beside tuned AdamW and peers.
 
-    python -m benchmarks.at_size RESULTS.json [model ...] [--seeds N]
+    python -m benchmarks.at_size RESULTS.json [model ...] [--seeds N] [--longer TIMES]
 
 Trains what RESULTS.json lacks, writes it after every run and prints the tables; a whole file is only printed. The
 models (`benchmarks.at_size_models`): language, lora, cnn, vit, clicks. All methods of a seed see the same start and
 the same mini-batches. AdamW's rate is the best of a grid of two to a decade on the first seed, by the held-out loss,
 that goes on while the best lies at its end: in its favour. ``settings`` asks, on the CNN, what a user would: warm-up,
-cosine, both, weight decay, clipping, accumulation. All is short: about seven minutes of one core for a seed.
+cosine, both, weight decay, clipping, accumulation. All is short: some ten minutes of one core for a seed; ``--longer``
+takes that many times the steps and keeps those runs apart.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import math
@@ -37,7 +39,7 @@ Make = Callable[[Work], list[Optimizer]]
 Shape = Callable[[float], float]
 MODELS: dict[str, tuple[str, Callable[[int], Work], int]] = {
     "language": ("transformer, Python's source", language, 120),
-    "lora": ("the same, LoRA on English", lora, 80),
+    "lora": ("the same, LoRA on English", lora, 200),
     "cnn": ("CNN, digits on photographs", cnn, 400),
     "vit": ("ViT, digits on photographs", vit, 500),
     "clicks": ("click model", clicks, 1000),
@@ -145,9 +147,10 @@ def untuned(name: str) -> dict[str, Make]:
     return {key: make for key, make in UNTUNED.items() if key not in DENSE_ONLY} | {"GradaGrad, tables by row": _by_row}
 
 
-def run(name: str, make: Make, seed: int, setting: Setting, advance: Callable[[], None]) -> dict[str, Any]:
+def run(
+    build: Callable[[int], Work], steps: int, make: Make, seed: int, setting: Setting, advance: Callable[[], None]
+) -> dict[str, Any]:
     """One training: held-out measures at the last point and at the average, and processor time."""
-    _, build, steps = MODELS[name]
     torch.manual_seed(seed)
     work = build(seed)
     torch.manual_seed(seed)
@@ -200,20 +203,26 @@ def _tenths(losses: list[float]) -> list[list[float]]:
 class Kept:
     """The results so far, in a file that is written after every run."""
 
-    def __init__(self, path: Path, seeds: int, progress: Progress) -> None:
-        self.path, self.seeds, self._progress = path, seeds, progress
+    def __init__(self, path: Path, seeds: int, longer: int, progress: Progress) -> None:
+        self.path, self.seeds, self.longer, self._progress = path, seeds, longer, progress
         self.runs: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
 
     def get(self, name: str, label: str, make: Make, seed: int, setting: Setting = PLAIN) -> dict[str, Any]:
         """A run by model, words and seed; trained if it is missing."""
-        key, own = f"{label}, seed {seed}", self.runs.setdefault(name, {})
+        kept_as = name if self.longer == 1 else f"{name}, {self.longer} times as long"
+        key, own = f"{label}, seed {seed}", self.runs.setdefault(kept_as, {})
         if key not in own:
-            task = self._progress.add_task(f"{name}: {key}", total=MODELS[name][2])
-            own[key] = run(name, make, seed, setting, lambda: self._progress.advance(task))
+            steps = self.steps(name)
+            task = self._progress.add_task(f"{name}: {key}", total=steps)
+            own[key] = run(MODELS[name][1], steps, make, seed, setting, lambda: self._progress.advance(task))
             self._progress.remove_task(task)
             self.path.write_text(json.dumps(self.runs, indent=0, ensure_ascii=False))
             print(f"{name}: {key}: {own[key]['loss']}, {own[key]['seconds']} s", file=sys.stderr, flush=True)
         return own[key]
+
+    def steps(self, name: str) -> int:
+        """How many mini-batches a model is trained on."""
+        return self.longer * MODELS[name][2]
 
     def best_rate(self, name: str) -> float:
         """AdamW's, on the first seed."""
@@ -235,26 +244,23 @@ class Kept:
         tuned = f"AdamW, lr {rate:g}"
         return {f"{tuned} (tuned)": [self.get(name, tuned, _at(rate), seed) for seed in range(self.seeds)], **found}
 
-    def settings(self, name: str) -> dict[str, dict[str, dict[str, Any]]]:
-        """What a user would ask about, for the first seed: by method, then by setting."""
+    def settings(self, name: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """What a user would ask about: by method, then by setting, from every seed."""
         rate = self.best_rate(name)
         makers: dict[str, Callable[..., list[Optimizer]]] = {
             "AutoGradaGrad": _auto,
             "GradaGrad element, lr 0.01": _element,
             f"AdamW, lr {rate:g}": lambda work, **options: _adamw(work, rate, **options),
         }
-        found: dict[str, dict[str, dict[str, Any]]] = {}
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for label, make in makers.items():
-            found[label] = {"as above": self.get(name, label, make, 0)}
+            found[label] = {"as above": [self.get(name, label, make, seed) for seed in range(self.seeds)]}
             for words, setting in SETTINGS.items():
                 options = {} if setting.decay is None else {"weight_decay": setting.decay}
-                found[label][words] = self.get(
-                    name,
-                    f"{label}, {words}",
-                    lambda work, make=make, options=options: make(work, **options),
-                    0,
-                    setting,
-                )
+                with_options = functools.partial(make, **options)
+                found[label][words] = [
+                    self.get(name, f"{label}, {words}", with_options, seed, setting) for seed in range(self.seeds)
+                ]
         return found
 
 
@@ -267,7 +273,7 @@ def report(kept: Kept, names: list[str]) -> None:
     for name in (name for name in names if name in MODELS):
         rows = kept.everything(name)
         size = next(iter(rows.values()))[0]["size"]
-        print(f"\n## {MODELS[name][0]}: {size:,} parameters, {MODELS[name][2]:,} steps, {kept.seeds} seed(s)\n")
+        print(f"\n## {MODELS[name][0]}: {size:,} parameters, {kept.steps(name):,} steps, {kept.seeds} seed(s)\n")
         print("| method | held-out loss | averaged | accuracy | averaged | seconds |\n|---|---|---|---|---|---|")
         for label, found in rows.items():
             cells = [_cell(found, key) for key in ("loss", "averaged loss", "accuracy", "averaged accuracy", "seconds")]
@@ -277,7 +283,7 @@ def report(kept: Kept, names: list[str]) -> None:
         print(f"\n## {MODELS[ASKED][0]}: held-out loss at the last point with\n\n| | {' | '.join(found)} |")
         print("|---" * (len(found) + 1) + "|")
         for words in ("as above", *SETTINGS):
-            cells = [_cell([rows[words]], "loss") for rows in found.values()]
+            cells = [_cell(rows[words], "loss") for rows in found.values()]
             print(f"| {words} | " + " | ".join(cells) + " |")
 
 
@@ -297,6 +303,7 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("models", nargs="*", metavar="model", help=", ".join(PARTS))
     parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--longer", type=int, default=1, metavar="TIMES")
     options = parser.parse_args()
     for word in options.models:
         if word not in PARTS:
@@ -305,7 +312,7 @@ def main() -> None:
     console = Console(stderr=True)
     warnings.simplefilter("ignore")  # a large first step is warned about: here it is measured
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        report(Kept(options.results, options.seeds, progress), options.models or list(PARTS))
+        report(Kept(options.results, options.seeds, options.longer, progress), options.models or list(PARTS))
 
 
 if __name__ == "__main__":
