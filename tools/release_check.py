@@ -145,6 +145,18 @@ def check_install(python: str | Path, torch: Path, what: list[str], expected: li
         return run(inside, "-W", "ignore", ROOT / "tools" / "smoke.py", *expected, **there)
 
 
+def check_jax(dist: dict[str, Path]) -> str:
+    """The half for JAX, where torch is not even installed: both wheels, with and without its compiled passes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        inside = empty_environment(sys.executable, Path(scratch) / "venv")
+        install = [sys.executable, "-m", "pip", "--python", inside, "install", "--quiet"]
+        run(*install, "jax", "optax")
+        run(*install, "--no-deps", dist["native"])
+        shown = run(inside, ROOT / "tools" / "smoke_jax.py", "passes")
+        run(*install, "--no-deps", "--force-reinstall", dist["pure"])
+        return f"{shown}; {run(inside, ROOT / 'tools' / 'smoke_jax.py', 'plain')}"
+
+
 def check_commands(wheel: Path, torch: Path) -> str:
     """`gradagrad` without the lab's packages says what `python -m gradagrad` does, and how to get them."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -255,6 +267,7 @@ def main() -> int:
     for name, what, expected, variables in ways_to_install(dist):
         report.check(name, lambda w=what, e=expected, v=variables: check_install(sys.executable, torch, w, e, **v))
     report.check("the command", lambda: check_commands(dist["native"], torch))
+    report.check("JAX", lambda: check_jax(dist))
     for python, version in combinations(options.quick):
         name = f"Python {minor(python)}, torch {version}"
         folder = SCRATCH / f"torch-{version}-{minor(python)}"
