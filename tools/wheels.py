@@ -31,7 +31,8 @@ def build(what: str, folder: Path, out: Path, kernel: str, **variables: str) -> 
     out.mkdir(parents=True, exist_ok=True)
     before = set(out.iterdir())
     command = [sys.executable, "-m", "build", "--no-isolation", f"--{what}", "--outdir", str(out), str(folder)]
-    result = subprocess.run(command, env=os.environ | {"GRADAGRAD_KERNEL": kernel} | variables, capture_output=True, text=True)
+    variables = {**os.environ, "GRADAGRAD_KERNEL": kernel, **variables}
+    result = subprocess.run(command, env=variables, capture_output=True, text=True)
     if result.returncode:
         raise SystemExit(f"building the {what} failed:\n{result.stdout[-2000:]}{result.stderr[-4000:]}")
     (made,) = set(out.iterdir()) - before
