@@ -161,7 +161,7 @@ def main() -> None:
             data = load(name)
             X, y, label = data.features, data.targets, data.label
             count = arguments.splits if data.rows < 2000 else max(1, arguments.splits // 5)
-        rows += compare(label, splits(X, y, count), 3 if X.shape[0] < LARGE else 1)
+        rows += compare(label, splits(X, y, count), 3 if X.shape[0] < LARGE or name == "text" else 1)
         if arguments.output:
             arguments.output.write_text(json.dumps({"load": os.getloadavg()[0], "rows": rows}, indent=1))
     print(verdict(rows))
