@@ -1,13 +1,12 @@
 """Nets from 30 thousand to 40 million parameters: GradaGrad and AutoGradaGrad beside tuned AdamW and peers.
 
-    python -m benchmarks.at_size RESULTS.json [model ...] [--seeds N] [--longer TIMES]
+    python -m benchmarks.at_size RESULTS.json [model ...] [--seeds N]
 
 Trains what RESULTS.json lacks, writes it after every run and prints the tables; a whole file is only printed. The
 models (`benchmarks.at_size_models`): language, lora, cnn, vit, clicks. All methods of a seed see the same start and
 the same mini-batches. AdamW's rate is the best of a grid of two to a decade on the first seed, by the held-out loss,
 that goes on while the best lies at its end: in its favour. ``settings`` asks, on the CNN, what a user would: warm-up,
-cosine, both, weight decay, clipping, accumulation. All is short: some ten minutes of one core for a seed; ``--longer``
-takes that many times the steps and keeps those runs apart.
+cosine, both, weight decay, clipping, accumulation. All is short: some ten minutes of one core for a seed.
 """
 
 from __future__ import annotations
@@ -147,10 +146,9 @@ def untuned(name: str) -> dict[str, Make]:
     return {key: make for key, make in UNTUNED.items() if key not in DENSE_ONLY} | {"GradaGrad, tables by row": _by_row}
 
 
-def run(
-    build: Callable[[int], Work], steps: int, make: Make, seed: int, setting: Setting, advance: Callable[[], None]
-) -> dict[str, Any]:
+def run(name: str, make: Make, seed: int, setting: Setting, advance: Callable[[], None]) -> dict[str, Any]:
     """One training: held-out measures at the last point and at the average, and processor time."""
+    _, build, steps = MODELS[name]
     torch.manual_seed(seed)
     work = build(seed)
     torch.manual_seed(seed)
@@ -203,26 +201,20 @@ def _tenths(losses: list[float]) -> list[list[float]]:
 class Kept:
     """The results so far, in a file that is written after every run."""
 
-    def __init__(self, path: Path, seeds: int, longer: int, progress: Progress) -> None:
-        self.path, self.seeds, self.longer, self._progress = path, seeds, longer, progress
+    def __init__(self, path: Path, seeds: int, progress: Progress) -> None:
+        self.path, self.seeds, self._progress = path, seeds, progress
         self.runs: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
 
     def get(self, name: str, label: str, make: Make, seed: int, setting: Setting = PLAIN) -> dict[str, Any]:
         """A run by model, words and seed; trained if it is missing."""
-        kept_as = name if self.longer == 1 else f"{name}, {self.longer} times as long"
-        key, own = f"{label}, seed {seed}", self.runs.setdefault(kept_as, {})
+        key, own = f"{label}, seed {seed}", self.runs.setdefault(name, {})
         if key not in own:
-            steps = self.steps(name)
-            task = self._progress.add_task(f"{name}: {key}", total=steps)
-            own[key] = run(MODELS[name][1], steps, make, seed, setting, lambda: self._progress.advance(task))
+            task = self._progress.add_task(f"{name}: {key}", total=MODELS[name][2])
+            own[key] = run(name, make, seed, setting, lambda: self._progress.advance(task))
             self._progress.remove_task(task)
             self.path.write_text(json.dumps(self.runs, indent=0, ensure_ascii=False))
             print(f"{name}: {key}: {own[key]['loss']}, {own[key]['seconds']} s", file=sys.stderr, flush=True)
         return own[key]
-
-    def steps(self, name: str) -> int:
-        """How many mini-batches a model is trained on."""
-        return self.longer * MODELS[name][2]
 
     def best_rate(self, name: str) -> float:
         """AdamW's, on the first seed."""
@@ -273,7 +265,7 @@ def report(kept: Kept, names: list[str]) -> None:
     for name in (name for name in names if name in MODELS):
         rows = kept.everything(name)
         size = next(iter(rows.values()))[0]["size"]
-        print(f"\n## {MODELS[name][0]}: {size:,} parameters, {kept.steps(name):,} steps, {kept.seeds} seed(s)\n")
+        print(f"\n## {MODELS[name][0]}: {size:,} parameters, {MODELS[name][2]:,} steps, {kept.seeds} seed(s)\n")
         print("| method | held-out loss | averaged | accuracy | averaged | seconds |\n|---|---|---|---|---|---|")
         for label, found in rows.items():
             cells = [_cell(found, key) for key in ("loss", "averaged loss", "accuracy", "averaged accuracy", "seconds")]
@@ -303,7 +295,6 @@ def main() -> None:
     parser.add_argument("results", type=Path)
     parser.add_argument("models", nargs="*", metavar="model", help=", ".join(PARTS))
     parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--longer", type=int, default=1, metavar="TIMES")
     options = parser.parse_args()
     for word in options.models:
         if word not in PARTS:
@@ -312,7 +303,7 @@ def main() -> None:
     console = Console(stderr=True)
     warnings.simplefilter("ignore")  # a large first step is warned about: here it is measured
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        report(Kept(options.results, options.seeds, options.longer, progress), options.models or list(PARTS))
+        report(Kept(options.results, options.seeds, progress), options.models or list(PARTS))
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from gradagrad_lab.problems.training import right_class
 LETTERS, CONTEXT, TEXT = 128, 64, 4_000_000
 SIDE, CLASSES = 12, 10
 RANK = 4
-CLICK_CAP, CLICK_BATCH, CLICK_STEPS = 2_000_000, 128, 1000
+CLICK_CAP, CLICK_BATCH = 2_000_000, 128
 
 
 @dataclass
@@ -242,10 +242,9 @@ def _rows(stream: int, count: int) -> Rows:
     return ClickStream(stream, CLICK_CAP).rows(count)
 
 
-def clicks(seed: int) -> Work:
-    """Facebook's click model; its tables have more than ten million rows and sparse gradients. After 1,000 batches
-    the stream begins again."""
-    train, others = _rows(TRAINING, CLICK_STEPS * CLICK_BATCH), _rows(HELD_OUT, 8192)
+def clicks(seed: int, steps: int = 1000) -> Work:
+    """Facebook's click model; its tables have more than ten million rows and sparse gradients."""
+    train, others = _rows(TRAINING, steps * CLICK_BATCH), _rows(HELD_OUT, 8192)
     model = DLRM(ClickStream(TRAINING, CLICK_CAP).table_sizes, Size(CLICK_CAP, 4, (32, 16), (32, 16)))
 
     def on(rows: Rows) -> Tensor:
@@ -257,7 +256,6 @@ def clicks(seed: int) -> Work:
         return {"loss": float(on(others))}
 
     def loss(step: int) -> Tensor:
-        begin = step % CLICK_STEPS * CLICK_BATCH
-        return on(train.cut(begin, begin + CLICK_BATCH))
+        return on(train.cut(step * CLICK_BATCH, (step + 1) * CLICK_BATCH))
 
     return Work(list(model.networks()), loss, held_out, tuple(model.tables.parameters()))
