@@ -166,7 +166,7 @@ class Writer(Program):
         assert traced is not None
         block = self.block(name, traced)
         lines = self.head(name, rounds=any(extra.startswith("key") for extra in block.extras))
-        lines += ["full = tl.load(work + 4 * program + 3).to(tl.int32)", "begin = tl.multiple_of(begin, 16)"]
+        lines += ["full = tl.load(work + 4 * program + 3).to(tl.int32)", "begin = begin >> 4 << 4"]
         lines += [
             "lane = tl.arange(0, BLOCK)",
             *(f"total_{key} = tl.zeros([BLOCK], tl.float64)" for key in block.results),
