@@ -113,7 +113,7 @@ def test_mistakes_are_named(arguments, message):
     assert message in str(error.value)
 
 
-@pytest.mark.parametrize("options", [{"alpha": "auto"}, {"early_stopping": True}])
+@pytest.mark.parametrize("options", [{"alpha": "search"}, {"early_stopping": True}])
 @pytest.mark.filterwarnings("ignore:max_iter")
 def test_a_class_of_one_sample_is_trained_on_and_not_held_out(options):
     X, y = classes(2)

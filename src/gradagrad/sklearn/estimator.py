@@ -212,7 +212,7 @@ class LinearEstimator(BaseEstimator):
             parts: Any = train_test_split(rows, test_size=share, stratify=classes, random_state=rng)
         except ValueError as error:
             raise ValueError(
-                f'alpha="auto" and early_stopping hold out {share:.0%} of the samples, of each class that has several; '
+                f'A search for alpha and early_stopping hold out {share:.0%} of the samples, of each class that has several; '
                 f"{len(rows)} such are too few: give more, or alpha as a number and early_stopping=False."
             ) from error
         kept, held = parts
