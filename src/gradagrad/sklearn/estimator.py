@@ -212,8 +212,8 @@ class LinearEstimator(BaseEstimator):
             parts: Any = train_test_split(rows, test_size=share, stratify=classes, random_state=rng)
         except ValueError as error:
             raise ValueError(
-                f'A search for alpha and early_stopping hold out {share:.0%} of the samples, of each class that has several; '
-                f"{len(rows)} such are too few: give more, or alpha as a number and early_stopping=False."
+                f"A search for alpha and early_stopping hold out {share:.0%} of the samples, of each class that has "
+                f"several; {len(rows)} such are too few: give more, or alpha as a number and early_stopping=False."
             ) from error
         kept, held = parts
         return _normalised(samples.at(np.append(kept, alone).astype(np.intp))), samples.at(held)
