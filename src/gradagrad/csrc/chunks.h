@@ -112,7 +112,7 @@ void Chunks<T>::load(uint32_t streams, int64_t at, const char* gradient, int64_t
 // Of the random bits that round a stream; -1: it is rounded to nearest, or not at all.
 template <class T>
 int Chunks<T>::lane_of(int s) const {
-  if (job_.formats[s] != Format::bf16) return -1;
+  if (job_.formats[s] != Format::bf16 || s == stream::g) return -1;  // a gradient is never written
   if (s == stream::x) return job_.stochastic_x ? point_lane : -1;
   return s < stream::slots ? job_.rule->element_lanes[s - stream::elements] : job_.rule->slot_lanes[s - stream::slots];
 }
