@@ -64,7 +64,7 @@ def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ..
     Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no number of an element
     has bits in common with another of it.
     """
-    key = _scramble(_FIRST_KEY ^ step.to(device=like.device, dtype=torch.int64))
+    key = _scramble(_FIRST_KEY ^ step)  # a number on the host goes with tensors on any device
     key = _scramble(key ^ stream)
     places = torch.zeros((), dtype=torch.int64, device=like.device)
     for dim, (size, stride) in enumerate(zip(like.shape, like.stride(), strict=True)):

@@ -113,7 +113,7 @@ class EngineOptimizer(Optimizer, ABC):
         try:
             self._take_step(is_first)
         except Exception:
-            if is_first and not any(bool(state["step"]) for state in self.state.values()):
+            if is_first and not any(bool(state.get("step")) for state in self.state.values()):
                 self.state.clear()  # nothing has been done yet
             raise
         return loss

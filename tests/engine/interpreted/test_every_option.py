@@ -14,7 +14,7 @@ from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.engine.triton import TRITON
 from gradagrad.projections import Box, NonNegative
 
-SMALL = ((5, 7), (6,))
+SMALL = ((5, 7),)
 BFLOAT16 = {"state_dtype": torch.bfloat16}
 COMMON: dict[str, dict[str, Any]] = {
     "momentum": {"momentum": 0.9},

@@ -16,15 +16,19 @@ TABLES = ((24, 3), (6, 70), (4, 600))
 """Rows for each of the three shapes of tile."""
 
 
-def test_nan_infinity_and_denormals_stay_where_they_arise():
-    batch = batch_of("element", shapes=((3, 7),), lr=0.1, beta=0.9)
+@pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "all"])
+def test_nan_infinity_and_denormals_stay_where_they_arise(scope):
+    rule, settings = (auto.RULE, {"gamma0": 1e-2}) if scope == "all" else (gradagrad.RULE, {"lr": 0.1, "beta": 0.9})
+    batch = batch_of(scope, rule=rule, shapes=((3, 7), (4,)), **settings)
     batch.params[0].view(-1)[:4] = torch.tensor([float("nan"), float("inf"), 1e-40, 3e38])
-    assert_same(*both(batch))
-    batch = batch_of("all", rule=auto.RULE, shapes=((3, 7),), gamma0=1e-2, guard=True)
-    batch.params[0].view(-1)[:2] = torch.tensor([float("nan"), float("inf")])
     mine, other = both(batch)
-    assert_same(mine, other, rtol=CLOSE[torch.float32])
-    assert all(value.isfinite() for value in mine.shared.values())
+    assert_same(mine, other, rtol=0.0 if scope == "element" else CLOSE[torch.float32])
+    assert mine.params[0][0, 0].isnan()
+    assert mine.params[1].isfinite().all() == (scope != "group")  # whose γ all share
+    assert scope != "all" or all(value.isfinite() for value in mine.shared.values())
+    batch = batch_of(scope, rule=rule, shapes=((3, 7), (4,)), **settings)
+    batch.params[0].view(-1)[3] = 1e25  # whose square float32 does not hold
+    assert_same(*both(batch), rtol=0.0 if scope == "element" else CLOSE[torch.float32])
 
 
 @pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "all"])
