@@ -4,7 +4,6 @@
 #include <array>
 
 #include "step.h"
-#include "touched.h"
 
 namespace gradagrad {
 
@@ -41,6 +40,8 @@ class SparseStep : public Prepared {
   void gather();
   template <class F>
   void parallel(const F& f) const;
+  template <class P>
+  void catch_up(P& pass, const Range* rows, int64_t count, int32_t now) const;
   int32_t now() const;
 
   const Settings settings_;
@@ -53,7 +54,7 @@ class SparseStep : public Prepared {
   const int64_t* rows_ = nullptr;
   int32_t* clocks_ = nullptr;
   int64_t count_ = 0, table_ = 0;
-  std::vector<TouchedRow> touched_;
+  std::vector<Range> touched_;
   std::vector<char> sums_of_rows_;
   bool row_slots_ = false;
 };
