@@ -23,9 +23,9 @@ struct Convert {
     for (int64_t i = 0; i < size; ++i) to[i] = to_f16(static_cast<float>(from[i]));
   }
   GRADAGRAD_CLONES static void stochastic(
-      uint16_t* __restrict to, const T* __restrict from, int64_t size, const uint16_t* __restrict bits) {
+      uint16_t* __restrict to, const T* __restrict from, int64_t size, const uint32_t* __restrict bits, int lane) {
     GRADAGRAD_VECTORS
-    for (int64_t i = 0; i < size; ++i) to[i] = to_bf16_stochastic(quiet(to_float(from[i])), bits[i]);
+    for (int64_t i = 0; i < size; ++i) to[i] = to_bf16_stochastic(to_float(from[i]), half_of(bits[i], lane));
   }
   GRADAGRAD_CLONES static void transform(T* __restrict g, const T* __restrict x, T sign, int64_t size, T decay) {
     GRADAGRAD_VECTORS
@@ -47,13 +47,13 @@ void load(Format format, const void* from, T* to, int64_t size) {
 }
 
 template <class T>
-void store(Format format, void* to, const T* from, int64_t size, const uint16_t* bits) {
+void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits, int lane) {
   if (format == own_format<T>) {
     std::memcpy(to, from, static_cast<size_t>(size) * sizeof(T));
   } else if (format == Format::f16) {
     Convert<T>::f16_out(static_cast<uint16_t*>(to), from, size);
   } else if (bits) {
-    Convert<T>::stochastic(static_cast<uint16_t*>(to), from, size, bits);
+    Convert<T>::stochastic(static_cast<uint16_t*>(to), from, size, bits, lane);
   } else {
     Convert<T>::bf16_out(static_cast<uint16_t*>(to), from, size);
   }
@@ -101,8 +101,8 @@ void add_up_rows(Format format, const char* values, const int64_t* positions, in
 
 template void load<float>(Format, const void*, float*, int64_t);
 template void load<double>(Format, const void*, double*, int64_t);
-template void store<float>(Format, void*, const float*, int64_t, const uint16_t*);
-template void store<double>(Format, void*, const double*, int64_t, const uint16_t*);
+template void store<float>(Format, void*, const float*, int64_t, const uint32_t*, int);
+template void store<double>(Format, void*, const double*, int64_t, const uint32_t*, int);
 template void transform_gradient<float>(float*, const float*, bool, double, int64_t);
 template void transform_gradient<double>(double*, const double*, bool, double, int64_t);
 

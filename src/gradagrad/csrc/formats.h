@@ -49,13 +49,12 @@ GRADAGRAD_INLINE float to_float(double a) {
 }
 
 // Up with the probability that makes the mean exact, as 16 random bits say. What bf16 holds exactly is kept, infinities too; a
-// finite number beyond the largest bf16 becomes that, since inf would never leave. NaN is kept if it is a quiet one, as all
-// are that come out of arithmetic: their uppermost bit stays.
+// finite number beyond the largest bf16 becomes that, since inf would never leave. NaN stays NaN by the uppermost bit of its
+// fraction, which arithmetic sets.
 GRADAGRAD_INLINE uint16_t to_bf16_stochastic(float a, uint32_t random16) {
   const uint32_t up = std::fabs(a) < largest_bf16 ? random16 : 0u;
   return static_cast<uint16_t>((reinterpret<uint32_t>(a) + up) >> 16);
 }
-GRADAGRAD_INLINE float quiet(float a) { return a != a ? std::numeric_limits<float>::quiet_NaN() : a; }
 
 // Random bits are a function of (seed, step, parameter, lane, element) alone, so they depend neither on the number of
 // threads nor on what ran before a checkpoint was loaded. `gradagrad.rounding` restates them; change both together.
@@ -76,7 +75,7 @@ inline uint32_t random_key(int64_t seed, int64_t step, int64_t stream, int pair)
   return scramble(scramble(scramble(static_cast<uint32_t>(seed) + 0x9e3779b9u) ^ static_cast<uint32_t>(step)) ^ number);
 }
 
-// The random bits of a piece of a parameter, two lanes of them.
+// The random bits of a piece of a parameter for a pair of lanes.
 class RandomBits {
  public:
   static constexpr int64_t most = 512;  // elements
@@ -84,38 +83,29 @@ class RandomBits {
   // Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no two numbers of an element
   // have bits in common.
   GRADAGRAD_INLINE void draw(uint32_t key, int64_t index, int64_t size) {
-    shift_ = index & 15;
-    const uint32_t first = static_cast<uint32_t>(index >> 4) * 8;
-    const int64_t blocks = (shift_ + size + 15) / 16;
-    uint32_t hashes[room / 2];
-    GRADAGRAD_VECTORS
-    for (int64_t j = 0; j < 8 * blocks; ++j) {
-      hashes[j] = scramble(key ^ ((first + static_cast<uint32_t>(j)) * 0x9e3779b9u));
-    }
-    for (int64_t i = 0; i < blocks; ++i) {
-      for (int j = 0; j < 8; ++j) {
-        low_[16 * i + j] = static_cast<uint16_t>(hashes[8 * i + j]);
-        low_[16 * i + 8 + j] = static_cast<uint16_t>(hashes[8 * i + j] >> 16);
-      }
-      for (int j = 0; j < 8; ++j) {
-        high_[16 * i + j] = static_cast<uint16_t>(hashes[8 * i + j] >> 16);
-        high_[16 * i + 8 + j] = static_cast<uint16_t>(hashes[8 * i + j]);
+    shift_ = index % 16;
+    for (int64_t i = 0; i < shift_ + size; i += 16) {
+      const uint32_t first = static_cast<uint32_t>((index - shift_ + i) / 2);
+      for (uint32_t j = 0; j < 8; ++j) {
+        const uint32_t hash = scramble(key ^ ((first + j) * 0x9e3779b9u));
+        bits_[i + j] = hash;
+        bits_[i + 8 + j] = (hash << 16) | (hash >> 16);
       }
     }
   }
-  GRADAGRAD_INLINE const uint16_t* lane(int lane) const { return (lane % 2 ? high_ : low_) + shift_; }
+  GRADAGRAD_INLINE const uint32_t* bits() const { return bits_ + shift_; }
 
  private:
-  static constexpr int64_t room = most + 32;
   int64_t shift_ = 0;
-  alignas(64) uint16_t low_[room], high_[room];
+  alignas(64) uint32_t bits_[most + 16];
 };
+GRADAGRAD_INLINE uint32_t half_of(uint32_t bits, int lane) { return lane % 2 ? bits >> 16 : bits & 0xffffu; }
 
-// Arrays of T from and to arrays of a format; with bits, bf16 is rounded stochastically.
+// Arrays of T from and to arrays of a format; with bits, bf16 is rounded stochastically, by those of a lane.
 template <class T>
 void load(Format format, const void* from, T* to, int64_t size);
 template <class T>
-void store(Format format, void* to, const T* from, int64_t size, const uint16_t* bits = nullptr);
+void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits = nullptr, int lane = 0);
 void draw(RandomBits& random, uint32_t key, int64_t index, int64_t size);
 
 // The gradient as the rule takes it: negated, or with coupled weight decay. x is not read without decay: 0·inf is NaN.

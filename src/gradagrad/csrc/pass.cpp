@@ -74,7 +74,7 @@ void Pass<T>::store(uint32_t streams, int64_t index, int64_t size) {
     const int lane = lane_of(s);
     if (lane >= 0 && known != lane / 2) draw(random_, job_.keys[known = lane / 2], index, size);
     char* to = job_.data[s] + index * size_of(job_.formats[s]);
-    gradagrad::store(job_.formats[s], to, buffers_[s], size, lane < 0 ? nullptr : random_.lane(lane));
+    gradagrad::store(job_.formats[s], to, buffers_[s], size, lane < 0 ? nullptr : random_.bits(), lane);
   });
 }
 
@@ -174,14 +174,25 @@ void Pass<T>::step_rows(const Range* rows, int64_t count) {
 }
 
 template <class T>
-void Pass<T>::rest(const Range& row, int32_t since, int32_t now, bool row_slots) {
-  settings_[job_.rule->settings] = since;
-  settings_[job_.rule->settings + 1] = now;
-  const Range fields{row.begin, nullptr}, slot{row.begin / job_.width, nullptr};
-  if (loops_.rest) run(loops_.rest, &fields, 1, job_.width, nullptr);
-  if (!loops_.rest_slots) return;
-  if (!row_slots) return run(loops_.rest_slots, &fields, 1, job_.width, nullptr);
-  loops_.rest_slots.over[own]({settings_, nullptr, job_.data, &slot, 1, 1, nullptr, nullptr});
+void Pass<T>::rest(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_slots) {
+  constexpr int64_t ahead = 16;
+  const int64_t width = job_.width;
+  for (int64_t i = 0; i < count; ++i) {
+    if (i + ahead < count) {
+      for_each(loops_.rest.writes, [&](int s) { __builtin_prefetch(job_.data[s] + rows[i + ahead].begin * size_of(job_.formats[s]), 1); });
+    }
+    const Range fields{rows[i].begin, nullptr}, slot{rows[i].begin / width, nullptr};
+    int32_t& clock = clocks[slot.begin];
+    settings_[job_.rule->settings] = clock;
+    settings_[job_.rule->settings + 1] = now;
+    if (clock < now && loops_.rest) run(loops_.rest, &fields, 1, width, nullptr);
+    if (clock < now && loops_.rest_slots && row_slots) {
+      loops_.rest_slots.over[own]({settings_, nullptr, job_.data, &slot, 1, 1, nullptr, nullptr});
+    } else if (clock < now && loops_.rest_slots) {
+      run(loops_.rest_slots, &fields, 1, width, nullptr);
+    }
+    clock = now + 1;
+  }
 }
 
 template class Pass<float>;

@@ -44,8 +44,9 @@ class Pass {
   void measure(const Range* rows, int64_t count, double* sums) { run(loops_.measure, rows, count, job_.width, sums); }
   void move(const Range* rows, int64_t count, const double* pace, double* traces);
   void step_rows(const Range* rows, int64_t count);
-  // Brings a row up to date that no gradient touched from step `since` until `now`. `row_slots`: rows are slots.
-  void rest(const Range& row, int32_t since, int32_t now, bool row_slots);
+  // Brings rows up to date that no gradient touched since the step that `clocks` have for them, until `now`, and sets these.
+  // `row_slots`: rows are slots.
+  void rest(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_slots);
 
  private:
   static constexpr int64_t chunk = RandomBits::most;  // elements that are handled together and stay in the nearest cache

@@ -1140,6 +1140,163 @@ struct gradagrad_lazy_step {
   template <class P>
   struct Body {
     using T = P;
+    T t3, t5, t8, c0, t25, t30, t33;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double rho = settings[1];
+      const double eps = settings[3];
+      const double weight_decay = settings[4];
+      const double TINY = opaque<double>(std::numeric_limits<T>::min());
+      const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
+      t3 = T(rho);
+      t5 = T(LARGEST);
+      t8 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t25 = T(eps);
+      const double t28 = lr * weight_decay;
+      const double t29 = 1.0 - t28;
+      t30 = T(t29);
+      t33 = T(lr);
+    }
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
+        const bool t0 = g != T(0.0);
+        const T t1 = g * g;
+        const T t2 = g * momentum;
+        const T t4 = t2 * t3;
+        const T t6 = at_most(t4, t5);
+        const T t7 = t6 - t1;
+        const T t9 = at_least(accumulator, t8);
+        const T t10 = at_least(t7, c0);
+        const T t11 = at_least(t1, t8);
+        const T t12 = t10 / t11;
+        const T t13 = t12 + T(1.0);
+        const T t14 = t10 / t9;
+        const T t15 = t14 + T(1.0);
+        const T t16 = root(t15);
+        const T t17 = minimum(t16, t13);
+        const T t18 = growth * t17;
+        const T t19 = at_most(t18, t5);
+        const T t20 = at_most(t7, c0);
+        const T t21 = accumulator - t20;
+        const T t22 = at_most(t21, t5);
+        const T t23 = at_least(t22, t8);
+        const T t24 = root(t23);
+        const T t26 = t24 + t25;
+        const T t27 = t19 / t26;
+        const T t31 = x * t30;
+        const T t32 = g * t27;
+        const T t34 = t32 * t33;
+        const T t35 = t31 - t34;
+        const T t36 = select(t0, t35, x);
+        const T t37 = select(t0, g, momentum);
+        streams.template write<0, 4>(i, t36);
+        streams.template write<2, 0>(i, t37);
+        streams.template write<8, 1>(i, t19);
+        streams.template write<9, 1>(i, t22);
+      }
+    }
+  };
+};
+
+struct gradagrad_lazy_momentum_step {
+  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  template <class P>
+  struct Body {
+    using T = P;
+    T t3, t5, t8, c0, t28, t35, t39, t43, t47;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double rho = settings[1];
+      const double beta = settings[2];
+      const double eps = settings[3];
+      const double weight_decay = settings[4];
+      const double TINY = opaque<double>(std::numeric_limits<T>::min());
+      const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
+      t3 = T(rho);
+      t5 = T(LARGEST);
+      t8 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t28 = T(eps);
+      t35 = T(beta);
+      const double t37 = lr * weight_decay;
+      const double t38 = 1.0 - t37;
+      t39 = T(t38);
+      const double t41 = 1.0 - beta;
+      t43 = T(t41);
+      t47 = T(lr);
+    }
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
+        const bool t0 = g != T(0.0);
+        const T t1 = g * g;
+        const T t2 = g * momentum;
+        const T t4 = t2 * t3;
+        const T t6 = at_most(t4, t5);
+        const T t7 = t6 - t1;
+        const T t9 = at_least(accumulator, t8);
+        const T t10 = at_least(t7, c0);
+        const T t11 = at_least(t1, t8);
+        const T t12 = t10 / t11;
+        const T t13 = t12 + T(1.0);
+        const bool t14 = T(0.0) < t7;
+        const T t15 = t7 / t9;
+        const T t16 = t15 + T(1.0);
+        const T t17 = select(t14, t16, t9);
+        const T t18 = root(t17);
+        const T t19 = minimum(t18, t13);
+        const T t20 = select(t14, t19, T(1.0));
+        const T t21 = growth * t20;
+        const T t22 = at_most(t21, t5);
+        const T t23 = at_most(t7, c0);
+        const T t24 = accumulator - t23;
+        const T t25 = at_most(t24, t5);
+        const T t26 = at_least(t25, t8);
+        const T t27 = root(t26);
+        const T t29 = t27 + t28;
+        const T t30 = t22 / t29;
+        const T t31 = t18 + t28;
+        const T t32 = select(t14, t29, t31);
+        const T t33 = t32 * t30;
+        const T t34 = growth / t33;
+        const T t36 = t34 * t35;
+        const T t40 = x * t39;
+        const T t42 = momentum * t36;
+        const T t44 = g * t43;
+        const T t45 = t42 + t44;
+        const T t46 = t45 * t30;
+        const T t48 = t46 * t47;
+        const T t49 = t40 - t48;
+        const T t50 = select(t0, t49, x);
+        const T t51 = select(t0, t45, momentum);
+        streams.template write<0, 4>(i, t50);
+        streams.template write<2, 0>(i, t51);
+        streams.template write<8, 1>(i, t22);
+        streams.template write<9, 1>(i, t25);
+      }
+    }
+  };
+};
+
+struct gradagrad_lazy_full_step {
+  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  template <class P>
+  struct Body {
+    using T = P;
     T t3, t5, t11, t15, t18, c0, t24, t37, t42, t72, t75, t85, t88, t90;
     mask_t<T> mask_t66, mask_t98;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
@@ -1279,7 +1436,7 @@ struct gradagrad_lazy_step {
   };
 };
 
-struct gradagrad_lazy_decide {
+struct gradagrad_lazy_full_decide {
   static constexpr uint32_t reads = 0x30300, writes = 0x100300, lanes = 0x2;
   template <class P>
   struct Body {
@@ -1382,7 +1539,7 @@ struct gradagrad_lazy_decide {
   };
 };
 
-struct gradagrad_lazy_momentum_step {
+struct gradagrad_lazy_full_momentum_step {
   static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
   template <class P>
   struct Body {
@@ -1555,7 +1712,7 @@ struct gradagrad_lazy_momentum_step {
   };
 };
 
-struct gradagrad_lazy_momentum_decide {
+struct gradagrad_lazy_full_momentum_decide {
   static constexpr uint32_t reads = 0x30300, writes = 0x300300, lanes = 0x2;
   template <class P>
   struct Body {
@@ -2262,16 +2419,30 @@ const Rule rules[] = {
     // gradagrad_lazy
     {1, 2, 2, 1, 0, 12, true, {0}, {1, 1},
      loops_of<float,
-              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None, None, None>(),
+              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, None, None, None, None>(),
      loops_of<double,
-              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None, None, None>(),
+              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, None, None, None, None>(),
      loop_of<None, double>()},
     // gradagrad_lazy_momentum
     {1, 2, 2, 2, 0, 12, true, {0}, {1, 1},
      loops_of<float,
-              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
+              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, None, None, None, None>(),
      loops_of<double,
-              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
+              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, None, None, None, None>(),
+     loop_of<None, double>()},
+    // gradagrad_lazy_full
+    {1, 2, 2, 1, 0, 12, true, {0}, {1, 1},
+     loops_of<float,
+              gradagrad_lazy_full_step, gradagrad_plain_measure, gradagrad_lazy_full_decide, gradagrad_full_move, None, None, None, None>(),
+     loops_of<double,
+              gradagrad_lazy_full_step, gradagrad_plain_measure, gradagrad_lazy_full_decide, gradagrad_full_move, None, None, None, None>(),
+     loop_of<None, double>()},
+    // gradagrad_lazy_full_momentum
+    {1, 2, 2, 2, 0, 12, true, {0}, {1, 1},
+     loops_of<float,
+              gradagrad_lazy_full_momentum_step, gradagrad_plain_measure, gradagrad_lazy_full_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
+     loops_of<double,
+              gradagrad_lazy_full_momentum_step, gradagrad_plain_measure, gradagrad_lazy_full_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
      loop_of<None, double>()},
     // auto
     {3, 4, 0, 8, 1, 6, false, {0, 1, 2}, {0, 0, 0, 0},

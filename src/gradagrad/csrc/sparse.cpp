@@ -137,16 +137,6 @@ int32_t SparseStep::now() const {
   return static_cast<int32_t>(*reinterpret_cast<const double*>(job_.data[stream::slots + clock_slot_]));
 }
 
-// Rows first catch up with the steps until `now` that left them out.
-template <class P>
-void SparseStep::catch_up(P& pass, const Range* rows, int64_t count, int32_t now) const {
-  for (int64_t i = 0; clocks_ && i < count; ++i) {
-    int32_t& clock = clocks_[rows[i].begin / job_.width];
-    if (clock < now) pass.rest(rows[i], clock, now, row_slots_);
-    clock = now + 1;
-  }
-}
-
 void SparseStep::run() {
   if (settings_.single()) {
     std::vector<double> sums(rule().sums), traces(rule().traces);
@@ -158,7 +148,7 @@ void SparseStep::run() {
   gather();
   const int32_t now = this->now();
   parallel([&](auto& pass, const Range* rows, int64_t count, int64_t) {
-    catch_up(pass, rows, count, now);
+    if (clocks_) pass.rest(rows, count, clocks_, now, row_slots_);
     if (row_slots_) {
       pass.step_rows(rows, count);
     } else {
@@ -188,7 +178,7 @@ void SparseStep::move(const double* sums, double* traces) {
   const int32_t now = this->now();
   std::vector<double> groups(touched_.size() * count);
   parallel([&](auto& pass, const Range* rows, int64_t size, int64_t group) {
-    catch_up(pass, rows, size, now);
+    if (clocks_) pass.rest(rows, size, clocks_, now, row_slots_);
     pass.move(rows, size, slot.pace(), groups.data() + group * count);
   });
   std::fill(traces, traces + count, 0.0);

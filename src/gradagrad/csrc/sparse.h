@@ -40,8 +40,6 @@ class SparseStep : public Prepared {
   void gather();
   template <class F>
   void parallel(const F& f) const;
-  template <class P>
-  void catch_up(P& pass, const Range* rows, int64_t count, int32_t now) const;
   int32_t now() const;
 
   const Settings settings_;

@@ -26,7 +26,7 @@ struct Streams {
   using Stored = std::conditional_t<(N < stream::elements), X, std::conditional_t<(N < stream::stored), S, T>>;
 
   char* at[stream::count];
-  const uint16_t* bits[2 * lane_pairs];  // by lane
+  const uint32_t* bits[lane_pairs];  // random ones
 
   template <int N>
   GRADAGRAD_INLINE Stored<N>& stored(int64_t i) const {
@@ -41,13 +41,12 @@ struct Streams {
   GRADAGRAD_INLINE void write(int64_t i, T a) const {
     if constexpr (std::is_same_v<Stored<N>, T>) stored<N>(i) = a;
     else if constexpr (N == stream::x && !RANDOM) stored<N>(i) = to_bf16(a);
-    else stored<N>(i) = to_bf16_stochastic(a, bits[LANE][i]);
+    else stored<N>(i) = to_bf16_stochastic(a, half_of(bits[LANE / 2][i], LANE));
   }
   template <int N, int LANE, int FROM>
   GRADAGRAD_INLINE void copy(int64_t i) const {
     if constexpr (std::is_same_v<Stored<N>, Stored<FROM>>) stored<N>(i) = stored<FROM>(i);
-    else if constexpr (std::is_same_v<Stored<N>, T>) stored<N>(i) = read<FROM>(i);
-    else write<N, LANE>(i, quiet(read<FROM>(i)));
+    else write<N, LANE>(i, read<FROM>(i));
   }
 };
 
@@ -79,7 +78,7 @@ struct Over {
     for (int pair = 0; pair < lane_pairs; ++pair) {
       if (!(lanes >> 2 * pair & 3)) continue;
       random[pair].draw(keys[pair], index, size);
-      for (int lane = 2 * pair; lane < 2 * pair + 2; ++lane) here.bits[lane] = random[pair].lane(lane);
+      here.bits[pair] = random[pair].bits();
     }
   }
 
