@@ -49,12 +49,13 @@ GRADAGRAD_INLINE float to_float(double a) {
 }
 
 // Up with the probability that makes the mean exact, as 16 random bits say. What bf16 holds exactly is kept, infinities too; a
-// finite number beyond the largest bf16 becomes that, since inf would never leave. NaN stays NaN by the uppermost bit of its
-// fraction, which arithmetic sets.
+// finite number beyond the largest bf16 becomes that, since inf would never leave. NaN stays one if it is
+// quiet, as all are that come out of arithmetic: the uppermost bit of their fraction is set.
 GRADAGRAD_INLINE uint16_t to_bf16_stochastic(float a, uint32_t random16) {
   const uint32_t up = std::fabs(a) < largest_bf16 ? random16 : 0u;
   return static_cast<uint16_t>((reinterpret<uint32_t>(a) + up) >> 16);
 }
+GRADAGRAD_INLINE float quiet(float a) { return a != a ? std::numeric_limits<float>::quiet_NaN() : a; }
 
 // Random bits are a function of (seed, step, parameter, lane, element) alone, so they depend neither on the number of
 // threads nor on what ran before a checkpoint was loaded. `gradagrad.rounding` restates them; change both together.
@@ -83,9 +84,9 @@ class RandomBits {
   // Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no two numbers of an element
   // have bits in common.
   GRADAGRAD_INLINE void draw(uint32_t key, int64_t index, int64_t size) {
-    shift_ = index % 16;
-    for (int64_t i = 0; i < shift_ + size; i += 16) {
-      const uint32_t first = static_cast<uint32_t>((index - shift_ + i) / 2);
+    shift_ = index & 15;
+    uint32_t first = static_cast<uint32_t>(index >> 4) * 8;
+    for (int64_t i = 0; i < shift_ + size; i += 16, first += 8) {
       for (uint32_t j = 0; j < 8; ++j) {
         const uint32_t hash = scramble(key ^ ((first + j) * 0x9e3779b9u));
         bits_[i + j] = hash;

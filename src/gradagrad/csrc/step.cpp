@@ -20,7 +20,8 @@ void Settings::set(Job& job, int64_t steps, int64_t stream) const {
   job.negated = maximize;
   job.coupled_decay = coupled_decay;
   job.stochastic_x = stochastic_x;
-  job.kind = kind_of(job, rule->elements, scope == Scope::element ? rule->slots : 0);
+  const bool elementwise = scope == Scope::element || (scope == Scope::row && job.width == 1);
+  job.kind = kind_of(job, rule->elements, elementwise ? rule->slots : 0);
   std::copy(numbers.begin(), numbers.end(), job.settings);
   if (lr_decay != 0.0) {  // as torch operations do it, in the precision of the parameter
     const double lr = numbers[0];
