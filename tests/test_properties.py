@@ -1,4 +1,4 @@
-"""What must hold (METHOD.md), as exact inequalities in float64, on the optimizer itself."""
+"""What must hold, as exact inequalities in float64, on the optimizer itself."""
 
 import itertools
 import math

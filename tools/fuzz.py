@@ -33,6 +33,7 @@ import torch
 from torch import Tensor
 
 from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.engine.state import join_shared
 from gradagrad.kernel import kernel_status
 from gradagrad.projections import Box, NonNegative
 
@@ -324,7 +325,7 @@ class Case:
             for a in (p.data, *(v for v in optimizer.state[p].values() if v.shape == p.shape and v.dim())):
                 noise = torch.randint(-1, 2, a.shape, generator=generator) * torch.finfo(a.dtype).eps / 2
                 a.copy_((a.double() * (1.0 + noise)).to(a.dtype))
-        optimizer._join_shared()
+        join_shared(optimizer)
         optimizer.step()
         return optimizer, params
 

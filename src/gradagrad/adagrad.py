@@ -9,6 +9,7 @@ from torch.optim.optimizer import Optimizer, ParamsT
 
 from gradagrad import checkpoint, distributed
 from gradagrad.arguments import complaint
+from gradagrad.engine.state import begin
 from gradagrad.engine.tensors import computing_dtype, real_view, reduction
 from gradagrad.optimizer import GradaGrad
 from gradagrad.rules.protocol import Field
@@ -94,7 +95,7 @@ def _take_over(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any]
     if not state or not float(state["step"]):
         return  # Adagrad makes its state at once; without a step there is nothing to take over
     group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
-    optimizer._init_state(group, parameter)
+    begin(optimizer, group, parameter)
     ours = optimizer.state[parameter]
     saved = state["sum"]
     if saved.shape != parameter.shape:

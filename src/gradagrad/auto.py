@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any, Literal
 
 import torch
@@ -13,7 +13,6 @@ from torch.optim.optimizer import ParamsT, StateDict
 from gradagrad.arguments import AUTOGRADAGRAD
 from gradagrad.averaging import Averaged
 from gradagrad.rules.auto import RULE, Settings
-from gradagrad.rules.protocol import Field
 
 
 class AutoGradaGrad(Averaged):
@@ -139,9 +138,9 @@ class AutoGradaGrad(Averaged):
         params: list[Tensor],
         grads: list[Tensor],
         states: list[dict[str, Any]] | None = None,
-        fields: tuple[Field, ...] = (),
+        keys: Set[str] | None = None,
     ) -> None:
-        super()._init_group(group, params, grads, states, fields)
+        super()._init_group(group, params, grads, states, keys)
         for parameter in group["params"] if group["averaging"] is not None else ():
             state = self.state.get(parameter)
             if parameter.grad is None and state and "average" in state and "row_steps" not in state:
@@ -151,5 +150,6 @@ class AutoGradaGrad(Averaged):
     @torch._disable_dynamo
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Restores a state dict bit for bit, or raises and changes nothing."""
-        self._refuse_inside_averaged("load_state_dict")
+        if self._cannot_step:
+            raise RuntimeError(self._cannot_step)
         super().load_state_dict(state_dict)

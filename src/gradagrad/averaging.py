@@ -14,6 +14,8 @@ from gradagrad import distributed
 from gradagrad.engine.base import EngineOptimizer
 from gradagrad.engine.tensors import real_view
 
+_INSIDE = "step and load_state_dict must be called outside of `with optimizer.averaged()`, which holds averages."
+
 
 class Averaged(EngineOptimizer):
     """An optimizer that keeps the average of the points of its parameters, in the field "average"."""
@@ -24,7 +26,7 @@ class Averaged(EngineOptimizer):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """As in the base class; a copy or a loaded optimizer is outside of every block."""
         super().__setstate__(state)
-        self._averaged_depth = 0
+        self._averaged_depth, self._cannot_step = 0, ""
 
     @contextmanager
     def averaged(self) -> Generator[None]:
@@ -43,6 +45,7 @@ class Averaged(EngineOptimizer):
                 'averaging="polynomial".'
             )
         self._averaged_depth += 1
+        self._cannot_step = _INSIDE
         try:
             if self._averaged_depth > 1:
                 yield
@@ -51,6 +54,7 @@ class Averaged(EngineOptimizer):
                     yield
         finally:
             self._averaged_depth -= 1
+            self._cannot_step = _INSIDE if self._averaged_depth else ""
 
     def _averages(self) -> dict[Tensor, Tensor]:
         """Each parameter's average at the present step."""
@@ -67,13 +71,6 @@ class Averaged(EngineOptimizer):
                 if isinstance(value, Tensor):
                     result[name] = value.detach().clone()
             return result
-
-    def _before_step(self) -> None:
-        self._refuse_inside_averaged("step")
-
-    def _refuse_inside_averaged(self, what: str) -> None:
-        if self._averaged_depth:
-            raise RuntimeError(f"{what} must be called outside of `with optimizer.averaged()`, which holds averages.")
 
 
 @contextmanager

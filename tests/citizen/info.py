@@ -175,7 +175,7 @@ def error_inputs(device: Any, dtype: torch.dtype) -> list[ErrorOptimizerInput]:
 
 
 def takes_sparse_gradients(kwargs: dict[str, Any]) -> bool:
-    """What METHOD.md refuses with sparse gradients: momentum on the paper's clock and coupled weight decay; a
+    """What is refused with sparse gradients: momentum on the paper's clock and coupled weight decay; a
     projection would move rows without a gradient."""
     if kwargs.get("momentum", 0.0) != 0.0 and not kwargs.get("lazy", False):
         return False

@@ -128,8 +128,8 @@ def test_rounding_is_unbiased_and_keeps_what_is_exact():
 
 
 @needs_kernel
-def test_a_fused_step_does_not_pass_through_more_functions_than_it_did():
-    """The goal is 14 in 5 files; this is how far it is, and a change that makes it longer shall be a decision."""
+def test_a_fused_step_passes_through_few_functions():
+    """A reader can follow it with a finger, and a small model does not wait for it."""
     parameters = [torch.nn.Parameter(torch.randn(4)) for _ in range(3)]
     for parameter in parameters:
         parameter.grad = torch.randn(4)
@@ -148,5 +148,5 @@ def test_a_fused_step_does_not_pass_through_more_functions_than_it_did():
         optimizer.step()
     finally:
         sys.setprofile(before)
-    assert len(seen) <= 41, sorted(seen)
-    assert len({file for file, _ in seen}) <= 12
+    assert len(seen) <= 14, sorted(seen)
+    assert len({file for file, _ in seen}) <= 5

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from gradagrad.arguments import Number, Table
 from gradagrad.engine.base import EngineOptimizer
-from gradagrad.rules.protocol import Field, is_off
+from gradagrad.rules.protocol import Field, Rule, is_off
 
 
 class Settings(NamedTuple):
@@ -13,7 +13,7 @@ class Settings(NamedTuple):
     lazy: bool = False
 
 
-class HeavyBallRule:
+class HeavyBallRule(Rule):
     name, numerator, decay_remedy = "heavy ball", "accumulator", "leave it out."
 
     def fields(self, s):
@@ -21,9 +21,6 @@ class HeavyBallRule:
 
     def measures(self, s):
         return True
-
-    def learns(self, s):
-        return False
 
     def measure(self, values, s, slots, ops):
         return (slots.dot(values["g"], values["g"]),)
@@ -43,12 +40,8 @@ class HeavyBallRule:
     def unfit_for_rows(self, s):
         return None if s.lazy else "pass lazy=True."
 
-    def rests(self, s):
-        return False
-
     def rates(self, values, slot, s, ops):
-        rate = s.lr / ops.sqrt(ops.maximum(slot["accumulator"], ops.tiny))
-        return rate, rate, rate
+        return (s.lr / ops.sqrt(ops.maximum(slot["accumulator"], ops.tiny)),) * 3
 
 
 class HeavyBall(EngineOptimizer):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import chain
+from operator import is_
 from typing import Any, ClassVar, overload
 
 import torch
@@ -18,8 +19,8 @@ from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.kernel import HandleCache
 from gradagrad.engine.rows import catch_up
-from gradagrad.engine.state import new_field, new_step, shared_keys
-from gradagrad.rules.protocol import Field, Rule
+from gradagrad.engine.state import begin, join_shared, shared_keys
+from gradagrad.rules.protocol import Rule
 from gradagrad.scope import Scope
 from gradagrad.torch_arguments import (
     checked,
@@ -36,6 +37,8 @@ class EngineOptimizer(Optimizer, ABC):
     rule: ClassVar[Rule]
     arguments: ClassVar[Table]
     warns_of_large_first_step: ClassVar[bool] = False
+    _cannot_step: str = ""
+    """Why no step can be taken now, as a sentence."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
         _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
 
@@ -43,6 +46,7 @@ class EngineOptimizer(Optimizer, ABC):
         self._watch: Watch | None = None
         self._pending: engine.Pending | None = None
         self._handles = HandleCache()
+        self._empty: list[tuple[list[Any], Batch]] = []
         super().__init__(params, checked(self.arguments, defaults))
 
     @abstractmethod
@@ -63,6 +67,8 @@ class EngineOptimizer(Optimizer, ABC):
             maximize=group["maximize"],
             differentiable=group["differentiable"],
             stochastic_rounding=group["stochastic_rounding"],
+            draws=group["stochastic_rounding"] or rounding.is_rounded(group["state_dtype"]),
+            handles=self._handles,
         )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -91,7 +97,8 @@ class EngineOptimizer(Optimizer, ABC):
     def step(self, closure: Callable[[], float] | None = None) -> float | None:
         """Performs one step; ``closure`` may re-evaluate the model and return the loss."""
         self._accelerator_graph_capture_health_check()
-        self._before_step()
+        if self._cannot_step:
+            raise RuntimeError(self._cannot_step)
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -99,7 +106,8 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler's, as is grad_scale
         if found_inf is not None and bool(found_inf):
             return loss
-        self._finish_pending()
+        if self._pending is not None:
+            self._finish_pending()
         is_first = not torch.compiler.is_compiling() and not any(self.state.values())
         try:
             self._take_step(is_first)
@@ -115,13 +123,14 @@ class EngineOptimizer(Optimizer, ABC):
             return
         scale: Tensor | None = getattr(self, "grad_scale", None)
         if scale is not None:
-            _unscale(batches, scale)
+            for batch in batches:
+                batch.unscale(scale)
         parts = engine.prepare(batches, groups)
         watch = None if torch.compiler.is_compiling() else self._watch
         try:
             if is_first:
                 warn_of_one_each(self, self.arguments.scope)
-            if is_first and self.warns_of_large_first_step and not _is_capturing():
+            if is_first and self.warns_of_large_first_step:
                 first_step.check(parts)
             if watch is not None:
                 watch.before(parts)
@@ -132,47 +141,48 @@ class EngineOptimizer(Optimizer, ABC):
         if watch is not None:
             watch.after()
 
-    def _before_step(self) -> None:
-        """Raises where a subclass cannot step now."""
-
     def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
         """The param groups that have gradients, and what they bring to the step; makes state where there is none
         yet."""
         groups: list[dict[str, Any]] = []
         batches: list[Batch] = []
         for index, group in enumerate(self.param_groups):
-            refuse_foreign_settings(group, self.defaults)
-            batch = self._empty_batch(group)
-            batch.group, batch.handles = index, self._handles
-            self._fill(batch, group)
+            batch = self._batch(index, group)
             if batch.params:
                 groups.append(group)
                 batches.append(batch)
-        if any(
-            batch.stochastic_rounding or rounding.is_rounded(g["state_dtype"])
-            for g, batch in zip(groups, batches, strict=True)
-        ):
+        if any(batch.draws for batch in batches):
             places = {parameter: place for place, parameter in enumerate(self._parameters())}
             for batch in batches:
                 batch.streams = [places[parameter] for parameter in batch.params]
         return groups, batches
 
-    def _fill(self, batch: Batch, group: Mapping[str, Any]) -> None:
-        """Fills the batch's lists with the parameters that have a gradient, and their state."""
-        if torch.compiler.is_compiling():  # which cannot hand on states
+    def _batch(self, index: int, group: Mapping[str, Any]) -> Batch:
+        """The parameters of a group that have a gradient, and their state."""
+        if torch.compiler.is_compiling():
+            refuse_foreign_settings(group, self.defaults)
+            batch = self._empty_batch(group)
             self._init_group(group, batch.params, batch.grads)
-            batch.rows = [self.state[parameter] for parameter in batch.params]
+            batch.rows = [self.state[parameter] for parameter in batch.params]  # which it cannot hand on
         else:
-            self._init_group(group, batch.params, batch.grads, batch.rows, batch.fields)
+            # Settings are worked out anew only if a value in the group has been exchanged for another.
+            values, empty = self._empty[index] if index < len(self._empty) else ([], None)
+            if empty is None or len(values) != len(group) or not all(map(is_, values, group.values())):
+                refuse_foreign_settings(group, self.defaults)
+                empty = self._empty_batch(group)
+                self._empty[index : index + 1] = [(list(group.values()), empty)]
+            batch = empty.copy()
+            batch.group = index
+            self._init_group(group, batch.params, batch.grads, batch.rows, batch.keys)
         rows = batch.rows
         batch.steps = [state["step"] for state in rows]
-        shared = batch.is_shared
         for field in batch.fields if rows else ():
             key = field.key
-            if shared and field.at == "slot":
+            if batch.is_shared and field.at == "slot":
                 batch.shared[key] = rows[0][key]
             else:
                 batch.state[key] = [state[key] for state in rows]
+        return batch
 
     def _init_group(
         self,
@@ -180,64 +190,27 @@ class EngineOptimizer(Optimizer, ABC):
         params: list[Tensor],
         grads: list[Tensor],
         states: list[dict[str, Any]] | None = None,
-        fields: tuple[Field, ...] = (),
+        keys: Set[str] | None = None,
     ) -> None:
         """Finds the parameters that have a gradient, and their states, and makes what these lack.
 
         torch.compile runs a method of this name instead of tracing it, so that making state is no part of the graph.
         """
-        keys = {field.key for field in fields or self.rule.fields(self._settings(group))}
+        if keys is None:
+            keys = {field.key for field in self.rule.fields(self._settings(group))}
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
                 continue
             state = self.state[parameter]
             if not keys <= state.keys():
-                self._init_state(group, parameter)
+                begin(self, group, parameter)
             if "row_steps" in state and gradient.layout == torch.strided:
                 catch_up(self._alone(group, parameter), 0)
             params.append(parameter)
             grads.append(gradient)
             if states is not None:
                 states.append(state)
-
-    def _init_state(self, group: Mapping[str, Any], parameter: Tensor) -> None:
-        """Makes what a parameter's state lacks: all of it before its first step."""
-        settings, scope = self._settings(group), self._scope(group)
-        state = self.state[parameter]
-        fields = self.rule.fields(settings)
-        shared = shared_keys(fields, scope)
-        peers = self._sharing(group) if shared else ()
-        peer = next((other for p in peers if (other := self.state.get(p)) and shared[0] in other), {})
-        state.setdefault("step", new_step(group, parameter))
-        for field in fields:
-            if field.key in state:
-                continue
-            if field.key in shared and field.key in peer:
-                state[field.key] = peer[field.key]
-            else:
-                state[field.key] = new_field(field, group, settings, scope, parameter)
-                if field.key in shared:  # a field that a setting has just brought in belongs to all who share
-                    for p in peers:
-                        if self.state.get(p):
-                            self.state[p][field.key] = state[field.key]
-
-    def _sharing(self, group: Mapping[str, Any]) -> list[Tensor]:
-        """The parameters that share a slot with those of a group."""
-        if self._scope(group) == "group":
-            return group["params"]
-        return [p for other in self.param_groups if self._scope(other) == "all" for p in other["params"]]
-
-    def _join_shared(self) -> None:
-        """After loading, lets all parameters that share a slot have one tensor for each of its numbers again."""
-        for group in self.param_groups:
-            keys = shared_keys(self.rule.fields(self._settings(group)), self._scope(group))
-            states = [state for p in self._sharing(group) if (state := self.state.get(p))] if keys else []
-            for key in keys:
-                first = next((state[key] for state in states if key in state), None)
-                for state in states:
-                    if first is not None and key in state:
-                        state[key] = first
 
     def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
         """A batch of one parameter with its state and without a gradient."""
@@ -270,11 +243,12 @@ class EngineOptimizer(Optimizer, ABC):
         """Restores a pickle or a state dict; arguments that its version did not have take this optimizer's defaults."""
         super().__setstate__(state)
         self._watch, self._pending, self._handles = self.__dict__.get("_watch"), None, HandleCache()
+        self._empty = []
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
             self._put_readings(group)
-        self._join_shared()
+        join_shared(self)
 
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
@@ -294,7 +268,7 @@ class EngineOptimizer(Optimizer, ABC):
         """Restores a state dict bit for bit, or raises and changes nothing. Projections stay this optimizer's."""
         self._finish_pending()
         checkpoint.load(self, state_dict, super().load_state_dict)
-        self._join_shared()
+        join_shared(self)
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -309,7 +283,7 @@ class EngineOptimizer(Optimizer, ABC):
         for group in self.param_groups:
             for parameter in group["params"]:
                 if not self.state[parameter]:
-                    self._init_state(group, parameter)
+                    begin(self, group, parameter)
                 for value in self.state[parameter].values():
                     value.share_memory_()
 
@@ -323,15 +297,3 @@ class EngineOptimizer(Optimizer, ABC):
             self._watch = Watch()
         shares = self._watch.shares
         return [describe(self, group, shares.get(i, float("nan"))) for i, group in enumerate(self.param_groups)]
-
-
-def _unscale(batches: list[Batch], grad_scale: Tensor) -> None:
-    """Divides gradients by GradScaler's scale, in place, as torch's fused optimizers do."""
-    for batch in batches:
-        for gradient in batch.grads:
-            values = gradient if gradient.layout == torch.strided else gradient._values()
-            values.div_(grad_scale.to(values.device))
-
-
-def _is_capturing() -> bool:
-    return torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()

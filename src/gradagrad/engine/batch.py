@@ -30,6 +30,10 @@ def _states() -> list[dict[str, Any]]:
     return []
 
 
+def _kept() -> dict[str, Any]:
+    return {}
+
+
 def _slots() -> dict[str, Tensor]:
     return {}
 
@@ -54,6 +58,8 @@ class Batch:
     differentiable: bool = False
     stochastic_rounding: bool = False
     """Whether bf16 parameters are rounded at random, as bf16 state is."""
+    draws: bool = False
+    """Whether anything is rounded at random."""
     params: list[Tensor] = field(default_factory=_tensors)
     grads: list[Tensor] = field(default_factory=_tensors)
     steps: list[Tensor] = field(default_factory=_tensors)
@@ -72,21 +78,37 @@ class Batch:
     """What a backend has prepared or read, good for the rest of the step."""
     handles: Any = None
     """The optimizer's `HandleCache`, if it has one."""
+    kept: dict[str, Any] = field(init=False, default_factory=_kept)
+    """What is worked out from the settings alone: good for every step until one of them changes."""
 
     fields: tuple[Field, ...] = field(init=False)
     """The state that the settings need."""
+    keys: frozenset[str] = field(init=False)
+    """Theirs."""
+    is_shared: bool = field(init=False)
+    """Whether all parameters share one slot."""
 
     def __post_init__(self) -> None:
         self.fields = self.rule.fields(self.settings)
+        self.keys = frozenset([field.key for field in self.fields])
+        self.is_shared = self.scope in SHARED
+
+    def copy(self) -> Batch:
+        """The same settings without parameters. Not by `replace`, which takes longer than a small step."""
+        batch = object.__new__(Batch)
+        empty = {"params": [], "grads": [], "rows": [], "state": {}, "shared": {}, "views": None}
+        batch.__dict__.update(self.__dict__, **empty)
+        return batch
 
     def is_plain(self) -> bool:
         """Whether all parameters are whole and on one rank, and all gradients dense, as nearly always."""
         return _PARAMETER.issuperset(map(type, self.params)) and _STRIDED.issuperset(map(_LAYOUT, self.grads))
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether all parameters share one slot."""
-        return self.scope in SHARED
+    def unscale(self, scale: Tensor) -> None:
+        """Divides gradients by GradScaler's scale, in place, as torch's fused optimizers do."""
+        for gradient in self.grads:
+            values = gradient if gradient.layout == torch.strided else gradient._values()
+            values.div_(scale.to(values.device))
 
     def select(self, indices: Iterable[int]) -> Batch:
         """The same settings over some of the parameters."""

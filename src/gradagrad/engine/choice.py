@@ -13,7 +13,7 @@ from gradagrad import kernel
 from gradagrad.distributed import Axes
 from gradagrad.engine.backend import Backend
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.kernel import kernel_for
+from gradagrad.engine.kernel import KERNEL, kernel_for
 from gradagrad.engine.refusals import refuse_misfits
 from gradagrad.engine.torch_steps import TorchSteps
 from gradagrad.engine.triton import TRITON
@@ -25,11 +25,20 @@ ONE_BY_ONE, TOGETHER = TorchSteps(together=False), TorchSteps(together=True)
 
 def choose(batch: Batch, group: Mapping[str, Any], axes: Axes = ()) -> Backend:
     """Compiled steps where they are wanted and possible (C++ on a CPU, Triton on a GPU), else torch operations."""
+    if (
+        batch.kept.get("backend") is KERNEL
+        and batch.grads[0].layout == torch.strided
+        and not axes
+        and not KERNEL.refusal(batch)
+    ):
+        return KERNEL  # as at the step before; on other devices it refuses
     if wanted := _wants_kernel(batch, group):
         on_cpu = _is_on_cpu(batch) and not interprets()
         backend = kernel_for(batch) if on_cpu else TRITON
         reason = _RANKS if batch.scope == "row" and axes else backend.refusal(batch)
         if reason is None:
+            if backend is KERNEL:
+                batch.kept["backend"] = KERNEL
             return backend
         if on_cpu:
             refuse_misfits(batch)  # the better explanation, if it is one

@@ -7,9 +7,10 @@ taken, whole or phase by phase. Nothing of the mathematics is here or in csrc.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from operator import is_
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -42,6 +43,8 @@ _REFUSALS = (
     "the rows of the sparse gradient of {p} must be int64 and inside the table.",
     "the clocks of the rows of {p} must be int32, one for each row.",
 )
+_ops = cast("Callable[[], Any]", kernel.ops)
+"""The kernel's ops, which are there if anything could be prepared."""
 MANY = 16
 """From so many parameters on, handing their state over takes a good part of a step."""
 _MOST = 32
@@ -86,7 +89,8 @@ class Kernel:
 
     def refusal(self, batch: Batch) -> str | None:
         """Why the kernel cannot step this batch; None if it can, and then it is prepared."""
-        self.forget(batch)
+        if batch.views is not None:
+            self.forget(batch)
         prepared = self._prepare(batch)
         if isinstance(prepared, str):
             return prepared
@@ -100,9 +104,8 @@ class Kernel:
         batch.views = None
 
     def step(self, batch: Batch) -> None:
-        tickets, ops = self._tickets(batch), _ops()
-        for ticket in tickets:
-            ops.step_(ticket)
+        for ticket in batch.views or self._tickets(batch):
+            _ops().step_(ticket)
         batch.views = None  # used up
         torch.autograd.graph.increment_version(batch.params)
 
@@ -144,11 +147,12 @@ class Kernel:
 
     def _prepare(self, batch: Batch) -> list[int] | str:
         """Tickets, or why there are none. Under a ticket the kernel takes the step, whole or phase by phase."""
-        common = _common(batch)
+        common = batch.kept.get("kernel") or _common(batch)
         if isinstance(common, str):
             return common
         ops, settings = common
-        state, number = _state(batch), 0
+        # In the kernel's order: counters, element fields, slot fields.
+        state, number = [*batch.steps, *chain.from_iterable(batch.state.values()), *batch.shared.values()], 0
         if batch.handles is not None and len(batch.params) >= MANY:
             state, number = [], batch.handles.number_of(ops, state)
         code = ops.prepare(batch.params, batch.grads, state, number, *settings, batch.streams)
@@ -164,7 +168,7 @@ class RowKernel(Kernel):
     is_one_call = False
 
     def _prepare(self, batch: Batch) -> list[int] | str:
-        common = _common(batch)
+        common = batch.kept.get("kernel") or _common(batch)
         if isinstance(common, str):
             return common
         if batch.scope in SINGLE and batch.rule.measures(batch.settings) and not batch.rule.learns(batch.settings):
@@ -191,6 +195,7 @@ class RowKernel(Kernel):
         return tickets
 
     def step(self, batch: Batch) -> None:
+        self._tickets(batch)
         if not batch.is_shared:
             super().step(batch)
             return
@@ -210,11 +215,6 @@ class RowKernel(Kernel):
 
 
 KERNEL, ROW_KERNEL = Kernel(), RowKernel()
-
-
-def _ops() -> Any:
-    """The kernel's ops, which are there if anything could be prepared."""
-    return kernel.ops()
 
 
 def kernel_for(batch: Batch) -> Kernel:
@@ -244,7 +244,10 @@ def _common(batch: Batch) -> tuple[Any, tuple[int, int, list[float], int, int]] 
         return "lr must be a number or a tensor on the CPU."
     numbers = [*variants.numbers_of(s, bounds), batch.coupled_decay, batch.lr_decay]
     flags = batch.maximize + 2 * batch.stochastic_rounding
-    return ops, (variant, SCOPES.index(batch.scope), numbers, flags, rounding.SEED)
+    common = ops, (variant, SCOPES.index(batch.scope), numbers, flags, rounding.SEED)
+    if project is None and not any(isinstance(a, Tensor) for a in s):  # whose numbers may change in place
+        batch.kept["kernel"] = common
+    return common
 
 
 def _bounds(project: Any) -> tuple[float, float] | str:
@@ -256,15 +259,6 @@ def _bounds(project: Any) -> tuple[float, float] | str:
         if not isinstance(lower, Tensor) and not isinstance(upper, Tensor):
             return lower, upper
     return f"projection must be NonNegative or a Box with numbers as bounds, got {projection!r}."
-
-
-def _state(batch: Batch) -> list[Tensor]:
-    """All state tensors in the kernel's order: counters, element fields, slot fields."""
-    state = [*batch.steps]
-    for tensors in batch.state.values():
-        state += tensors
-    state += batch.shared.values()
-    return state
 
 
 def _slot_fields(batch: Batch) -> list[Any]:

@@ -1,9 +1,9 @@
-"""A parameter's state before its first step, as the rule's fields declare it."""
+"""State as the rule's fields declare it: made before a parameter's first step, and one tensor for all who share it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,6 +12,9 @@ from gradagrad import distributed, rounding
 from gradagrad.engine.tensors import computing_dtype, real_view, wide_dtype
 from gradagrad.rules.protocol import POINT, Field
 from gradagrad.scope import SHARED, SINGLE, slot_shape
+
+if TYPE_CHECKING:
+    from gradagrad.engine.base import EngineOptimizer
 
 
 def field_scope(field: Field, scope: str) -> str:
@@ -56,3 +59,43 @@ def start_of(field: Field, settings: Any) -> float:
 def shared_keys(fields: tuple[Field, ...], scope: str) -> list[str]:
     """The keys of the fields that several parameters share."""
     return [field.key for field in fields if field.at == "slot"] if scope in SHARED else []
+
+
+def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
+    """Makes what a parameter's state lacks: all of it before its first step."""
+    settings, scope = optimizer._settings(group), optimizer._scope(group)
+    state = optimizer.state[parameter]
+    fields = optimizer.rule.fields(settings)
+    shared = shared_keys(fields, scope)
+    peers = [other for p in _sharing(optimizer, group) if (other := optimizer.state.get(p))] if shared else []
+    peer = next((other for other in peers if shared[0] in other), {})
+    state.setdefault("step", new_step(group, parameter))
+    for field in fields:
+        key = field.key
+        if key in state:
+            continue
+        if key in shared and key in peer:
+            state[key] = peer[key]
+            continue
+        state[key] = new_field(field, group, settings, scope, parameter)
+        for other in peers if key in shared else ():  # a field that a setting has just brought in
+            other[key] = state[key]
+
+
+def join_shared(optimizer: EngineOptimizer) -> None:
+    """After loading, lets all parameters that share a slot have one tensor for each of its numbers again."""
+    for group in optimizer.param_groups:
+        keys = shared_keys(optimizer.rule.fields(optimizer._settings(group)), optimizer._scope(group))
+        states = [state for p in _sharing(optimizer, group) if (state := optimizer.state.get(p))] if keys else []
+        for key in keys:
+            first = next((state[key] for state in states if key in state), None)
+            for state in states:
+                if first is not None and key in state:
+                    state[key] = first
+
+
+def _sharing(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> list[Tensor]:
+    """The parameters that share a slot with those of a group."""
+    if optimizer._scope(group) == "group":
+        return group["params"]
+    return [p for other in optimizer.param_groups if optimizer._scope(other) == "all" for p in other["params"]]

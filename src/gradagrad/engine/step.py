@@ -32,8 +32,9 @@ class Part:
     @property
     def is_one_call(self) -> bool:
         """Whether it is stepped by one call into compiled code."""
-        alone = self.backend.name == "kernel" and self.is_whole and len(self.batch.params) == 1
-        return not self.axes and (self.backend.is_one_call or alone)
+        if self.axes or self.backend.is_one_call:
+            return not self.axes
+        return self.backend.name == "kernel" and self.is_whole and len(self.batch.params) == 1
 
     @property
     def is_whole(self) -> bool:

@@ -78,7 +78,10 @@ class Reduction(Protocol):
 
 
 class Rule(Protocol):
-    """One optimizer's arithmetic. ``s`` is the rule's own NamedTuple of settings."""
+    """One optimizer's arithmetic. ``s`` is the rule's own NamedTuple of settings.
+
+    A rule that is derived from this class may leave out what it does not need.
+    """
 
     name: str
     numerator: str
@@ -94,7 +97,7 @@ class Rule(Protocol):
 
     def learns(self, s: Any) -> bool:
         """Whether the move leaves traces from which `learn` decides for the next step."""
-        ...
+        return False
 
     def measure(self, values: Values, s: Any, slots: Reduction, ops: Ops) -> tuple[Array, ...]: ...
     def decide(self, sums: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> tuple[dict[str, Array], tuple[Array, ...]]:
@@ -130,12 +133,12 @@ class Rule(Protocol):
 
     def unfit_for_rows(self, s: Any) -> str | None:
         """Why these settings cannot be used with sparse gradients, and the remedy; None if they can."""
-        ...
+        return None
 
     def rests(self, s: Any) -> bool:
         """Whether a zero gradient changes state, so that rows a sparse gradient leaves out must be brought up to
         date."""
-        ...
+        return False
 
     def rest(self, values: Values, slot: Slot, since: Array, now: Array, s: Any, ops: Ops) -> dict[str, Array]:
         """Element and slot fields of what was last touched at step ``since`` as they stand after step ``now``."""
