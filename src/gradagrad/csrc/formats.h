@@ -1,4 +1,4 @@
-// The number formats that tensors may have, the roundings between them and what is computed with, and the random bits of them.
+// The number formats that tensors may have, and the roundings between them and what is computed with.
 #pragma once
 
 #include "arithmetic.h"
@@ -49,8 +49,8 @@ GRADAGRAD_INLINE float to_float(double a) {
 }
 
 // Up with the probability that makes the mean exact, as 16 random bits say. What bf16 holds exactly is kept, infinities too; a
-// finite number beyond the largest bf16 becomes that, since inf would never leave. NaN stays one if it is
-// quiet, as all are that come out of arithmetic: the uppermost bit of their fraction is set.
+// finite number beyond the largest bf16 becomes that, since inf would never leave. NaN stays one if it is quiet,
+// as all are that come out of arithmetic: the uppermost bit of their fraction is set.
 GRADAGRAD_INLINE uint16_t to_bf16_stochastic(float a, uint32_t random16) {
   const uint32_t up = std::fabs(a) < largest_bf16 ? random16 : 0u;
   return static_cast<uint16_t>((reinterpret<uint32_t>(a) + up) >> 16);

@@ -1,6 +1,7 @@
 #include "pass.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gradagrad {
 
@@ -157,14 +158,16 @@ void Pass<T>::step_rows(const Range* rows, int64_t count) {
       double sums[stream::paces - stream::sums] = {};
       run(loops_.measure, rows + r + i, 1, width, sums);
       for (int k = 0; k < rule.sums; ++k) numbers[stream::sums + k][i] = static_cast<T>(sums[k]);
+      const int64_t row = rows[r + i].begin / width;
       for (int s = stream::slots; s < stream::slots + rule.slots; ++s) {
-        numbers[s][i] = reinterpret_cast<const T*>(job_.data[s])[rows[r + i].begin / width];
+        numbers[s][i] = reinterpret_cast<const T*>(job_.data[s])[row];
       }
     }
     loops_.decide.over[own]({settings_, nullptr, data, &here, 1, some, nullptr, nullptr});
     for (int64_t i = 0; i < some; ++i) {
+      const int64_t row = rows[r + i].begin / width;
       for (int s = stream::slots; s < stream::slots + rule.slots; ++s) {
-        reinterpret_cast<T*>(job_.data[s])[rows[r + i].begin / width] = numbers[s][i];
+        reinterpret_cast<T*>(job_.data[s])[row] = numbers[s][i];
       }
       if (rule.lazy && !any_gradient(rows[r + i])) continue;
       for (int k = 0; k < rule.paces; ++k) pace_[k] = numbers[stream::paces + k][i];
@@ -175,23 +178,19 @@ void Pass<T>::step_rows(const Range* rows, int64_t count) {
 
 template <class T>
 void Pass<T>::rest(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_slots) {
-  constexpr int64_t ahead = 16;
   const int64_t width = job_.width;
   for (int64_t i = 0; i < count; ++i) {
-    if (i + ahead < count) {
-      for_each(loops_.rest.writes, [&](int s) { __builtin_prefetch(job_.data[s] + rows[i + ahead].begin * size_of(job_.formats[s]), 1); });
-    }
     const Range fields{rows[i].begin, nullptr}, slot{rows[i].begin / width, nullptr};
-    int32_t& clock = clocks[slot.begin];
-    settings_[job_.rule->settings] = clock;
+    const int32_t since = std::exchange(clocks[slot.begin], now + 1);
+    if (since >= now) continue;
+    settings_[job_.rule->settings] = since;
     settings_[job_.rule->settings + 1] = now;
-    if (clock < now && loops_.rest) run(loops_.rest, &fields, 1, width, nullptr);
-    if (clock < now && loops_.rest_slots && row_slots) {
+    if (loops_.rest) run(loops_.rest, &fields, 1, width, nullptr);
+    if (loops_.rest_slots && row_slots) {
       loops_.rest_slots.over[own]({settings_, nullptr, job_.data, &slot, 1, 1, nullptr, nullptr});
-    } else if (clock < now && loops_.rest_slots) {
+    } else if (loops_.rest_slots) {
       run(loops_.rest_slots, &fields, 1, width, nullptr);
     }
-    clock = now + 1;
   }
 }
 
