@@ -46,6 +46,7 @@ struct Streams {
   template <int N, int LANE, int FROM>
   GRADAGRAD_INLINE void copy(int64_t i) const {
     if constexpr (std::is_same_v<Stored<N>, Stored<FROM>>) stored<N>(i) = stored<FROM>(i);
+    else if constexpr (std::is_same_v<Stored<N>, T>) stored<N>(i) = read<FROM>(i);
     else write<N, LANE>(i, quiet(read<FROM>(i)));
   }
 };
