@@ -85,12 +85,14 @@ class RandomBits {
   // have bits in common.
   GRADAGRAD_INLINE void draw(uint32_t key, int64_t index, int64_t size) {
     shift_ = index & 15;
-    uint32_t first = static_cast<uint32_t>(index >> 4) * 8;
-    for (int64_t i = 0; i < shift_ + size; i += 16, first += 8) {
+    const uint32_t first = static_cast<uint32_t>(index >> 4) * 8;
+    const int64_t blocks = (shift_ + size + 15) / 16;
+    for (int64_t i = 0; i < blocks; ++i) {
+      const uint32_t pair = first + 8 * static_cast<uint32_t>(i);
       for (uint32_t j = 0; j < 8; ++j) {
-        const uint32_t hash = scramble(key ^ ((first + j) * 0x9e3779b9u));
-        bits_[i + j] = hash;
-        bits_[i + 8 + j] = (hash << 16) | (hash >> 16);
+        const uint32_t hash = scramble(key ^ ((pair + j) * 0x9e3779b9u));
+        bits_[16 * i + j] = hash;
+        bits_[16 * i + 8 + j] = (hash << 16) | (hash >> 16);
       }
     }
   }
