@@ -6,12 +6,13 @@ Trains what RESULTS.json lacks, writes it after every run and prints the tables;
 models (`benchmarks.at_size_models`): language, lora, cnn, vit, clicks. All methods of a seed see the same start and
 the same mini-batches. AdamW's rate is the best of a grid of two to a decade on the first seed, by the held-out loss,
 that goes on while the best lies at its end: in its favour. ``settings`` asks, on the CNN, what a user would: warm-up,
-cosine, both, weight decay, clipping, accumulation. All is short: about seven minutes of one core for a seed.
+cosine, both, weight decay, clipping, accumulation. All is short: some ten minutes of one core for a seed.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 import math
@@ -31,13 +32,13 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from benchmarks.at_size_models import Work, clicks, cnn, language, lora, vit
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad_lab.strategies import Average
+from gradagrad_lab.single import Average
 
 Make = Callable[[Work], list[Optimizer]]
 Shape = Callable[[float], float]
 MODELS: dict[str, tuple[str, Callable[[int], Work], int]] = {
     "language": ("transformer, Python's source", language, 120),
-    "lora": ("the same, LoRA on English", lora, 80),
+    "lora": ("the same, LoRA on English", lora, 200),
     "cnn": ("CNN, digits on photographs", cnn, 400),
     "vit": ("ViT, digits on photographs", vit, 500),
     "clicks": ("click model", clicks, 1000),
@@ -235,26 +236,23 @@ class Kept:
         tuned = f"AdamW, lr {rate:g}"
         return {f"{tuned} (tuned)": [self.get(name, tuned, _at(rate), seed) for seed in range(self.seeds)], **found}
 
-    def settings(self, name: str) -> dict[str, dict[str, dict[str, Any]]]:
-        """What a user would ask about, for the first seed: by method, then by setting."""
+    def settings(self, name: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """What a user would ask about: by method, then by setting, from every seed."""
         rate = self.best_rate(name)
         makers: dict[str, Callable[..., list[Optimizer]]] = {
             "AutoGradaGrad": _auto,
             "GradaGrad element, lr 0.01": _element,
             f"AdamW, lr {rate:g}": lambda work, **options: _adamw(work, rate, **options),
         }
-        found: dict[str, dict[str, dict[str, Any]]] = {}
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
         for label, make in makers.items():
-            found[label] = {"as above": self.get(name, label, make, 0)}
+            found[label] = {"as above": [self.get(name, label, make, seed) for seed in range(self.seeds)]}
             for words, setting in SETTINGS.items():
                 options = {} if setting.decay is None else {"weight_decay": setting.decay}
-                found[label][words] = self.get(
-                    name,
-                    f"{label}, {words}",
-                    lambda work, make=make, options=options: make(work, **options),
-                    0,
-                    setting,
-                )
+                with_options = functools.partial(make, **options)
+                found[label][words] = [
+                    self.get(name, f"{label}, {words}", with_options, seed, setting) for seed in range(self.seeds)
+                ]
         return found
 
 
@@ -277,7 +275,7 @@ def report(kept: Kept, names: list[str]) -> None:
         print(f"\n## {MODELS[ASKED][0]}: held-out loss at the last point with\n\n| | {' | '.join(found)} |")
         print("|---" * (len(found) + 1) + "|")
         for words in ("as above", *SETTINGS):
-            cells = [_cell([rows[words]], "loss") for rows in found.values()]
+            cells = [_cell(rows[words], "loss") for rows in found.values()]
             print(f"| {words} | " + " | ".join(cells) + " |")
 
 

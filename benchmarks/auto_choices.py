@@ -29,7 +29,7 @@ from gradagrad_lab.suite.catalogue import problem_of
 
 PROBLEMS = ["glass-16", "vehicle-16", "badly-scaled", "quadratic", "factorisation", "digits-svm", "mlp", "usps-128"]
 SEEDS = 5
-CHAOTIC = {"digits-svm": 20, "mlp": 20, "deep-mlp": 20}
+CHAOTIC = {"digits-svm": 20, "mlp": 20, "deep-mlp": 20, "gru": 20}
 GUARDS: tuple[Guard, ...] = ("off", "norm", "tensor")
 WS, STARTS = (0.5, 0.7, 1.0), (1e-6, 1e-5, 1e-4, 1e-3)
 CHOSEN = Setting(gamma0=1e-4, w=0.5, guard="norm")

@@ -1,11 +1,12 @@
 """AutoGradaGrad's rule where the right answer is known: flat noise, a γ₀ that is far too large, the safe forms.
 
-    python -m benchmarks.auto_synthetic [noise] [theorem] [fall] [forms] [picture=FILE.png]
+    python -m benchmarks.auto_synthetic [noise] [theorem] [fall] [forms] [average] [picture=FILE.png]
 
 ``noise``: gradients that are noise alone. γ has nothing to learn, so growth is error; symmetric noise of any rank is
 what the theorem is about, skewed noise is outside of it. ``theorem``: how often γ ever grows M-fold on symmetric noise,
 beside the 1/M that the theorem allows. ``fall``: from γ₀ = 1 on problems whose best γ is far below; ``picture`` draws
 γ from several γ₀. ``forms``: the safe recursions against the sums they stand for, and the least share 2^-20.
+``average``: how far the polynomial average in float32 follows a small change, late in a long run.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.auto_reference import LEAST_SHARE, AutoRows, Guard, Setting
+from gradagrad.rules.auto import POWER
 from gradagrad_lab import style
 
 ELEMENTS, SEEDS, STEPS = 200, 12, 10_000
@@ -219,9 +221,30 @@ def _off(dtype: torch.dtype, steps: int, w: float) -> tuple[float, float]:
     return float(((steps * rule.a[0].double() - alpha) / alpha).abs().max()), float((way - y).norm() / y.norm())
 
 
+def average() -> None:
+    """The share of a change that the average has made after a ninth of the run more: late, float32 rounds it away."""
+    changes = (1e-4, 1e-3, 1e-2, 1e-1)
+    print("the part of a lasting relative change of the points that the average has followed after k/9 steps more")
+    print("| k | exact | " + " | ".join(f"change of {change:g}" for change in changes) + " |")
+    print("|---" * (2 + len(changes)) + "|")
+    sizes = torch.rand(500, generator=torch.Generator().manual_seed(6)) + 1
+    for begin in (10_000, 100_000, 1_000_000, 10_000_000):
+        means = sizes.expand(len(changes), -1).clone()
+        points, exact, steps = means * (1 + torch.tensor(changes)[:, None]), 1.0, begin // 9
+        for k in range(begin + 1, begin + steps + 1):
+            share = (POWER + 1) / (k + POWER)
+            means += (points - means) * share
+            exact *= 1 - share
+        followed = ((means - sizes) / (points - sizes)).mean(1)
+        print(
+            f"| {begin:,} | {1 - exact:.2f} | " + " | ".join(f"{float(part):.2f}" for part in followed) + " |",
+            flush=True,
+        )
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    parts = {"noise": noise, "theorem": theorem, "fall": fall, "forms": forms}
+    parts = {"noise": noise, "theorem": theorem, "fall": fall, "forms": forms, "average": average}
     for word in sys.argv[1:] or parts:
         if word.startswith("picture="):
             picture(Path(word.removeprefix("picture=")))

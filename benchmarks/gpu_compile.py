@@ -1,7 +1,8 @@
 """Compiles the Triton kernels for GPUs that need not be there, and reads what the compilers made of them.
 
 ``python -m benchmarks.gpu_compile [sm_80 sm_90 gfx942]`` prints registers, spills, widths of accesses and instructions
-per element of the loop that walks whole blocks. The budget is what a GPU can issue at half its rate while it waits for
+per element of the loop that walks whole blocks, as far as they are executed (quotients and roots near the ends of the
+range branch off to a function). The budget is what a GPU can issue at half its rate while it waits for
 an element's bytes at 85 % of its bandwidth; above it, a kernel may wait for arithmetic instead of memory.
 """
 
@@ -113,7 +114,7 @@ def _nvidia(result: Any, size: float) -> tuple[int, int, int, int, float | None,
     body = max(_loops(lines), key=lambda loop: sum(".128" in line for line in loop), default=[])
     widths = [int((re.findall(r"\.(64|128)", line) or [32])[0]) for line in body if re.search(r"\b(LDG|STG)\b", line)]
     narrow = sum(width < 128 for width in widths)
-    instructions = [line for line in body if not line.strip().startswith(".L")]
+    instructions = _usual(body)
     elements = sum(widths) / 8 / size if size and len(widths) > narrow else 0  # the compiler may have unrolled the loop
     spills = sum(bool(re.search(r"\b(LDL|STL)\b", line)) for line in lines)
     count = len(instructions) / elements if elements else None
@@ -131,6 +132,18 @@ def _loops(lines: list[str]) -> list[list[str]]:
         if target and labels.get(target[1], i) < i:
             loops.append(lines[labels[target[1]] : i + 1])
     return loops
+
+
+def _usual(body: list[str]) -> list[str]:
+    """The instructions of a loop that are executed: not the calls for quotients and roots near the ends of the range,
+    which a branch goes around."""
+    labels = {line.strip().rstrip(":"): i for i, line in enumerate(body) if line.strip().startswith(".L")}
+    avoided: set[int] = set()
+    for i, line in enumerate(body):
+        target = re.search(r"@!?U?P\d BRA.*?`\((\.L[\w.]+)\)", line)
+        around = range(i + 1, labels.get(target[1], 0) if target else 0)
+        avoided.update(around if any("CALL" in body[j] for j in around) else ())
+    return [line for i, line in enumerate(body) if i not in avoided and not line.strip().startswith(".L")]
 
 
 def _amd(result: Any, size: float) -> tuple[int, int, int, int, float | None, int]:

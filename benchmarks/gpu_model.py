@@ -91,7 +91,7 @@ class Counter(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.split("::")[1]
         read = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
-        if name in _FREE or not read or all(a.device.type == "cpu" and a.dtype == torch.int64 for a in read):
+        if name in _FREE or not read or all(a.dim() == 0 and a.dtype == torch.int64 for a in read):
             return result  # counters stay on the host
         written = [a for a in tree_leaves(result) if isinstance(a, Tensor)]
         if name.endswith("_") and not written:

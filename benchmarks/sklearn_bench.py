@@ -1,11 +1,12 @@
 """The estimators beside scikit-learn's own: ``GRADAGRAD_DATA=FOLDER python -m benchmarks.sklearn_bench``.
 
 Accuracy on held-out samples and seconds of one fit, in one run: `GradaGradClassifier` as it comes and with
-``alpha="auto"``, SGDClassifier as it comes and tuned (loss, alpha and average by cross-validation on the training
+``alpha="search"``, SGDClassifier as it comes and tuned (loss, alpha and average by cross-validation on the training
 part), the latter also behind StandardScaler, since ours scales columns by itself, and LogisticRegression (lbfgs and
 saga). The sets are the paper's, those of them that are found, over random splits into two thirds and one third, and a
 sparse text-like problem of 100,000 × 100,000. Tuning is counted apart: a fit's seconds are those of one fit with the
-chosen settings. Nothing of ours was chosen on these sets: see docs/sklearn.md.
+chosen settings. Nothing of ours was chosen on these sets: see docs/sklearn.md. ``--few`` compares, on other sets with
+fewer than ten samples for each column, the penalty that ``alpha="auto"`` finds there with 1e-4.
 """
 
 import argparse
@@ -19,10 +20,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn import datasets
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler, normalize
 
 from gradagrad.sklearn import GradaGradClassifier
 
@@ -80,8 +82,8 @@ def contender(label: str, seed: int, X: Any, tuned: dict[str, Any]) -> Any:
     match label:
         case "GradaGradClassifier":
             return GradaGradClassifier(random_state=seed)
-        case "GradaGradClassifier auto":
-            return GradaGradClassifier(alpha="auto", random_state=seed)
+        case "GradaGradClassifier search":
+            return GradaGradClassifier(alpha="search", random_state=seed)
         case "LogisticRegression lbfgs":
             return LogisticRegression(C=strength, max_iter=1000)
         case "LogisticRegression saga":
@@ -90,7 +92,7 @@ def contender(label: str, seed: int, X: Any, tuned: dict[str, Any]) -> Any:
             return sgd(label, seed, sp.issparse(X), **tuned)
 
 
-OURS = ("GradaGradClassifier", "GradaGradClassifier auto")
+OURS = ("GradaGradClassifier", "GradaGradClassifier search")
 LABELS = (*OURS, "SGDClassifier", *TUNED, "LogisticRegression lbfgs", "LogisticRegression saga")
 
 
@@ -127,7 +129,7 @@ def line(row: dict[str, Any]) -> str:
 
 def verdict(rows: list[dict[str, Any]]) -> str:
     """How far ours is from SGDClassifier tuned, set by set: points of accuracy, and times its seconds."""
-    lines = ["", f"{'against tuned SGD':24} {'as it comes':>20} {'alpha auto':>20} {'as it comes, SGD scaled':>24}"]
+    lines = ["", f"{'against tuned SGD':24} {'as it comes':>20} {'alpha search':>20} {'as it comes, SGD scaled':>24}"]
     for name in dict.fromkeys(row["set"] for row in rows):
         found = {row["model"]: row for row in rows if row["set"] == name}
         text = f"{name:24}"
@@ -139,6 +141,49 @@ def verdict(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def few_samples() -> dict[str, tuple[Any, Any]]:
+    """Sets of the development with few samples for each column: made ones, and digits in more columns."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for rows, columns, telling, classes, wrong, apart in (
+        (1500, 300, 20, 3, 0.05, 1.0),
+        (2400, 200, 30, 2, 0.1, 0.7),
+        (3000, 600, 40, 5, 0.02, 1.5),
+    ):
+        found[f"make_classification, {classes} classes"] = datasets.make_classification(
+            rows,
+            columns,
+            n_informative=telling,
+            n_redundant=columns // 5,
+            n_classes=classes,
+            flip_y=wrong,
+            class_sep=apart,
+            n_clusters_per_class=1,
+            random_state=rows + columns,
+        )
+    digits: Any = datasets.load_digits()
+    products = PolynomialFeatures(2, include_bias=False).fit_transform(digits.data[:, 10:54:2] / 16)
+    noise = np.random.RandomState(0).randn(len(digits.data), 256)
+    found["digits, products of pixels"] = products, digits.target
+    found["digits and columns of noise"] = np.hstack([digits.data / 16, noise]), digits.target
+    rng = np.random.RandomState(3)
+    weights = rng.randn(250) * 2 / np.sqrt(250)
+    X = rng.randn(2000, 250) * np.exp(rng.randn(250))  # columns of all sizes that all tell a little
+    found["logistic, 250 columns"] = X, (X @ (weights / X.std(axis=0)) + rng.logistic(size=2000) > 0).astype(int)
+    return found
+
+
+def compare_penalties() -> None:
+    """Accuracy with 1e-4 and with what ``alpha="auto"`` finds."""
+    for name, (X, y) in few_samples().items():
+        (part,) = splits(X, y, 1)
+        fixed, found = (GradaGradClassifier(alpha=alpha, random_state=0).fit(*part[:2]) for alpha in (1e-4, "auto"))
+        scores = [100 * model.score(*part[2:]) for model in (fixed, found)]
+        samples = len(part[1]) / X.shape[1]
+        print(
+            f"{name:32} {samples:4.1f} samples a column: 1e-4 {scores[0]:.2f} %, {found.alpha_:.1e} {scores[1]:.2f} %"
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="*", help="names of sets, and text; default: all that are found, and text")
@@ -146,9 +191,13 @@ def main() -> None:
         "--splits", type=int, default=10, help="random splits of sets below 2,000 samples; a fifth as many of others"
     )
     parser.add_argument("--rows", type=int, default=100_000, help="rows and columns of the text-like problem")
+    parser.add_argument("--few", action="store_true", help="only the penalty where there are few samples")
     parser.add_argument("--output", type=Path, help="JSON file for the figures")
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")  # of solvers that reach their limit: the tables show what comes of it
+    if arguments.few:
+        compare_penalties()
+        return
 
     from gradagrad_lab.data import load, sets_at_hand
 
@@ -161,7 +210,7 @@ def main() -> None:
             data = load(name)
             X, y, label = data.features, data.targets, data.label
             count = arguments.splits if data.rows < 2000 else max(1, arguments.splits // 5)
-        rows += compare(label, splits(X, y, count), 3 if X.shape[0] < LARGE else 1)
+        rows += compare(label, splits(X, y, count), 3 if X.shape[0] < LARGE or name == "text" else 1)
         if arguments.output:
             arguments.output.write_text(json.dumps({"load": os.getloadavg()[0], "rows": rows}, indent=1))
     print(verdict(rows))

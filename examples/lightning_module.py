@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from gradagrad import AutoGradaGrad
-from gradagrad.integrations.lightning import GradaGradCallback
+from gradagrad.integrations.lightning import GradaGradCallback, LearningRateMonitor
 
 
 class Classifier(lightning.LightningModule):
@@ -71,7 +71,11 @@ def train(output: Path, epochs: int, *, resume: bool) -> tuple[lightning.Trainer
         accelerator="auto" if torch.cuda.is_available() else "cpu",
         devices=1,
         logger=CSVLogger(str(output)),
-        callbacks=[ModelCheckpoint(dirpath=output, save_last=True), GradaGradCallback(batches=batches)],
+        callbacks=[
+            ModelCheckpoint(dirpath=output, save_last=True),
+            GradaGradCallback(batches=batches),
+            LearningRateMonitor(),
+        ],
         log_every_n_steps=10,
         enable_progress_bar=False,
         enable_model_summary=False,

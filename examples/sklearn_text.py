@@ -44,7 +44,7 @@ def main(most: int) -> dict[str, float]:
     for name, model in {
         "SGDClassifier, defaults": SGDClassifier(random_state=0),
         "GradaGradClassifier, defaults": GradaGradClassifier(random_state=0),
-        "GradaGradClassifier, alpha auto": GradaGradClassifier(alpha="auto", random_state=0),
+        "GradaGradClassifier, alpha search": GradaGradClassifier(alpha="search", random_state=0),
         "GradaGradClassifier, l1": GradaGradClassifier(penalty="l1", alpha=1e-5, random_state=0),
     }.items():
         pipeline = make_pipeline(TfidfVectorizer(token_pattern=pattern, ngram_range=(1, 2)), model).fit(train, y_train)

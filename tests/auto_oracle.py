@@ -1,12 +1,17 @@
 """AutoGradaGrad, number by number in plain Python floats, as its definition reads: nothing scaled, nothing shared.
 
 The way y and the mean of squares a are kept as they are defined, where the rule keeps Y = y/c and B = a·k(k+1)/2.
+From step 2²¹ on no square weighs more than those before it: the mean a forgets at the fixed rate 2⁻²⁰, and the a of an
+element that rests stays, where before it was thinned by every step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
+
+LONG = 2**21 - 1
+"""The largest weight of a square."""
 
 
 class LearntLogGamma:
@@ -30,21 +35,22 @@ class LearntLogGamma:
         self.lr = [lr] * n if isinstance(lr, float) else list(lr)
         self.k, self.gamma, self.v = 0, gamma0, 0.0
         self.beta, self.w, self.decay, self.guard, self.gamma_max = beta, w, decay, guard, gamma_max
-        self.mass = 0.0  # Σ a
+        self.mass = 0.0  # Σ i·‖g_i‖², of the gradients as the guard let them pass
 
     def step(self, gradient: Sequence[float], schedule: float = 1.0) -> None:
         """One step; ``schedule`` is what a scheduler makes of every lr."""
         self.k += 1
-        k, r = self.k, max(2.0 / (self.k + 1), 2.0**-20)
+        k, r, weight = self.k, max(2.0 / (self.k + 1), 2.0**-20), min(self.k, LONG)
         g = list(gradient)
         if self.guard:
-            size = sum(a * a for a in g)
-            if self.mass > 0.0 and k * size > self.mass * (k - 1) * k / 2.0:
-                damp = sqrt(self.mass * (k - 1) / (2.0 * size))
-                g = [a * damp for a in g]
+            outweighs = weight * sum(slope * slope for slope in g) / self.mass if self.mass > 0.0 else 1.0
+            g = [slope / sqrt(max(outweighs, 1.0)) for slope in g]
+            self.mass *= 1.0 if k <= LONG else 1.0 - r
+            self.mass += weight * sum(slope * slope for slope in g)
         agreement = 0.0
         for i, slope in enumerate(g):
-            self.a[i] += (slope * slope - self.a[i]) * r
+            if slope != 0.0 or k <= LONG:
+                self.a[i] += (slope * slope - self.a[i]) * r
             step = 0.0
             if slope != 0.0:
                 agreement += (slope + self.decay * self.x[i] * sqrt(self.a[i])) * self.y[i]
@@ -54,7 +60,6 @@ class LearntLogGamma:
                 step = self.lr[i] * sqrt(self.gamma) * d
             self.y[i] = (self.y[i] + step) * (1.0 - self.w / (k + 1))
             self.mean[i] += 9.0 / (k + 8) * (self.x[i] - self.mean[i])
-        self.mass = sum(self.a)
         P = sqrt(self.gamma) * agreement
         self.v += (P * P - self.v) * r
         if self.v > 0.0:

@@ -1,5 +1,6 @@
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -7,6 +8,9 @@ import torch
 from lab.chromium import Chromium
 
 os.environ["GRADAGRAD_OFFLINE"] = "1"  # no test waits for a network it did not ask for
+if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
+    # What torch.compile has kept was written for another instruction set, and would be taken from there.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{tempfile.gettempdir()}/inductor-{os.getuid()}-{capability}"
 
 
 @pytest.fixture(autouse=True)

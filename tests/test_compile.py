@@ -68,28 +68,18 @@ def test_a_hundred_scheduled_steps_are_compiled_once(granularity):
     schedules = [torch.optim.lr_scheduler.CosineAnnealingWarmRestarts(o, 30) for o in (a, b)]
     counter = CompileCounterWithBackend("inductor")
     compiled = torch.compile(a.step, backend=counter)
-    rates, traced = set(), 0
+    rates = set()
     for k in range(100):
         rates.add(float(a.param_groups[0]["lr"]))
         with torch.compiler.set_stance("fail_on_recompile") if k else contextlib.nullcontext():
             train_with(compiled, params, k)
-        traced = counter.frame_count if k == 0 else traced
-        assert counter.frame_count == traced, f"compiled again at step {k}"
+        assert counter.frame_count == 1, f"compiled again at step {k}"
         train(b, eager, 1, start=k)
         torch.testing.assert_close(params, eager, rtol=1e-4, atol=1e-5, msg=lambda m, k=k: f"step {k}: {m}")
         for schedule in schedules:
             schedule.step()
-    assert_one_graph(counter)
     assert len(rates) == 30
     assert all(a.state[p]["step"] == b.state[q]["step"] == 100 for p, q in zip(params, eager, strict=True))
-
-
-def assert_one_graph(counter):
-    """torch (2.13) takes single doubles on a CPU for Python numbers that it might make inputs, sees once it has a graph
-    that it need not (its pass "tensorify_python_scalars") and starts anew: the same graph, traced twice at most."""
-    codes = [graph.code for graph in counter.graphs if len(graph.graph.nodes)]  # what is given up is emptied
-    assert len(set(codes)) == 1
-    assert len(counter.graphs) <= 2
 
 
 def test_a_float_lr_compiles_too():

@@ -92,8 +92,8 @@ def test_caps_hold(gradients, granularity, rho, cap, limit):
 @pytest.mark.parametrize("beta", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("granularity", ["element", "tensor"])
 @pytest.mark.parametrize("problem", ["quadratic", "absolute", "logistic"])
-def test_lemma_and_theorem_1_on_deterministic_convex_problems(problem, granularity, beta):
-    """⟨g_k, m_{k−1}⟩/A_k ≤ f(x_{k−1}) − f(x_k), and the telescoped bound of Theorem 1 (momentum form, appendix)."""
+def test_lemma_1_and_theorem_2_on_deterministic_convex_problems(problem, granularity, beta):
+    """⟨g_k, m_{k−1}⟩/A_k ≤ f(x_{k−1}) − f(x_k), and the telescoped bound of Theorem 2 (momentum form, appendix)."""
     torch.manual_seed(1)
     matrix = torch.randn(12, 5, dtype=torch.float64)
     target = {"quadratic": matrix.sum(1), "absolute": matrix.sum(1), "logistic": (matrix.sum(1) > 0).double()}[problem]

@@ -14,7 +14,6 @@ import os
 import random
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -44,8 +43,6 @@ def command(files: list[str], capability: str | None, threads: int, order: str) 
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
     if capability is not None:
         environment["ATEN_CPU_CAPABILITY"] = capability
-        # What torch.compile has kept was written for another instruction set, and would be taken from there.
-        environment["TORCHINDUCTOR_CACHE_DIR"] = f"{tempfile.gettempdir()}/inductor-{capability}"
     line = [sys.executable, "-m", "pytest", "-p", "tools.anywhere", "-q", "--no-header", "-p", "no:cacheprovider"]
     return [*line, *files], environment
 

@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
 # Builds the kernel with clang, as an install would where that is the compiler, and runs its tests with that build.
+#
+#     tools/clang_check.sh [pytest's arguments]
+#     tools/clang_check.sh --short        half a minute of the tests, others for each commit, for CI
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON="${PYTHON:-.venv/bin/python}"
@@ -17,4 +20,11 @@ export GRADAGRAD_KERNEL_PATH="$scratch/gradagrad/_kernel.abi3.so"
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 "$PYTHON" -m gradagrad
 "$PYTHON" tools/smoke.py kernel
-"$PYTHON" -m pytest $("$PYTHON" tools/kernel_tests.py) -q -p no:cacheprovider "$@"
+read -r -a tests <<<"$("$PYTHON" tools/kernel_tests.py)"
+if [ "${1:-}" = --short ]; then
+    shift
+    commit="$(git rev-parse HEAD 2>/dev/null || echo none)"
+    export ANYWHERE_SEED="clang $commit" ANYWHERE_SECONDS=30 PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
+    set -- -p tools.anywhere "$@"
+fi
+"$PYTHON" -m pytest "${tests[@]}" -q -p no:cacheprovider "$@"

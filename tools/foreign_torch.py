@@ -2,10 +2,10 @@
 
 The package index has torch for Linux with CUDA only, and importing that takes gigabytes of NVIDIA's libraries. On a CPU
 nothing of them is ever called. So empty libraries stand in for all but the small runtime, to which torch announces its
-kernels while it is loaded, and names are looked up when they are first called (`RTLD_LAZY`).
+kernels while it is loaded, and names are looked up when they are first called (`RTLD_LAZY`). Variables and addresses of
+functions are looked up at once, so names that a library is to have in a version of its own stand there, as nothing.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -33,10 +33,36 @@ def needed(library: Path) -> list[str]:
     return re.findall(r"\(NEEDED\).*\[(.+)\]", shown)
 
 
+def versioned(libraries: list[Path], name: str) -> dict[str, set[str]]:
+    """What these want of a library called so, by version; what is wanted without a version is not known to be its."""
+    found: dict[str, set[str]] = {}
+    for library in (path for path in libraries if name in needed(path)):
+        shown = subprocess.run(["readelf", "-V", "--dyn-syms", "--wide", str(library)], capture_output=True, text=True)
+        (versions,) = re.findall(rf"File: {re.escape(name)} .*((?:\n.*Name: .*)*)", shown.stdout) or [""]
+        for version in re.findall(r"Name: (\S+)", versions):
+            symbols = re.findall(rf" UND (\w+)@{re.escape(version)}\b", shown.stdout)
+            found.setdefault(version, set()).update(symbols)
+    return found
+
+
+def make_empty(library: Path, symbols: dict[str, set[str]], compiler: str) -> None:
+    """A library with nothing in it but these names."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, script = Path(folder, "empty.c"), Path(folder, "versions")
+        names = sorted(set().union(*symbols.values()))
+        source.write_text("".join(f"char {symbol}[8];\n" for symbol in names))
+        script.write_text(
+            "".join(f"{v} {{ global: {' '.join(f'{s};' for s in sorted(symbols[v]))} }};\n" for v in symbols)
+        )
+        command = [compiler, "-shared", str(source), "-o", str(library), f"-Wl,-soname,{library.name}"]
+        subprocess.run([*command, *([f"-Wl,--version-script,{script}"] if symbols else [])], check=True)
+
+
 def stand_in_for_cuda(torch: Path, python: str, machine: str, compiler: str) -> list[str]:
     """Puts NVIDIA's runtime and empty libraries beside torch's own; says which."""
     library = torch / "lib"
-    asked = {name for path in library.glob("*.so*") for name in needed(path)}
+    own = list(library.glob("*.so*"))
+    asked = {name for path in own for name in needed(path)}
     names = sorted(n for n in asked if re.match(r"lib(cu|nccl|nv(?!pl))", n) and not (library / n).exists())
     for name in names:
         if name.startswith("libcudart.so."):
@@ -46,8 +72,7 @@ def stand_in_for_cuda(torch: Path, python: str, machine: str, compiler: str) -> 
                 pip_target(Path(scratch), python, machine, "--no-deps", package)
                 shutil.copy(next(Path(scratch).rglob(name)), library / name)
             continue
-        command = [compiler, "-shared", "-x", "c", os.devnull, "-o", str(library / name), f"-Wl,-soname,{name}"]
-        subprocess.run(command, check=True)
+        make_empty(library / name, versioned(own, name), compiler)
     return names
 
 

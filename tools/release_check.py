@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import foreign_torch
+import wheels
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build" / "release"
@@ -145,6 +146,18 @@ def check_install(python: str | Path, torch: Path, what: list[str], expected: li
         return run(inside, "-W", "ignore", ROOT / "tools" / "smoke.py", *expected, **there)
 
 
+def check_jax(dist: dict[str, Path], jax: str) -> str:
+    """The half for JAX, where torch is not even installed: both wheels, with and without its compiled passes."""
+    with tempfile.TemporaryDirectory() as scratch:
+        inside = empty_environment(sys.executable, Path(scratch) / "venv")
+        install = [sys.executable, "-m", "pip", "--python", inside, "install", "--quiet"]
+        run(*install, jax, "optax")
+        run(*install, "--no-deps", dist["native"])
+        shown = run(inside, ROOT / "tools" / "smoke_jax.py", "passes")
+        run(*install, "--no-deps", "--force-reinstall", dist["pure"])
+        return f"{shown}; {run(inside, ROOT / 'tools' / 'smoke_jax.py', 'plain')}"
+
+
 def check_commands(wheel: Path, torch: Path) -> str:
     """`gradagrad` without the lab's packages says what `python -m gradagrad` does, and how to get them."""
     with tempfile.TemporaryDirectory() as scratch:
@@ -255,6 +268,8 @@ def main() -> int:
     for name, what, expected, variables in ways_to_install(dist):
         report.check(name, lambda w=what, e=expected, v=variables: check_install(sys.executable, torch, w, e, **v))
     report.check("the command", lambda: check_commands(dist["native"], torch))
+    for jax in ("jax", f"jax=={wheels.OLDEST_JAX}"):
+        report.check(jax, lambda which=jax: check_jax(dist, which))
     for python, version in combinations(options.quick):
         name = f"Python {minor(python)}, torch {version}"
         folder = SCRATCH / f"torch-{version}-{minor(python)}"

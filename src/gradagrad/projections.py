@@ -20,15 +20,15 @@ Common to all sets here:
   ``Ball(1.0, dim=1)`` bounds each row of an embedding table.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import copysign, inf, isfinite
+from math import inf, isfinite
 from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
 from gradagrad.projection_arguments import dimension, everywhere, freeze, number, number_or_tensor, radius_of, require
+from gradagrad.projection_frame import Coupled, like, norm, scale_of
 
 
 class Projection(Protocol):
@@ -73,7 +73,7 @@ class Box:
 
     def __call__(self, point: Tensor, metric: Tensor) -> Tensor:
         """Nearest point of the box; the metric is not needed."""
-        lower, upper = _like(point, "Box: lower", self.lower), _like(point, "Box: upper", self.upper)
+        lower, upper = like(point, "Box: lower", self.lower), like(point, "Box: upper", self.upper)
         # Not clamp, which leaves open whether -0.0 becomes 0.0: members come back bit for bit.
         raised = torch.where(point < lower, lower, point)
         return torch.where(raised > upper, upper, raised)
@@ -90,57 +90,8 @@ class NonNegative:
         return torch.where(point < 0, 0.0, point)
 
 
-class _Coupled(ABC):
-    """Frame of the sets that couple coordinates: lays vectors along the last dimension and moves only those outside.
-
-    It computes in double precision (where the device has it), so that a float32 point in a metric that spans forty
-    decades is still projected to float32 rounding. ``own`` is the tensor of the set itself: a centre, a normal.
-    """
-
-    elementwise: ClassVar[bool] = False
-
-    def __call__(self, point: Tensor, metric: Tensor) -> Tensor:
-        """Nearest member of the set in the norm Σ metric_i (p_i − point_i)²."""
-        if point.numel() == 0:
-            return point.clone()
-        dim: int | None = getattr(self, "dim", None)
-        name, shape = type(self).__name__, tuple(point.shape)
-        fits = dim is None or -point.dim() <= dim < point.dim()
-        require(fits, f"{name}: dim", f"a dimension of the parameter of shape {shape}", dim, "None: one vector.")
-        precise = point.to(torch.float32 if point.device.type == "mps" else torch.float64)
-
-        def lay(what: str, value: float | Tensor) -> Tensor:
-            """Vectors along the last dimension; it has size 1 where `value` does not vary along it."""
-            like = _like(precise, f"{name}: {what}", value)
-            if dim is None:
-                return like.reshape(1) if like.numel() == 1 else like.expand(shape).reshape(-1)
-            return like[(None,) * (point.dim() - like.dim())].movedim(dim, -1)
-
-        z, a, own = lay("point", precise), lay("metric", metric), lay(*self._own())
-        # Rounding a member to the nearest point of the dtype takes it out of the set by half of this at most.
-        outside = self._violated(z, own, torch.finfo(point.dtype).eps)
-        outside = outside & z.isfinite().all(-1, keepdim=True) & a.isfinite().all(-1, keepdim=True)
-        # Vectors that stay are replaced by harmless ones, lest their NaNs reach a gradient through `where`.
-        # Only ratios of the metric matter. With 1 as its largest entry neither A nor 1/A overflows.
-        a = torch.where(outside, a, 1.0)
-        a = (a / a.detach().amax(-1, keepdim=True)).clamp(min=_tiny(a))
-        result = torch.where(outside, self._nearest(torch.where(outside, z, 1.0), own, a), z)
-        return (result if dim is None else result.movedim(-1, dim)).reshape(shape).to(point.dtype)
-
-    def _own(self) -> tuple[str, float | Tensor]:
-        return "", 0.0
-
-    @abstractmethod
-    def _violated(self, z: Tensor, own: Tensor, rounding: float) -> Tensor:
-        """Which vectors lie outside by more than rounding."""
-
-    @abstractmethod
-    def _nearest(self, z: Tensor, own: Tensor, a: Tensor) -> Tensor:
-        """Project vectors that lie outside, in a metric 0 < a ≤ 1."""
-
-
 @dataclass(frozen=True, eq=False)
-class Ball(_Coupled):
+class Ball(Coupled):
     """The ball ‖p − c‖₂ ≤ r: argmin Σ A_i (p_i − z_i)² is p = c + A d / (A + λ), d = z − c, where λ solves ‖p − c‖ = r.
 
     As 1/‖p(λ) − c‖ is increasing and concave, Newton's method on it climbs to the root from the left and never passes
@@ -165,13 +116,13 @@ class Ball(_Coupled):
         return "center", self.center
 
     def _violated(self, z: Tensor, own: Tensor, rounding: float) -> Tensor:
-        return _norm(z - own) > self.radius + rounding * (self.radius + _norm(z))
+        return norm(z - own) > self.radius + rounding * (self.radius + norm(z))
 
     def _nearest(self, z: Tensor, own: Tensor, a: Tensor) -> Tensor:
         if self.radius == 0:
             return own.expand_as(z)
         d = z - own
-        excess = (_norm(d) / self.radius - 1).clamp(min=0)
+        excess = (norm(d) / self.radius - 1).clamp(min=0)
         if a.shape[-1] == 1:
             multiplier = a * excess
         else:
@@ -190,7 +141,7 @@ class Ball(_Coupled):
     def _newton(self, multiplier: Tensor, d: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
         """One step on 1/‖q‖ = 1/r with q = A d / (A + λ), and whether λ was short of the root."""
         q = d * (a / (a + multiplier))
-        scale = _scale(q)
+        scale = scale_of(q)
         squares = (q / scale).square()
         total = squares.sum(-1, keepdim=True)
         excess = total.sqrt() * scale / self.radius - 1
@@ -198,7 +149,7 @@ class Ball(_Coupled):
 
 
 @dataclass(frozen=True)
-class Simplex(_Coupled):
+class Simplex(Coupled):
     """The simplex p ≥ 0, Σ p_i = total: argmin Σ A_i (p_i − z_i)² is p = max(z − τ/A, 0), where τ solves Σ p_i = total.
 
     With the products A_i z_i sorted downwards, the positive coordinates are the first few. Any number k of them gives
@@ -223,7 +174,7 @@ class Simplex(_Coupled):
 
 
 @dataclass(frozen=True)
-class L1Ball(_Coupled):
+class L1Ball(Coupled):
     """The ball Σ abs(p_i) ≤ radius: outside, the argmin is sign(z) times abs(z) projected onto `Simplex`."""
 
     radius: float
@@ -240,7 +191,7 @@ class L1Ball(_Coupled):
 
 
 @dataclass(frozen=True, eq=False)
-class Hyperplane(_Coupled):
+class Hyperplane(Coupled):
     """The plane ⟨n, p⟩ = b: argmin Σ A_i (p_i − z_i)² is p = z − (⟨n, z⟩ − b) / Σ(n_i²/A_i) · n/A, in closed form.
 
     ``normal`` (n) is a tensor that broadcasts to the parameter, or a number if all its entries are equal.
@@ -271,7 +222,7 @@ class Hyperplane(_Coupled):
 
     def _nearest(self, z: Tensor, own: Tensor, a: Tensor) -> Tensor:
         # Scaled, so that no square is formed of the normal as the user gave it.
-        direction = (own / _scale(own) / a).expand_as(z)
+        direction = (own / scale_of(own) / a).expand_as(z)
         direction = direction / (own * direction).sum(-1, keepdim=True)
         # The second pass removes what the rounding of a far point leaves of the gap.
         for _ in range(2):
@@ -302,30 +253,3 @@ def _onto_simplex(z: Tensor, a: Tensor, total: float) -> Tensor:
     width = torch.where(positive, inverse, 0.0).sum(-1, keepdim=True).clamp(min=1.0)
     gap = torch.where(positive, z, 0.0).sum(-1, keepdim=True) - total
     return (z - gap / width * inverse).clamp(min=0)
-
-
-def _norm(vectors: Tensor) -> Tensor:
-    """Euclidean norm of each vector, without overflow of the squares."""
-    scale = _scale(vectors)
-    return scale * (vectors / scale).norm(dim=-1, keepdim=True)
-
-
-def _scale(vectors: Tensor) -> Tensor:
-    """Largest entry of each vector, as a positive divisor that carries no gradient."""
-    return vectors.detach().abs().amax(-1, keepdim=True).clamp(min=_tiny(vectors))
-
-
-def _tiny(like: Tensor) -> float:
-    return torch.finfo(like.dtype).tiny
-
-
-def _like(point: Tensor, name: str, value: float | Tensor) -> Tensor:
-    """`value` on the point's device and in its dtype, checked to broadcast to its shape."""
-    if not isinstance(value, Tensor):
-        # torch refuses numbers beyond the range of the dtype; as bounds they mean the same as infinity.
-        return point.new_full((), value if abs(value) <= torch.finfo(point.dtype).max else copysign(inf, value))
-    sizes = zip(reversed(value.shape), reversed(point.shape), strict=False)
-    fits = value.dim() <= point.dim() and all(own in (1, size) for own, size in sizes)
-    rule = f"of a shape that broadcasts to the parameter's {tuple(point.shape)}"
-    require(fits, name, rule, tuple(value.shape), "Reshape it.")
-    return value.to(device=point.device, dtype=point.dtype)

@@ -164,8 +164,9 @@ def _flat(record: Record, prefix: str) -> dict[str, float]:
     return {name: value for name, value in result.items() if not math.isnan(value)}
 
 
-# Where wrappers keep the optimizer they wrap: Lightning, accelerate and ZeRO, torch's ZeRO, Opacus, SAM and Lookahead.
-_WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer")
+# Where wrappers keep the optimizer they wrap: Lightning, accelerate and ZeRO, torch's ZeRO, Opacus, SAM and Lookahead,
+# timm's Lookahead.
+_WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer", "_base_optimizer")
 _DEPTH = 100
 """Wrappers in wrappers; one that makes a new wrapper whenever it is asked has no end."""
 

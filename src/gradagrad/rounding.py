@@ -13,6 +13,8 @@ share any.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -62,8 +64,7 @@ def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ..
     Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no number of an element
     has bits in common with another of it.
     """
-    key = _scramble(torch.as_tensor((SEED + _GOLDEN) & _MASK, device=like.device))
-    key = _scramble(key ^ step.to(device=like.device, dtype=torch.int64))
+    key = _scramble(_FIRST_KEY ^ step)  # a number on the host goes with tensors on any device
     key = _scramble(key ^ stream)
     places = torch.zeros((), dtype=torch.int64, device=like.device)
     for dim, (size, stride) in enumerate(zip(like.shape, like.stride(), strict=True)):
@@ -74,7 +75,7 @@ def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ..
     return torch.where((places & 8) != 0, ((hashes << 16) | (hashes >> 16)) & _MASK, hashes)
 
 
-def _scramble(a: Tensor) -> Tensor:
+def _scramble(a: Any) -> Any:
     """A permutation of 32-bit numbers in which every bit of the result depends on every bit of the argument."""
     a = a & _MASK
     a = a ^ (a >> 16)
@@ -84,6 +85,9 @@ def _scramble(a: Tensor) -> Tensor:
     return a ^ (a >> 16)
 
 
+_FIRST_KEY: int = _scramble(SEED + _GOLDEN)
+
+
 def rounded(values: Tensor, random16: Tensor) -> Tensor:
     """``values`` in bf16, away from zero with the probability that makes the mean exact.
 
@@ -91,12 +95,11 @@ def rounded(values: Tensor, random16: Tensor) -> Tensor:
     """
     if values.dtype == torch.float64:  # float32 would make infinities of what only float64 holds
         values = torch.where(values.isinf(), values, values.clamp(-_LARGEST, _LARGEST))
-    bits = values.to(torch.float32).view(torch.int32)
-    magnitude = (bits & 0x7FFFFFFF).to(torch.int64)
-    up = ((magnitude + random16) >> 16).clamp(max=0x7F7F) << 16
-    magnitude = torch.where(magnitude < 0x7F800000, up, torch.where(magnitude > 0x7F800000, 0x7FC00000, magnitude))
-    result = magnitude.to(torch.int32).view(torch.float32)
-    return torch.where(bits < 0, -result, result).to(torch.bfloat16)
+    values = values.to(torch.float32)
+    # The sign is the highest bit, so that adding to the bits is adding to the magnitude.
+    up = random16.masked_fill(~(values.abs() < _LARGEST), 0)
+    result = ((values.view(torch.int32) + up) >> 16).to(torch.int16).view(torch.bfloat16)
+    return result.masked_fill(values.isnan(), torch.nan)
 
 
 def stored(target: Tensor, values: Tensor, bits: RandomBits | None, lane: int) -> Tensor:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,14 @@ from gradagrad_lab.records import RecordStore
 
 if TYPE_CHECKING:
     from gradagrad_lab.pool import Pool
+
+
+class Size(StrEnum):
+    """How much is trained. Paper: Figure 4 at the paper's own size, everything else at the full one."""
+
+    QUICK = "quick"
+    FULL = "full"
+    PAPER = "paper"
 
 
 class Bar:
@@ -34,9 +43,6 @@ class Bar:
         # rich takes None for "leave the total as it is".
         self._progress.update(self._task, completed=done, total=total)
 
-    def describe(self, description: str) -> None:
-        self._progress.update(self._task, description=description)
-
 
 @dataclass
 class Context:
@@ -44,15 +50,13 @@ class Context:
 
     out: Path
     data_dir: Path | None = None
-    quick: bool = True
+    size: Size = Size.QUICK
     seeds: int | None = None
     resume: bool = True
     peers: bool = False
     console: Console = field(default_factory=Console)
     workers: int | None = None
     first_seed: int | None = None
-    paper: bool = False
-    """Figure 4 at the paper's own size; everything else at the full one."""
     rows: int | None = None
     """At most so many rows for Figure 4 to train on."""
     softmax: bool = False
@@ -60,8 +64,8 @@ class Context:
     """Some of the suite's problems, by name or by what they were used for; all that are at hand where empty."""
 
     @property
-    def size(self) -> str:
-        return "quick" if self.quick else "full"
+    def quick(self) -> bool:
+        return self.size is Size.QUICK
 
     def seed_range(self, count: int, first: int = 0) -> tuple[int, ...]:
         """The seeds asked for; ``count`` of them from ``first`` where nothing was asked for."""

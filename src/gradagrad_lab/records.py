@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 2
 Status = Literal["done", "diverged"]
-STATUSES = ("done", "diverged")
 MARKER = "gradagrad-lab.json"
 _CHECKSUM = "checksum"
 

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from gradagrad_lab import style
-from gradagrad_lab.context import Context
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.machine import describe
 from gradagrad_lab.records import write_atomically
 from gradagrad_lab.results import VERDICTS, Claim, Picture, Section, Table, Verdict, Whose
@@ -116,14 +116,11 @@ def command(sections: Sequence[Section], context: Context) -> str:
     words = ["gradagrad", "reproduce"]
     if len(sections) == 1:  # the command takes one experiment or all
         words.append(sections[0].key)
-    words.append("--quick" if context.quick else "--full")
-    if context.seeds is not None:
-        words += ["--seeds", str(context.seeds)]
-    if context.first_seed is not None:
-        words += ["--first-seed", str(context.first_seed)]
-    words += [f"--{flag}" for flag in ("peers", "softmax") if getattr(context, flag)]
-    if context.data_dir is not None:
-        words += ["--data-dir", str(context.data_dir)]
+    words += ["--size", "paper"] if context.size is Size.PAPER else [f"--{context.size}"]
+    given = {name: getattr(context, name) for name in ("seeds", "first_seed", "peers", "softmax", "rows", "on")}
+    for name, value in {**given, "data_dir": context.data_dir}.items():
+        if value is not None and value is not False and value != "":
+            words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
     return shlex.join([*words, "--out", str(context.out)])
 
 
@@ -136,15 +133,15 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
         return f"{minutes} min {rest} s" if rest else _count(minutes, "minute")
-    return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes // 60} h {minutes % 60} min" if minutes < 48 * 60 else f"{minutes / 60 / 24:.1f} days"
 
 
 def _lead(sections: Sequence[Section], context: Context, machine: dict[str, str]) -> str:
-    size = "quick" if context.quick else "full"
     total = duration(sum(section.seconds for section in sections))
     now = datetime.now().astimezone()
     return (
-        f"The {size} size, {total} of computing on {machine['Processor']}, {machine['System']}. "
+        f"The {context.size} size, {total} of computing (finished runs are not repeated) on {machine['Processor']}, "
+        f"{machine['System']}. "
         f"Written {now.day} {now:%B %Y, %H:%M}."
     )
 
@@ -226,9 +223,10 @@ def _csv(beside: dict[str, bytes], stem: str, rows: Iterable[Sequence[str]]) -> 
     return f"data/{stem}.csv"
 
 
-def _keep_together(text: str) -> str:
-    """No line ends inside "γ₀ = 1" or "0.4 ± 0.1"."""
-    return re.sub(r" ([=±]) ", "\u00a0\\1\u00a0", text)
+def _keep_together(text: str) -> Markup:
+    """No line ends inside "γ₀ = 1" or "0.4 ± 0.1"; what stands in backticks is code."""
+    kept = str(escape(re.sub(r" ([=±]) ", "\u00a0\\1\u00a0", text)))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", kept))
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,14 +1,12 @@
-"""The three ways in which a group of runs is trained.
+"""The ways in which a group of runs is trained.
 
 `Stacked`: settings × seeds of one small problem in one computation, one param group per setting; nothing couples two
 runs, so each gives the curve that it would give alone. `Stream`: models side by side that read one stream of rows once.
-`Single`: one model, one optimizer, as anyone would write it.
+`gradagrad_lab.single.Single`: one model, one optimizer. And `Computed`: no training at all, where a formula gives all.
 """
 
 from __future__ import annotations
 
-import contextlib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -200,166 +198,17 @@ class ComputedProblem(ABC):
         return Computed(lambda: [self.compute(run.size) for run in runs])
 
 
-class Reader(Protocol):
-    """Models side by side, one per run, that read a stream of rows once."""
+class Stream(Training):
+    """Models side by side, one per run, that read a stream of rows once, in ``rounds`` stretches between which one may
+    stop."""
 
     steps: int
 
+    @abstractmethod
     def step(self, number: int) -> None:
         """Train every model on batch ``number`` of the stream."""
         ...
 
-    def curves(self) -> list[dict[str, list[float]]]:
-        """After the last step, for each run: what the problem promised."""
-        ...
-
-    def state(self) -> dict[str, Any] | None: ...
-
-    def load(self, state: dict[str, Any]) -> None: ...
-
-
-class Stream(Training):
-    """A `Reader`, in ``rounds`` equal stretches between which one may stop."""
-
-    def __init__(self, reader: Reader, rounds: int = 40) -> None:
-        self.reader = reader
-        self.rounds = max(1, min(rounds, reader.steps))
-
     def advance(self, number: int) -> None:
-        for step in range(number * self.reader.steps // self.rounds, (number + 1) * self.reader.steps // self.rounds):
-            self.reader.step(step)
-
-    def curves(self) -> list[dict[str, list[float]]]:
-        return self.reader.curves()
-
-    def state(self) -> dict[str, Any] | None:
-        return self.reader.state()
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.reader.load(state)
-
-
-class Average:
-    """x̄ += 9/(k + 8)·(x − x̄), kept beside any optimizer: the average that AutoGradaGrad and DoG use."""
-
-    def __init__(self, parameters: Sequence[Parameter]) -> None:
-        self._parameters: list[Tensor] = list(parameters)
-        self._average: list[Tensor] = [parameter.detach().clone() for parameter in parameters]
-        self._steps = 0
-
-    @torch.no_grad()
-    def update(self) -> None:
-        self._steps += 1
-        torch._foreach_lerp_(self._average, self._parameters, 9.0 / (self._steps + 8))
-
-    @contextlib.contextmanager
-    def averaged(self) -> Iterator[None]:
-        """The averages in place of the parameters."""
-        kept = [parameter.detach().clone() for parameter in self._parameters]
-        with torch.no_grad():
-            torch._foreach_copy_(self._parameters, self._average)
-        yield
-        with torch.no_grad():
-            torch._foreach_copy_(self._parameters, kept)
-
-
-class Task(Protocol):
-    """One seed of a model: its mini-batch losses and its measures."""
-
-    parameters: list[Parameter]
-
-    def loss_on(self, step: int) -> Tensor: ...
-    def full_train_loss(self) -> float: ...
-    def held_out(self) -> dict[str, float]: ...
-
-
-class Single(Training):
-    """One model under one optimizer, measured at its last point and at the average of its points.
-
-    The average is the same for every optimizer, kept beside it; a Schedule-Free one is measured at its evaluation point
-    both times, which is an average already.
-    """
-
-    rounds = 40
-
-    def __init__(self, task: Task, factory: Callable[[list[Parameter]], Optimizer], seed: int, steps: int) -> None:
-        self.task, self.steps = task, steps
-        self.initial = task.full_train_loss()
-        self.broken = False
-        self._losses: list[float] = []
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.optimizer: Any = factory(task.parameters)
-            self._random = torch.get_rng_state()
-        if hasattr(self.optimizer, "train"):  # Schedule-Free refuses to step before it is told that this is training
-            self.optimizer.train()
-        self._average = None if hasattr(self.optimizer, "eval") else Average(task.parameters)
-
-    def advance(self, number: int) -> None:
-        begin, end = number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds
-        losses: list[Tensor] = []
-        if not self.broken and begin < end:
-            with torch.random.fork_rng(devices=[]):
-                torch.set_rng_state(self._random)
-                losses = [self._step(step) for step in range(begin, end)]
-                self._random = torch.get_rng_state()
-        before = self._losses[-1] if self._losses else self.initial
-        mean = float(torch.stack(losses).mean()) if losses else (math.nan if self.broken else before)
-        self.broken = self.broken or (bool(losses) and not math.isfinite(mean))
-        self._losses.append(mean)
-
-    def _step(self, number: int) -> Tensor:
-        for parameter in self.task.parameters:
-            parameter.grad = None
-        loss = self.task.loss_on(number)
-        loss.backward()
-        self.optimizer.step()
-        if self._average is not None:
-            self._average.update()
-        return loss.detach()
-
-    def measured(self) -> dict[str, Any]:
-        """Losses at the start and the end, held-out measures, mini-batch losses on the way, γ where there is one."""
-        end: dict[str, Any] = {"initial": self.initial, "train": math.nan, "averaged_train": math.nan}
-        end |= {"held_out": {}, "averaged_held_out": {}, "curve": self._losses, "gamma": math.nan}
-        if self.broken:
-            return end
-        if self._average is None:
-            self.optimizer.eval()
-        end |= {"train": self.task.full_train_loss(), "held_out": self.task.held_out()}
-        with contextlib.nullcontext() if self._average is None else self._average.averaged():
-            end |= {"averaged_train": self.task.full_train_loss(), "averaged_held_out": self.task.held_out()}
-        numerators = [state["gamma"] for state in self.optimizer.state.values() if "gamma" in state]
-        end["gamma"] = float(numerators[0]) if numerators else math.nan
-        return end
-
-    def curves(self) -> list[dict[str, list[float]]]:
-        measured = self.measured()
-        points: dict[str, list[float]] = {
-            "loss": [measured["train"]],
-            "averaged loss": [measured["averaged_train"]],
-            "initial loss": [measured["initial"]],
-            "mini-batch loss": measured["curve"],
-            "gamma": [measured["gamma"]],
-        }
-        for name in HELD_OUT:
-            points[f"held-out {name}"] = [measured["held_out"].get(name, math.nan)]
-            points[f"averaged held-out {name}"] = [measured["averaged_held_out"].get(name, math.nan)]
-        return [points]
-
-    def state(self) -> dict[str, Any] | None:
-        return None  # a second or two: not worth a checkpoint
-
-    def load(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError("a single run has no checkpoint")
-
-
-HELD_OUT = ("loss", "accuracy")
-SINGLE_MEASURES: dict[str, int] = {
-    "loss": 1,
-    "averaged loss": 1,
-    "initial loss": 1,
-    "mini-batch loss": Single.rounds,
-    "gamma": 1,
-    **{f"{where} {name}": 1 for name in HELD_OUT for where in ("held-out", "averaged held-out")},
-}
+        for step in range(number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds):
+            self.step(step)

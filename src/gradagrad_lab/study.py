@@ -184,11 +184,6 @@ class Frame:
             self._choices[place] = choose(tuning, self.context.records, goal)
         return self._choices[place]
 
-    @property
-    def seconds(self) -> float:
-        """Time that training the planned runs took, added up over processes; the baselines' grids not counted."""
-        return sum(self.record(run).seconds for run in dict.fromkeys(self.plan.runs))
-
 
 class Figure(Protocol):
     """The module of a figure."""
@@ -225,12 +220,14 @@ def train(plan: Plan, context: Context, name: str) -> Plan:
 
 def present(figure: Figure, frame: Frame, seconds: float = 0.0) -> Section:
     """Draw everything and state what it shows; reads records only."""
-    about = figure.about(frame)
+    about, claims = figure.about(frame), figure.claims(frame)
+    if bare := [claim.text for claim in claims if claim.verdict != "not tested" and not claim.criterion]:
+        raise ValueError(f"every verdict needs the criterion it was passed by: {bare}")
     return Section(
         key=figure.STUDY.name,
         title=figure.STUDY.title,
         intro=about.intro,
-        claims=figure.claims(frame),
+        claims=claims,
         tables=figure.tables(frame),
         pictures=figure.draw(frame),
         settings=about.settings,

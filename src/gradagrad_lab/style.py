@@ -234,7 +234,7 @@ def _sample(handle: Any) -> str:
     shade = f"var(--{_NAMES.get(str(handle.get_color()), 'ink')})"
     sign, line = str(handle.get_marker()), str(handle.get_linestyle())
     if line in ("None", "none", ""):
-        is_open = str(handle.get_markerfacecolor()) == "none"
+        is_open = str(handle.get_markerfacecolor()) in ("none", PAPER)
         return f'<span style="color:{shade}">{_SIGNS.get(sign, "●○")[is_open]}</span>'
     _, pattern = getattr(handle, "_unscaled_dash_pattern", (0, None))
     dashes = " ".join(f"{2 * part:g}" for part in pattern or ())

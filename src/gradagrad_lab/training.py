@@ -11,6 +11,7 @@ import pickle
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,18 +46,13 @@ class Training(Protocol):
     def load(self, state: dict[str, Any]) -> None: ...
 
 
+@dataclass(frozen=True)
 class Hooks:
     """What the outside world wants of a training: progress, a wish to stop, and a place for checkpoints."""
 
-    def __init__(
-        self,
-        progress: Callable[[float], None] = lambda fraction: None,
-        should_stop: Callable[[], bool] = lambda: False,
-        checkpoint: Path | None = None,
-    ) -> None:
-        self.progress = progress
-        self.should_stop = should_stop
-        self.checkpoint = checkpoint
+    progress: Callable[[float], None] = lambda fraction: None
+    should_stop: Callable[[], bool] = lambda: False
+    checkpoint: Path | None = None
 
 
 def group_key(runs: Sequence[Run]) -> str:

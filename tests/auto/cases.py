@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
-from auto_oracle import LearntLogGamma
+from auto_oracle import LONG, LearntLogGamma
 from torch import Tensor
 from torch.nn import Parameter
 
@@ -112,6 +112,11 @@ def assert_same(a: AutoGradaGrad, b: AutoGradaGrad, rtol: float = 0.0, atol: flo
             )
 
 
+def _weights(k: int) -> float:
+    """The total of the weights of k steps' squares: 1 + 2 + … + k, while they grow."""
+    return min(k, LONG) * (min(k, LONG) + 1) / 2
+
+
 class Oracle:
     """The literal form beside an optimizer: fed the same gradients, compared number by number."""
 
@@ -141,6 +146,16 @@ class Oracle:
         self.own.step(self._flat(grads), schedule)
         self._optimizer.step()
 
+    def age(self, k: int) -> None:
+        """Both go on as if this were step k: with the same means, which then stand for the sums of k steps."""
+        more = _weights(k) / _weights(self.own.k)
+        self.own.k, self.own.mass = k, self.own.mass * more
+        for p in every_parameter(self._optimizer):
+            self._optimizer.state[p]["accumulator"] *= more
+        first = self._optimizer.state[every_parameter(self._optimizer)[0]]  # whose slot numbers all share
+        first["clock"].fill_(k)
+        first["square_total"] *= more
+
     def compare(self, rtol: float = 1e-10, atol: float = 1e-13) -> None:
         """Everything the optimizer keeps."""
         own, numbers = self.own, shared(self._optimizer)
@@ -149,7 +164,7 @@ class Oracle:
             assert abs(actual - expected) <= rtol * abs(expected) + 1e-300, (name, actual, expected, own.k)
         tensors = {
             "x": (self._flat(every_parameter(self._optimizer)), own.x),
-            "a": ([b / (own.k * (own.k + 1) / 2) for b in self._state("accumulator")], own.a),
+            "a": ([b / _weights(own.k) for b in self._state("accumulator")], own.a),
             "h": (self._state("momentum"), own.h),
             "y": ([y * numbers.way_scale for y in self._state("way")], own.y),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -67,21 +68,16 @@ def test_a_hundred_scheduled_steps_are_compiled_once() -> None:
     counter = CompileCounterWithBackend("inductor")
     compiled = torch.compile(a.step, backend=counter)
     rates: set[float] = set()
-    traced = 0
     for k in range(100):
         rates.add(float(a.param_groups[0]["lr"]))
         with torch.compiler.set_stance("fail_on_recompile") if k else contextlib.nullcontext():
             advance(compiled, params, k)
-        traced = counter.frame_count if k == 0 else traced
-        assert counter.frame_count == traced, f"compiled again at step {k}"
+        assert counter.frame_count == 1, f"compiled again at step {k}"
         advance(b.step, eager, k)
         for schedule in schedules:
             schedule.step()
         assert shared(a).gamma == pytest.approx(shared(b).gamma, rel=1e-3), k
         torch.testing.assert_close(params, eager, rtol=1e-3, atol=1e-4, msg=lambda m, k=k: f"step {k}: {m}")
-    codes = [graph.code for graph in counter.graphs if len(graph.graph.nodes)]  # see tests/test_compile.py
-    assert len(set(codes)) == 1
-    assert len(counter.graphs) <= 2
     assert len(rates) == 30
     assert shared(a).clock == 100
 
@@ -107,12 +103,16 @@ def test_a_parameter_that_rests_goes_on_averaging(foreach: bool) -> None:
 
 
 def test_sparse_gradients_may_follow_a_compiled_step() -> None:
-    """The state is the same, whoever made it."""
+    """The state is the same, whoever made it; saved and loaded in between."""
     table = torch.nn.Parameter(torch.ones(4, 2))
     optimizer = AutoGradaGrad([table], lr=torch.tensor(1.0), fused=False)
     compiled = torch.compile(optimizer.step, backend="eager")
     table.grad = torch.ones(4, 2)
     compiled()
+    torch.save(optimizer.state_dict(), file := io.BytesIO())
+    file.seek(0)
+    optimizer = AutoGradaGrad([table], lr=torch.tensor(1.0), fused=False)
+    optimizer.load_state_dict(torch.load(file, weights_only=True))
     table.grad = coo([[1]], torch.ones(1, 2), (4, 2))
     optimizer.step()
     assert shared(optimizer).clock == 2

@@ -1,4 +1,4 @@
-"""AutoGradaGrad on several ranks: one learning rate for all of them, at the price of one message of five numbers."""
+"""AutoGradaGrad on several ranks: one learning rate for all of them, at the price of two messages of one number."""
 
 from __future__ import annotations
 
@@ -61,9 +61,14 @@ def check_fsdp2(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int
     x, y = models.batch(STEPS - 1)
     optimizer.zero_grad()
     (model(x[own]) - y[own]).square().mean().backward()
+    optimizer.diagnostics()
+    settled = optimizer.state[model.scale]["gamma"].clone()
     with Counted() as counted:
         optimizer.step()
     assert counted.messages == [1, 1], counted.messages  # the guard's Σg² and the agreement, for all sharded tensors
+    assert torch.equal(optimizer.state[model.scale]["gamma"], settled)  # the agreement is on its way, forward may begin
+    optimizer.diagnostics()
+    assert not torch.equal(optimizer.state[model.scale]["gamma"], settled)  # here, in state_dict and in step it is due
     expected, averages = reference()
     models.assert_equal(models.gathered(model, optimizer), expected)
     assert_same_on_all_ranks(optimizer.state[model.scale]["gamma"], size)

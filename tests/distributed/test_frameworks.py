@@ -68,6 +68,7 @@ def test_hugging_face_trainer_resumes_bit_for_bit_logs_and_works_at_the_average(
     gammas = [entry["gradagrad/group0/gamma"] for entry in logged]
     assert len(set(gammas)) == 4
     assert logged[-1]["gradagrad/group1/effective_lr"] == pytest.approx(gammas[-1] / 40**0.5)
+    assert [entry["learning_rate"] for entry in logged] == [entry["gradagrad/group0/effective_lr"] for entry in logged]
     events = [
         file for file in (tmp_path / "whole").rglob("events.out.tfevents*") if b"effective_lr" in file.read_bytes()
     ]
@@ -132,7 +133,11 @@ def test_lightning_resumes_bit_for_bit_logs_and_works_at_the_average(tmp_path: P
     assert resumed.global_step == 80
     assert_same_training(model, other, whole.optimizers[0], resumed.optimizers[0])
     (file,) = (tmp_path / "whole").rglob("metrics.csv")
-    rows = [row for row in csv.DictReader(file.open()) if row["loss"]]
+    table = list(csv.DictReader(file.open()))
+    monitored = [float(row["lr-AutoGradaGrad"]) for row in table if row["lr-AutoGradaGrad"]]
+    assert len(set(monitored)) >= 8
+    assert max(monitored) < 0.5  # not the factor, which is 1
+    rows = [row for row in table if row["loss"]]
     assert float(rows[-1]["loss"]) < 0.8 * float(rows[0]["loss"])
     assert len({row["gradagrad/group0/gamma"] for row in rows}) == len(rows) == 8
     assert float(rows[-1]["gradagrad/group0/effective_lr"]) > 0.0

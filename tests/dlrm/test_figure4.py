@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from gradagrad_lab import experiments, style
-from gradagrad_lab.context import Context
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.data import clicks_tables, criteo_cache
 from gradagrad_lab.data.clicks import ClickStream
 from gradagrad_lab.errors import DATA, InterruptedRunError, UserError
@@ -241,7 +241,7 @@ def paper(monkeypatch: pytest.MonkeyPatch) -> Setup:
 def test_the_paper_s_size_from_end_to_end(criteo: Path, paper: Setup, tmp_path: Path) -> None:
     shown = StringIO()
     console = Console(file=shown, width=1000)
-    context = Context(tmp_path / "out", tmp_path, workers=1, console=console, paper=True, quick=False)
+    context = Context(tmp_path / "out", tmp_path, workers=1, console=console, size=Size.PAPER)
     section = conduct(figure4, context)
     assert "24 runs of 42 steps, 1 at a time: about" in shown.getvalue()
     assert "ms here (one thread; 15 steps after 15)" in shown.getvalue()
@@ -258,7 +258,7 @@ def test_the_paper_s_size_gives_the_numbers_of_the_stack(
     criteo: Path, paper: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Streamed, alone and by the optimizer; or in memory, side by side and in one computation."""
-    setup = figure4.plan_of(Context(tmp_path / "out", tmp_path, paper=True, quick=False)).setup
+    setup = figure4.plan_of(Context(tmp_path / "out", tmp_path, size=Size.PAPER)).setup
     alone = train([Run(ClickProblem(setup), of_rule(SCALAR, 0.01, 100.0), 3, setup.steps)])[0]
     in_memory = dataclasses.replace(setup, paper=False)
     monkeypatch.setattr(Setup, "settings", lambda self: criteo_cache.Settings(every_id=True))
@@ -271,7 +271,7 @@ def test_the_paper_s_size_gives_the_numbers_of_the_stack(
 def test_a_run_at_the_paper_s_size_is_resumed(
     criteo: Path, paper: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    setup = figure4.plan_of(Context(tmp_path / "out", tmp_path, paper=True, quick=False)).setup
+    setup = figure4.plan_of(Context(tmp_path / "out", tmp_path, size=Size.PAPER)).setup
     runs = [Run(ClickProblem(setup), of_rule(SCALAR, 0.01, 100.0), 0, setup.steps)]
     whole = train(runs)[0]
     assert ClickProblem(setup).begin(runs).state() is None, "gigabytes are not written every few seconds"

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import torch
 
 import gradagrad
 
@@ -95,6 +96,18 @@ def test_the_readmes_example_runs() -> None:
     names: dict = {}
     exec(block[1], names)
     assert names["optimizer"].state
+
+
+def test_the_recipe_for_timm_runs() -> None:
+    pytest.importorskip("timm.optim", reason="timm is not installed", exc_type=ImportError)
+    text = (DOCS / "integrations.md").read_text(encoding="utf-8").partition("## timm\n")[2]
+    block = re.search(r"^```python\n(.*?)^```", text, re.M | re.S)
+    assert block
+    names: dict = {"model": torch.nn.Linear(3, 2)}
+    exec(block[1], names)
+    decays = [group["weight_decay"] for group in names["optimizer"].param_groups]
+    assert (type(names["optimizer"]), decays) == (gradagrad.AutoGradaGrad, [0.0, 0.05])
+    assert names["optimizer"].defaults["momentum"] == gradagrad.AutoGradaGrad([torch.zeros(1)]).defaults["momentum"]
 
 
 @pytest.mark.parametrize(

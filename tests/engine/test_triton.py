@@ -177,7 +177,12 @@ def _refused(change, scope="element", **settings):
 )
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_refusals(reason, change, settings):
-    assert re.search(reason, _refused(change, **settings) or "")
+    said = _refused(change, **settings) or ""
+    assert re.search(reason, said)
+    documented = (ROOT / "docs" / "gpu.md").read_text().split("| the sentence says |")[1].split("\n\n")[0]
+    assert any(
+        part in said for row in documented.splitlines()[2:] for part in row.split(" | ")[1].strip(" |").split("; ")
+    )
 
 
 def test_refuses_rows_in_pieces_and_other_devices(monkeypatch):

@@ -40,6 +40,15 @@ def test_kernel(label, target):
         assert result.instructions <= GPUS[target].instructions(size)
 
 
+def test_bf16_state_waits_for_memory_too():
+    """On an A100, random bits and rounding included. Loads of 64 bits go with those of 128 bits of float32."""
+    plan, name, size = KERNELS["element, β = 0.9, bf16 state"]
+    result = compiled(plan, name, "sm_80", size)
+    assert (result.spills, result.wide, result.narrow) == (0, 3, 6)
+    assert result.instructions is not None
+    assert result.instructions <= GPUS["sm_80"].instructions(size)
+
+
 class Driver:
     """Stands for a GPU's, as far as compiling goes."""
 

@@ -97,7 +97,7 @@ def test_too_few_epochs_are_told():
 MISTAKES = [
     ({"loss": "log"}, "loss must be one of 'softmax', 'log_loss', 'hinge', got 'log'"),
     ({"penalty": "l3"}, "penalty must be one of 'l2', 'l1', 'elasticnet', None, got 'l3'"),
-    ({"alpha": -1.0}, 'alpha must be at least 0, or "auto", got -1.0'),
+    ({"alpha": -1.0}, 'alpha must be at least 0, "auto" or "search", got -1.0'),
     ({"l1_ratio": 2}, "l1_ratio must be between 0 and 1, got 2"),
     ({"max_iter": 0.5}, "max_iter must be a whole number of at least 1, got 0.5"),
     ({"tol": "small"}, "tol must be a number, or None to use all of max_iter, got 'small'"),
@@ -124,8 +124,8 @@ def test_mistakes_of_streams_are_named():
         model.partial_fit(X, y + 1)
     with pytest.raises(ValueError, match=r'class_weight must be .* got "balanced"; pass a dictionary'):
         GradaGradClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(ValueError, match='alpha must be a number in partial_fit, got "auto"'):
-        GradaGradClassifier(alpha="auto").partial_fit(X, y, classes=[0, 1])
+    with pytest.raises(ValueError, match='alpha cannot be "search" in partial_fit'):
+        GradaGradClassifier(alpha="search").partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match="early_stopping must be False in partial_fit"):
         GradaGradClassifier(early_stopping=True).partial_fit(X, y, classes=[0, 1])
     with pytest.raises(

@@ -118,9 +118,22 @@ def test_alpha_may_be_left_to_held_out_samples(kind):
     rng = np.random.RandomState(0)
     X, X_test = rng.randn(150, 61), rng.randn(2000, 61)
     y, y_test = (X[:, 0] + 0.3 * rng.randn(150) > 0).astype(int), (X_test[:, 0] > 0).astype(int)
-    weak, auto = (GradaGradClassifier(alpha=alpha, random_state=0).fit(kind(1000.0 * X), y) for alpha in (1e-4, "auto"))
-    assert auto.alpha_ > 100.0
-    assert auto.score(kind(1000.0 * X_test), y_test) > weak.score(kind(1000.0 * X_test), y_test)
-    assert (
-        GradaGradRegressor(alpha="auto", random_state=0).fit(kind(X), X[:, 0]).score(kind(X_test), X_test[:, 0]) > 0.9
+    weak, found = (
+        GradaGradClassifier(alpha=alpha, random_state=0).fit(kind(1000.0 * X), y) for alpha in (1e-4, "search")
     )
+    assert found.alpha_ > 100.0
+    assert found.score(kind(1000.0 * X_test), y_test) > weak.score(kind(1000.0 * X_test), y_test)
+    assert (
+        GradaGradRegressor(alpha="search", random_state=0).fit(kind(X), X[:, 0]).score(kind(X_test), X_test[:, 0]) > 0.9
+    )
+
+
+def test_alpha_is_searched_for_by_itself_where_there_are_enough_samples_to_and_too_few_not_to():
+    rng = np.random.RandomState(0)
+    X, y = rng.randn(1000, 101), rng.randint(3, size=1000)
+    y[0] = 3  # a class of one sample, which no part can share
+    assert GradaGradClassifier(random_state=0).fit(X, y).alpha_ > 1e-4
+    for rows, columns in ((999, 101), (1000, 100)):
+        assert GradaGradClassifier(max_iter=1, tol=None).fit(X[:rows, :columns], y[:rows]).alpha_ == 1e-4
+    assert GradaGradClassifier(penalty=None, max_iter=1, tol=None).fit(X, y).alpha_ == 1e-4
+    assert GradaGradClassifier().partial_fit(X, y, classes=range(4)).alpha_ == 1e-4

@@ -4,9 +4,10 @@ import dataclasses
 import json
 
 import pytest
+import torch
 from rich.progress import Progress
 
-from benchmarks import at_size, auto_choices, auto_held_out
+from benchmarks import at_size, auto_choices, auto_diagnosis, auto_held_out
 from benchmarks.auto_reference import Setting
 from benchmarks.stacked import Stack, ours, train
 from gradagrad_lab.suite.catalogue import problem_of
@@ -80,3 +81,14 @@ def test_an_interrupted_problem_goes_on_where_it_was():
     assert len(rows["ours"]["last"]) == 5
     assert auto_held_out._RATES not in rows
     assert len(kept) == 9, "after each of six baselines and three of ours"
+
+
+@pytest.mark.parametrize("share", [1.0, 0.25])
+def test_a_limited_guard_lets_a_spike_weigh_that_share_of_all_before_it(share):
+    rule = auto_diagnosis._Limited(torch.ones(1, 5), [auto_diagnosis.CHOSEN])
+    rule.share = share
+    totals = []
+    for spike in (*[1.0] * 20, 1e6):
+        rule.step(torch.full((1, 5), spike))
+        totals.append(rule.k * (rule.k + 1) * float(rule.a.sum()))
+    assert totals[-1] / totals[-2] == pytest.approx(1 + share, rel=1e-5)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gradagrad_lab import report, style
-from gradagrad_lab.context import Context
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.results import VERDICTS, Claim, Panel, Picture, Section, Source, Table
 
@@ -73,6 +73,11 @@ def test_everything_a_user_writes_is_escaped(context: Context) -> None:
     assert [div["aria-label"] for div in page.all("div") if div.get("role") == "img"] == [NASTY]
     assert page.text.count(NASTY) >= 15
     assert all("<" not in (attributes.get("id") or "") for _, attributes in page.tags)
+
+
+def test_backticks_are_code_and_what_stands_in_them_is_escaped(context: Context) -> None:
+    html = report.render([Section("a", "A", "Type `run <b> --full`, with ρ = 2.")], context)
+    assert "Type <code>run &lt;b&gt; --full</code>, with ρ\u00a0=\u00a02." in html
 
 
 def test_nothing_is_fetched_from_elsewhere(context: Context) -> None:
@@ -171,8 +176,12 @@ def test_numbers_are_aligned_as_numbers(context: Context) -> None:
     ("options", "expected"),
     [
         ({}, "gradagrad reproduce figure2 --quick"),
-        ({"quick": False, "seeds": 3, "peers": True}, "gradagrad reproduce figure2 --full --seeds 3 --peers"),
+        ({"size": Size.FULL, "seeds": 3, "peers": True}, "gradagrad reproduce figure2 --full --seeds 3 --peers"),
         ({"first_seed": 0}, "gradagrad reproduce figure2 --quick --first-seed 0"),
+        (
+            {"size": Size.PAPER, "rows": 25600, "softmax": True, "on": "gru,mlp"},
+            "gradagrad reproduce figure2 --size paper --softmax --rows 25600 --on gru,mlp",
+        ),
         ({"data_dir": Path("my data")}, "gradagrad reproduce figure2 --quick --data-dir 'my data'"),
     ],
 )
@@ -193,7 +202,7 @@ def test_the_command_is_one_that_the_program_accepts() -> None:
     from gradagrad_lab.cli import app
 
     words = shlex.split(
-        report.command([Section("bound", "", "")], Context(out=Path("o"), seeds=2, peers=True, quick=False))
+        report.command([Section("bound", "", "")], Context(out=Path("o"), seeds=2, peers=True, size=Size.FULL))
     )
     group: Any = typer.main.get_command(app)
     reproduce = group.commands[words[1]]
@@ -203,7 +212,14 @@ def test_the_command_is_one_that_the_program_accepts() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "words"),
-    [(0.2, "under a second"), (1, "1 second"), (89.6, "1 min 30 s"), (120, "2 minutes"), (5000, "1 h 23 min")],
+    [
+        (0.2, "under a second"),
+        (1, "1 second"),
+        (89.6, "1 min 30 s"),
+        (120, "2 minutes"),
+        (5000, "1 h 23 min"),
+        (2e5, "2.3 days"),
+    ],
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert report.duration(seconds) == words

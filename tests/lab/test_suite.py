@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from gradagrad_lab import cli, pool
-from gradagrad_lab.context import Context
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.errors import INTERRUPTED, UserError
 from gradagrad_lab.figures import suite as figure
 from gradagrad_lab.figures import suite_claims
@@ -46,9 +46,9 @@ def size(context):
 
 
 def test_sizes(context):
-    quick, full = size_of(context), size_of(Context(context.out, quick=False))
+    quick, full = size_of(context), size_of(Context(context.out, size=Size.FULL))
     assert full.seeds == (0, 1, 2, 3, 4)
-    assert size_of(Context(context.out, quick=False, first_seed=100)).seeds == (100, 101, 102, 103, 104)
+    assert size_of(Context(context.out, size=Size.FULL, first_seed=100)).seeds == (100, 101, 102, 103, 104)
     assert len(full.entries) > len(quick.entries)
     assert full.sweep[0] == 1e-8
     assert full.sweep[-1] == 1.0
@@ -80,7 +80,8 @@ def test_whole_suite_in_small(context, size, monkeypatch, capsys):
     assert titles == [BY_KEY[key].title for key in SMALL]
     assert [row[1] for row in section.tables[1].rows] == ["looked at", "looked at"]
     assert "stand in" in section.intro
-    assert len(section.answers) == 3
+    assert section.answers[0].startswith("The quick size is too small to choose by")
+    assert len(section.answers) == 4
 
     # The best tuned baseline has a ratio of 1 by definition, and ours is compared on the same seeds.
     results = Standings(Frame(context, Plan(details=size)))
@@ -135,7 +136,7 @@ def test_processes_give_the_same_numbers(context, size):
         found, same = context.records.find(run), elsewhere.records.find(run)
         assert found is not None
         assert same is not None
-        one, other = outcome_of(found), outcome_of(same)
+        one, other = outcome_of(found.curves), outcome_of(same.curves)
         assert (one.train, one.averaged_train, one.curve) == (other.train, other.averaged_train, other.curve)
 
 

@@ -8,8 +8,9 @@ import torch
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.problems import convex, language
 from gradagrad_lab.problems.training import ACCURACY, LOSS, RowOrder, split
+from gradagrad_lab.single import Average
 from gradagrad_lab.suite import PROBLEMS, evaluate, problem_of, problems_at_hand
-from gradagrad_lab.suite.evaluate import Average, has_diverged
+from gradagrad_lab.suite.evaluate import has_diverged
 
 STEPS = 30
 BUNDLED = [entry.problem for entry in PROBLEMS.values() if not entry.needs]

@@ -20,6 +20,7 @@ from gradagrad.engine.batch import Batch
 from gradagrad.engine.kernel import HandleCache
 from gradagrad.engine.rows import catch_up
 from gradagrad.engine.state import begin, join_shared, shared_keys
+from gradagrad.engine.tensors import dress_numbers
 from gradagrad.rules.protocol import Rule
 from gradagrad.scope import Scope
 from gradagrad.torch_arguments import (
@@ -112,7 +113,7 @@ class EngineOptimizer(Optimizer, ABC):
         try:
             self._take_step(is_first)
         except Exception:
-            if is_first and not any(bool(state["step"]) for state in self.state.values()):
+            if is_first and not any(bool(state.get("step")) for state in self.state.values()):
                 self.state.clear()  # nothing has been done yet
             raise
         return loss
@@ -142,8 +143,7 @@ class EngineOptimizer(Optimizer, ABC):
             watch.after()
 
     def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
-        """The param groups that have gradients, and what they bring to the step; makes state where there is none
-        yet."""
+        """The param groups that have gradients, and what they bring to the step; makes state where there is none."""
         groups: list[dict[str, Any]] = []
         batches: list[Batch] = []
         for index, group in enumerate(self.param_groups):
@@ -211,6 +211,8 @@ class EngineOptimizer(Optimizer, ABC):
             grads.append(gradient)
             if states is not None:
                 states.append(state)
+        if states is None:
+            dress_numbers(self.state.values())
 
     def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
         """A batch of one parameter with its state and without a gradient."""
@@ -225,9 +227,8 @@ class EngineOptimizer(Optimizer, ABC):
     def _catch_up(self) -> None:
         """Brings rows that sparse gradients left out up to date."""
         for group in self.param_groups:
-            for parameter in group["params"]:
-                if "row_steps" in self.state.get(parameter, ()):
-                    catch_up(self._alone(group, parameter), 0)
+            for parameter in (p for p in group["params"] if "row_steps" in self.state.get(p, ())):
+                catch_up(self._alone(group, parameter), 0)
 
     def _finish_pending(self) -> None:
         """Waits for what other ranks tell of the last step, if anything is still on its way."""

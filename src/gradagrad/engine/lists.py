@@ -6,14 +6,14 @@ foreach operation, works on all numbers in one row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gradagrad.engine.tensors import reduction, tensor_ops, wide_dtype
+from gradagrad.engine.tensors import in_precision, joined, largest_of, limited, parts, reduction, tensor_ops, wide_dtype
 from gradagrad.scope import SHARED
 
 
@@ -68,8 +68,7 @@ class TensorList:
             return Sum(self, other)
         return TensorList(torch._foreach_add(self.tensors, self.operand(other)))
 
-    def __radd__(self, other: Any) -> TensorList:
-        return self + other
+    __radd__ = __add__
 
     def __sub__(self, other: Any) -> TensorList:
         if isinstance(other, TensorList):
@@ -87,8 +86,7 @@ class TensorList:
         # A 0-d tensor (a shared step size, a tensor learning rate) has a foreach overload of its own.
         return TensorList(torch._foreach_mul(self.tensors, other if other.dim() == 0 else self.operand(other)))
 
-    def __rmul__(self, other: Any) -> TensorList:
-        return self * other
+    __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> TensorList:
         return TensorList(torch._foreach_div(self.tensors, self.operand(other)))
@@ -146,20 +144,20 @@ class Sum(TensorList):
             self._added = Product(TensorList(product._tensors), None)
 
     def _worked_out(self) -> list[Tensor]:
-        a, b, scale = self._added.a, self._added.b, self._added.scale
-        if b is None:
-            return list(torch._foreach_add(self._start, a, alpha=scale))
-        return list(torch._foreach_addcmul(self._start, a, b, value=scale))
+        added = self._added
+        if added.b is None:
+            return list(torch._foreach_add(self._start, added.a, alpha=added.scale))
+        return list(torch._foreach_addcmul(self._start, added.a, added.b, value=added.scale))
 
     def replaces(self, targets: list[Tensor]) -> bool:
         """Writes the sum over the list it starts from, if that is ``targets``; says whether it did."""
         if self._tensors is not None or any(s is not t for s, t in zip(self._start, targets, strict=True)):
             return False
-        a, b, scale = self._added.a, self._added.b, self._added.scale
-        if b is None:
-            torch._foreach_add_(targets, a, alpha=scale)
+        added = self._added
+        if added.b is None:
+            torch._foreach_add_(targets, added.a, alpha=added.scale)
         else:
-            torch._foreach_addcmul_(targets, a, b, value=scale)
+            torch._foreach_addcmul_(targets, added.a, added.b, value=added.scale)
         return True
 
 
@@ -186,7 +184,7 @@ class ListOps:
     def where(self, condition: Any, a: Any, b: Any) -> Any:
         """A condition on lists is one row of truths; or a list of them where a compiler joins operations better."""
         if isinstance(condition, TensorList):
-            choices = zip(condition, _entries(a, condition), _entries(b, condition), strict=True)
+            choices = zip(condition, entries(a, condition), entries(b, condition), strict=True)
             return TensorList([self.single.where(c, s, t) for c, s, t in choices])
         if not any(isinstance(some, TensorList) for some in (a, b)) and condition.dim() == 0:
             return self.single.where(condition, a, b)
@@ -196,7 +194,7 @@ class ListOps:
     def less(self, a: Any, b: Any) -> Any:
         listed = a if isinstance(a, TensorList) else b
         if isinstance(listed, TensorList) and torch.compiler.is_compiling():
-            return TensorList([s < t for s, t in zip(_entries(a, listed), _entries(b, listed), strict=True)])
+            return TensorList([s < t for s, t in zip(entries(a, listed), entries(b, listed), strict=True)])
         return self.single.less(self._row(a), self._row(b))
 
     def _row(self, a: Any) -> Any:
@@ -213,7 +211,8 @@ class ListOps:
         return a if isinstance(a, TensorList) else lifted(self.single.narrow(a), len(self._like))
 
 
-def _entries(a: Any, like: TensorList) -> Sequence[Any]:
+def entries(a: Any, like: TensorList) -> Sequence[Any]:
+    """A list's tensors, or the same for each of a list."""
     return a.tensors if isinstance(a, TensorList) else [a] * len(like)
 
 
@@ -254,21 +253,18 @@ class ListSums:
         if self._scope in SHARED:
             row, wide = joined(every), wide_dtype(every[0].device)
             if not asked[0].bounded or dtype == wide:  # double's products of float32 numbers are finite
-                row = _limited(row, asked[0].bounded)
+                row = limited(row, bounded=asked[0].bounded)
             return row.view(len(asked), -1).sum(1, dtype=wide)
         if self._scope == "tensor" and asked[0].bounded and not plain:
             return _tensor_sums(every).view(len(asked), -1)
         if asked[0].bounded and not plain:
-            every = torch._foreach_clamp_max(torch._foreach_clamp_min(every, -_largest(every)), _largest(every))
+            largest = largest_of(every[0])
+            every = torch._foreach_clamp_max(torch._foreach_clamp_min(every, -largest), largest)
         else:
-            every = [_limited(t, asked[0].bounded) for t in every]
+            every = [limited(t, bounded=asked[0].bounded) for t in every]
         # Rows are in their own precision, whatever they were added in.
         dtype = wide_dtype(every[0].device) if self._scope == "tensor" else dtype
         return torch.cat([reduction(self._scope).added(t).reshape(-1) for t in every]).to(dtype).view(len(asked), -1)
-
-
-def _largest(tensors: Sequence[Tensor]) -> float:
-    return torch.finfo(tensors[0].dtype).max
 
 
 def _formed(lists: Sequence[TensorList], *, wide: bool = False) -> list[list[Tensor]]:
@@ -278,7 +274,7 @@ def _formed(lists: Sequence[TensorList], *, wide: bool = False) -> list[list[Ten
     products: Any = lists
     factors = {id(a): a for p in products for a in (p.a, p.b)}
     if wide:
-        flat = listed([t for a in factors.values() for t in a], wide_dtype(products[0].a[0].device)).tensors
+        flat = in_precision([t for a in factors.values() for t in a], wide_dtype(products[0].a[0].device))
         size = len(flat) // len(factors)
         factors = {key: flat[i * size : (i + 1) * size] for i, key in enumerate(factors)}
     flat = torch._foreach_mul(
@@ -288,45 +284,13 @@ def _formed(lists: Sequence[TensorList], *, wide: bool = False) -> list[list[Ten
     return [list(flat[i : i + size]) for i in range(0, len(flat), size)]
 
 
-def _limited(a: Tensor, bounded: bool) -> Tensor:
-    largest = _largest([a])
-    return a.clamp(-largest, largest) if bounded else a.nan_to_num(0.0, 0.0, 0.0)
-
-
 def _tensor_sums(tensors: list[Tensor]) -> Tensor:
     """Each tensor's sum of numbers that stop at the largest one. Foreach operations know norms and no sums, so what is
     positive and what is negative are added apart."""
-    largest = _largest(tensors)
+    largest = largest_of(tensors[0])
     up, down = torch._foreach_clamp_min(tensors, 0.0), torch._foreach_clamp_max(tensors, 0.0)
     torch._foreach_clamp_max_(up, largest)
     torch._foreach_clamp_min_(down, -largest)
     norms = torch._foreach_norm([*up, *down], 1, dtype=wide_dtype(tensors[0].device))
     positive, negative = torch.stack(norms).view(2, -1).unbind()
     return positive - negative
-
-
-def listed(tensors: Sequence[Tensor], dtype: torch.dtype) -> TensorList:
-    """The tensors in one precision, in one call where they are in another."""
-    if all(t.dtype == dtype for t in tensors):
-        return TensorList(tensors)
-    copies = [torch.empty_like(t, dtype=dtype, memory_format=torch.preserve_format) for t in tensors]
-    torch._foreach_copy_(copies, list(tensors))
-    return TensorList(copies)
-
-
-def joined(tensors: Sequence[Tensor]) -> Tensor:
-    """All numbers in one new row."""
-    return torch.cat([t.reshape(-1) for t in tensors])
-
-
-def parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    """Views of a row in the shapes of ``like``."""
-    return [part.view(t.shape) for part, t in zip(row.split([t.numel() for t in like]), like, strict=True)]
-
-
-def each(project: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Any, Any], Any]:
-    """A projection of single tensors applied to each tensor of a list."""
-
-    return lambda points, metric: TensorList(
-        [project(z, a) for z, a in zip(points, _entries(metric, points), strict=True)]
-    )

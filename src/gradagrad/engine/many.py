@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -10,8 +11,8 @@ from torch import Tensor
 
 from gradagrad import rounding
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.lists import ListOps, ListSums, Sum, TensorList, each, joined, lifted, listed, parts
-from gradagrad.engine.tensors import computing_dtype, real_view, touched, wide_dtype
+from gradagrad.engine.lists import ListOps, ListSums, Sum, TensorList, entries, lifted
+from gradagrad.engine.tensors import computing_dtype, in_precision, joined, parts, real_view, touched, wide_dtype
 from gradagrad.engine.view import Numbers, View, gradient_of, random_bits
 from gradagrad.rules.protocol import POINT_LANE
 from gradagrad.scope import SINGLE
@@ -24,8 +25,8 @@ class Many(View):
     def __init__(self, batch: Batch) -> None:
         super().__init__(batch)
         dtype = computing_dtype(batch.params[0].dtype)
-        x = listed([real_view(p) for p in batch.params], dtype)
-        self.values = {"x": x, "g": gradient_of(batch, listed([real_view(g) for g in batch.grads], dtype), x)}
+        x, g = (TensorList(in_precision([*map(real_view, some)], dtype)) for some in (batch.params, batch.grads))
+        self.values = {"x": x, "g": gradient_of(batch, g, x)}
         self.slot = {}
         self._like: list[Tensor] = []
         for field in batch.fields:
@@ -35,20 +36,21 @@ class Many(View):
                     self._like = tensors
                     self.slot[field.key] = joined(tensors).to(torch.promote_types(dtype, tensors[0].dtype))
                 else:
-                    (self.values if field.at == "element" else self.slot)[field.key] = listed(tensors, dtype)
+                    numbers = self.values if field.at == "element" else self.slot
+                    numbers[field.key] = TensorList(in_precision(tensors, dtype))
         project = getattr(batch.settings, "project", None)
         self._lr = batch.lrs(dtype)
         lr = TensorList(self._lr.unbind()) if batch.lr_decay else lifted(self._lr, len(x))
         self.settings = batch.settings._replace(lr=lr)
         if project is not None:
-            self.settings = self.settings._replace(project=each(project))
+            self.settings = self.settings._replace(project=partial(_each, project))
         self.ops, self.slots, self.device = ListOps(dtype, x), ListSums(batch.scope), x[0].device
 
     def measure(self) -> Any:
         return self._added(super().measure())
 
     def _widened(self, a: TensorList) -> TensorList:
-        return listed(a.tensors, wide_dtype(self.device))
+        return TensorList(in_precision(a.tensors, wide_dtype(self.device)))
 
     def _slot_ops(self) -> Any:
         return super()._slot_ops() if self.batch.scope in SINGLE else self.ops.single if self._like else self.ops
@@ -109,3 +111,8 @@ class Many(View):
                 for key in rounded:
                     target = targets[key][i]
                     target.copy_(rounding.stored(target, lists[key][i], bits, lanes[key]))
+
+
+def _each(project: Any, points: TensorList, metric: Any) -> TensorList:
+    """A projection of single tensors applied to each tensor of a list."""
+    return TensorList(list(map(project, points, entries(metric, points))))

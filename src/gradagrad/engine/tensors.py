@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -82,7 +83,7 @@ class Whole:
 
     @classmethod
     def total(cls, a: Tensor) -> Tensor:
-        return cls.added(_finite(a))
+        return cls.added(limited(a, bounded=False))
 
 
 class Row(Whole):
@@ -108,16 +109,37 @@ def reduction(scope: str) -> Any:
 
 def products(a: Tensor, b: Tensor) -> Tensor:
     """a·b in double, where products of float32 numbers are finite; those of float64 numbers stop at the largest."""
-    wide = wide_dtype(a.device)
-    result = a.to(wide) * b
-    if a.dtype != wide:
-        return result
-    largest = torch.finfo(wide).max
-    return result.clamp(-largest, largest)
+    result = a.to(wide_dtype(a.device)) * b
+    return result if a.dtype != result.dtype else limited(result, bounded=True)
 
 
-def _finite(a: Tensor) -> Tensor:
-    return a.nan_to_num(0.0, 0.0, 0.0)
+def limited(a: Tensor, *, bounded: bool) -> Tensor:
+    """Numbers that stop at the largest one, or else without those that are not finite."""
+    return a.clamp(-largest_of(a), largest_of(a)) if bounded else a.nan_to_num(0.0, 0.0, 0.0)
+
+
+def largest_of(a: Tensor) -> float:
+    """The largest finite number of a tensor's precision."""
+    return torch.finfo(a.dtype).max
+
+
+def in_precision(tensors: Sequence[Tensor], dtype: torch.dtype) -> Sequence[Tensor]:
+    """The tensors in one precision, in one call where they are in another."""
+    if all(t.dtype == dtype for t in tensors):
+        return tensors
+    copies = [torch.empty_like(t, dtype=dtype, memory_format=torch.preserve_format) for t in tensors]
+    torch._foreach_copy_(copies, list(tensors))
+    return copies
+
+
+def joined(tensors: Sequence[Tensor]) -> Tensor:
+    """All numbers in one new row."""
+    return torch.cat([t.reshape(-1) for t in tensors])
+
+
+def parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """Views of a row in the shapes of ``like``."""
+    return [part.view(t.shape) for part, t in zip(row.split([t.numel() for t in like]), like, strict=True)]
 
 
 def touched(gradient: Tensor, scope: str) -> Tensor:
@@ -161,3 +183,15 @@ def write_numbers(targets: list[Tensor], values: list[Tensor]) -> None:
         if torch.compiler.is_compiling():
             values = list(torch.stack(values).unbind())
         torch._foreach_copy_(targets, values)
+
+
+def dress_numbers(states: Iterable[dict[str, Any]]) -> None:
+    """Makes parameters of single doubles on a CPU, for torch.compile (2.13) takes plain ones for Python numbers that it
+    might make inputs, finds that it need not, and traces the whole step once more. They keep their memory."""
+    dressed: dict[Tensor, Tensor] = {}  # one for all states that share a number
+    for state in states:
+        for key, value in state.items():
+            if type(value) is Tensor and value.dim() == 0 and value.dtype == torch.float64 and value.is_cpu:
+                if value not in dressed:
+                    dressed[value] = torch.nn.Parameter(value, requires_grad=False)
+                state[key] = dressed[value]

@@ -8,9 +8,7 @@ from __future__ import annotations
 import math
 import struct
 
-import torch
-
-from gradagrad.rounding import _GOLDEN, SEED, _scramble
+from gradagrad.rounding import _FIRST_KEY, _GOLDEN
 from gradagrad.rules.protocol import POINT_LANE, Field
 from gradagrad.rules.trace import Function, Kind, Language, Symbol
 
@@ -80,9 +78,6 @@ def lanes(fields: tuple[Field, ...]) -> dict[str, tuple[int, str]]:
     numbers = {f.key: f.lane for f in fields} | {"x": POINT_LANE}
     return {key: (lane // 2, ">> 16" if lane % 2 else "& 0xFFFF") for key, lane in numbers.items()}
 
-
-# The hash of `rounding.random_bits`, whose numbers these are.
-_FIRST_KEY = int(_scramble(torch.tensor(SEED + _GOLDEN)))
 
 BASICS = """\
 import triton
@@ -154,6 +149,7 @@ def complete_kernel(partial, spans, result, NUMBERS: tl.constexpr, LANES: tl.con
         tl.store(result + slot * NUMBERS + i, add_up(partial, spans, slot, i, NUMBERS, LANES))
 """
 
+# The hash of `rounding.random_bits`, whose numbers these are.
 ROUNDING = f"""
 
 @triton.jit
@@ -173,8 +169,9 @@ def random_key(step, stream, HASH: tl.constexpr):
 
 @triton.jit
 def random_bits(key, place):  # elements n and n + 8 of sixteen share a hash, its halves exchanged
-    pair = ((place >> 4) << 3) | (place & 7)
-    bits = scramble(key ^ (pair * {_GOLDEN:#x}))
+    # ((place >> 4 << 3) | (place & 7)) · golden, of which the second half is the same in every block
+    pair = (place >> 4) * {(_GOLDEN << 3) & 0xFFFFFFFF:#x} + (place & 7) * {_GOLDEN:#x}
+    bits = scramble(key ^ pair)
     return tl.where((place & 8) != 0, (bits << 16) | (bits >> 16), bits)
 
 
@@ -183,8 +180,9 @@ def write_rounded(at, a, random16, mask, MASKED: tl.constexpr):  # to bf16, away
     if a.dtype == tl.float64:  # float32 would make infinities of what only float64 holds
         clipped = larger(smaller(a, 3.3895313892515355e38), -3.3895313892515355e38)
         a = tl.where(tl.abs(a) <= 1.7976931348623157e308, clipped, a)
-    bits = a.to(tl.float32).to(tl.uint32, bitcast=True)
-    up = tl.where((bits & 0x7FFFFFFF) < 0x7F7F0000, random16, 0)  # the largest bf16, infinities and NaN stay
+    a = a.to(tl.float32)
+    bits = a.to(tl.uint32, bitcast=True)
+    up = tl.where(tl.abs(a) < 3.3895313892515355e38, random16, 0)  # the largest bf16, infinities and NaN stay
     a = ((bits + up) >> 16).to(tl.uint16).to(tl.bfloat16, bitcast=True)
     if MASKED:
         tl.store(at, a, mask=mask)

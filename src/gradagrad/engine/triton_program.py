@@ -71,7 +71,8 @@ class Program:
 
     def _functions(self) -> None:
         plan, rule, s, numbers = self.plan, self.rule, self.s, self.plan.numbers
-        self.measure = trace.measure(rule, s, numbers, slots=trace.Bounded) if self.sums else None
+        products = trace.Contribution if self.single and self.computing == "float32" else trace.Bounded
+        self.measure = trace.measure(rule, s, numbers, slots=products) if self.sums else None
         self.step = trace.element_step(rule, s, numbers) if plan.scope == "element" else None
         decide = trace.decide(rule, s, numbers, self.sums, wide=self.single)
         paces = [key for key in decide.results if key.startswith("pace")]

@@ -43,10 +43,6 @@ def source(plan: Plan) -> str:
 class Writer(Program):
     """Writes one plan's text."""
 
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(plan)
-        self.writing = language.language(self.computing)
-
     @property
     def traffic(self) -> int:
         """Bytes of memory that a step moves for each element, rows that are read twice counted once."""
@@ -69,9 +65,14 @@ class Writer(Program):
                 texts += triton_rows.kernel(self, name)
         return "\n\n".join(texts)
 
-    def function(self, name: str, traced: Function) -> str:
-        """A traced function's text."""
-        return language.function(name, traced, self.writing, self.computing)
+    def function(self, name: str, traced: Function, precision: str = "") -> str:
+        """A traced function's text, with values of the plan's or another precision."""
+        precision = precision or self.computing
+        return language.function(name, traced, language.language(precision), precision)
+
+    def precision(self, name: str) -> str:
+        """A slot in double is measured in double, where products of float32 numbers are finite and exact."""
+        return "float64" if name == "measure" and self.single else self.computing
 
     def block(self, name: str, traced: Function) -> Block:
         """Reads one block of elements, takes it through a traced function, and writes what came of it."""
@@ -90,6 +91,8 @@ class Writer(Program):
             extras.append("coupled_decay")
             lines.append(f"g = g + x * coupled_decay.to(tl.{self.computing})")
         lines += [f"{', '.join(rest.results)} = rule_rest_{name}({', '.join(rest.used())})"] if rest else []
+        precision = self.precision(name)
+        lines += ["g = g.to(tl.float64)"] if precision != self.computing else []
         targets = ", ".join(f"new_{key}" if key in self.element else key for key in traced.results)
         lines.append(f"{targets} = rule_{name}({', '.join(used)})")
         if rounded:
@@ -107,7 +110,7 @@ class Writer(Program):
         size = sum(SIZE[self.types[key]] for key in (*read, *written))
         arguments = [*(f"at_{key}" for key in addresses), "i", "j", "mask", *extras, "MASKED: tl.constexpr"]
         texts = [self.function(f"rule_rest_{name}", rest)] if rest else []
-        texts += [self.function(f"rule_{name}", traced), define(f"{name}_block", arguments, lines)]
+        texts += [self.function(f"rule_{name}", traced, precision), define(f"{name}_block", arguments, lines)]
         return Block(f"{name}_block", texts, addresses, extras, results, size)
 
     def arguments(self, name: str) -> list[str]:
@@ -166,7 +169,7 @@ class Writer(Program):
         assert traced is not None
         block = self.block(name, traced)
         lines = self.head(name, rounds=any(extra.startswith("key") for extra in block.extras))
-        lines += ["full = tl.load(work + 4 * program + 3).to(tl.int32)", "begin = tl.multiple_of(begin, 16)"]
+        lines += ["full = tl.load(work + 4 * program + 3).to(tl.int32)", "begin = begin >> 4 << 4"]
         lines += [
             "lane = tl.arange(0, BLOCK)",
             *(f"total_{key} = tl.zeros([BLOCK], tl.float64)" for key in block.results),
@@ -180,7 +183,7 @@ class Writer(Program):
                 lines += [f"for i in range({start}, {end}, BLOCK):", f"    {call}"]
                 continue
             lines.append(f"for piece in range({start}, {end}, BLOCK * {PIECE}):")
-            lines += [f"    part_{key} = tl.zeros([BLOCK], tl.{self.computing})" for key in block.results]
+            lines += [f"    part_{key} = tl.zeros([BLOCK], tl.{self.precision(name)})" for key in block.results]
             lines.append(f"    for i in range(piece, tl.minimum(piece + BLOCK * {PIECE}, {end}), BLOCK):")
             lines.append(f"        {', '.join(block.results)} = {call}")
             lines += [f"        part_{key} += {key}" for key in block.results]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
 import lightning.pytorch as pl
+from lightning.pytorch import callbacks
 from torch import Tensor
 
+from gradagrad.diagnostics import Reading
 from gradagrad.integrations._at_average import AtAverage, shown
 
 POINTS = "gradagrad_points"
@@ -88,6 +91,18 @@ class GradaGradCallback(pl.Callback):
 
     def _enter(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> bool:
         return self._average and self._at.enter(pl_module, trainer.optimizers)
+
+
+class LearningRateMonitor(callbacks.LearningRateMonitor):
+    """Lightning's, but of our optimizers it shows the learning rate that γ makes instead of ``lr``, which for
+    AutoGradaGrad is a factor, 1 as a rule."""
+
+    def _extract_lr(self, param_group: dict[str, Any], name: str) -> dict[str, Any]:
+        reading = param_group.get("effective_lr")
+        if not isinstance(reading, Reading):
+            return super()._extract_lr(param_group, name)
+        rate = float(reading)
+        return {} if math.isnan(rate) else super()._extract_lr({**param_group, "lr": rate}, name)  # no step yet
 
 
 def _copied(trainer: pl.Trainer) -> dict[str, Any]:

@@ -15,11 +15,15 @@ from gradagrad.integrations._at_average import AtAverage, shown
 
 FOLDER = "average"
 """Inside of each checkpoint, a model to export: the average. What training goes on from stands where it always does."""
+FIRST = "gradagrad/group0/effective_lr"
 _WEIGHTS = "pytorch_model.bin"
 
 
 class GradaGradCallback(TrainerCallback):
     """Adds γ and the learning rate to what the Trainer logs, and works with the average where the optimizer keeps one.
+
+    What is logged as ``learning_rate``, otherwise ``lr``, which for AutoGradaGrad is a factor, is then the first param
+    group's effective learning rate.
 
     With ``AutoGradaGrad(averaging="polynomial")``: the evaluations of a training are at the average, each checkpoint
     has a folder ``average`` for ``from_pretrained``, and after ``train()`` the model is the average: of the best
@@ -54,6 +58,8 @@ class GradaGradCallback(TrainerCallback):
         """Numbers beside the loss."""
         if self._log and "loss" in kwargs["logs"]:
             numbers = shown([kwargs["optimizer"]])
+            if FIRST in numbers:
+                numbers["learning_rate"] = numbers[FIRST]
             kwargs["logs"].update(numbers)
             state.log_history[-1].update(numbers)
 

@@ -76,7 +76,7 @@ def gradagrad(
         momentum: :math:`\beta` in [0, 1).
         granularity: who shares a step size: ``"element"`` (the paper's Algorithm 2), ``"row"`` (first-dimension
             slices: embedding rows), ``"tensor"`` (one array), or ``"group"`` (all that this transformation is given:
-            Algorithm 1; ``"all"`` means the same here).
+            Algorithm 1 with Lemma 4's clip, without which it breaks what the analysis needs; ``"all"``: the same here).
         weight_decay: added to the gradient as weight_decay · x, or see the next argument.
         decoupled_weight_decay: instead shrink x by learning_rate · weight_decay, as `optax.adamw` does.
         mask: a tree of booleans, or a function of the parameters that makes one: where weights decay.

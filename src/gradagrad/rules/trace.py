@@ -16,6 +16,11 @@ from gradagrad.rules.protocol import Rule
 Kind = Literal["wide", "value", "wide mask", "mask"]
 
 
+def _operator(op: str) -> tuple[Callable[[Symbol, Any], Symbol], Callable[[Symbol, Any], Symbol]]:
+    """A symbol's operator, and the one for when it stands on the right."""
+    return lambda a, b: a.tape.add(op, a, b), lambda b, a: b.tape.add(op, a, b)
+
+
 class Symbol:
     """A number of a traced function, with the rule's operators."""
 
@@ -24,29 +29,10 @@ class Symbol:
     def __init__(self, tape: Tape, name: str, kind: Kind) -> None:
         self.tape, self.name, self.kind = tape, name, kind
 
-    def __add__(self, other: Any) -> Symbol:
-        return self.tape.add("add", self, other)
-
-    def __radd__(self, other: Any) -> Symbol:
-        return self.tape.add("add", other, self)
-
-    def __sub__(self, other: Any) -> Symbol:
-        return self.tape.add("sub", self, other)
-
-    def __rsub__(self, other: Any) -> Symbol:
-        return self.tape.add("sub", other, self)
-
-    def __mul__(self, other: Any) -> Symbol:
-        return self.tape.add("mul", self, other)
-
-    def __rmul__(self, other: Any) -> Symbol:
-        return self.tape.add("mul", other, self)
-
-    def __truediv__(self, other: Any) -> Symbol:
-        return self.tape.add("div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Symbol:
-        return self.tape.add("div", other, self)
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("sub")
+    __mul__, __rmul__ = _operator("mul")
+    __truediv__, __rtruediv__ = _operator("div")
 
     def __neg__(self) -> Symbol:
         return self.tape.add("neg", self)
@@ -79,7 +65,10 @@ class Tape:
         arguments = tuple(a if isinstance(a, Symbol) else float(a) for a in arguments)
         kind = _kind(op, arguments)
         if kind in ("value", "mask"):
-            arguments = tuple(self.narrow(a) if isinstance(a, Symbol) and a.kind == "wide" else a for a in arguments)
+            arguments = tuple(map(self.narrow, arguments))
+        return self._noted(op, arguments, kind)
+
+    def _noted(self, op: str, arguments: tuple[Any, ...], kind: Kind) -> Symbol:
         key = (op, *(a.name if isinstance(a, Symbol) else a for a in arguments))
         if key not in self._known:
             target = self._known[key] = Symbol(self, f"t{len(self.operations)}", kind)
@@ -108,13 +97,7 @@ class Tape:
         return self.add("unequal", a, b)
 
     def narrow(self, a: Any) -> Any:
-        if not isinstance(a, Symbol) or a.kind != "wide":
-            return a
-        key = ("narrow", a.name)
-        if key not in self._known:
-            target = self._known[key] = Symbol(self, f"t{len(self.operations)}", "value")
-            self.operations.append(Operation(target, "narrow", (a,)))
-        return self._known[key]
+        return self._noted("narrow", (a,), "value") if isinstance(a, Symbol) and a.kind == "wide" else a
 
 
 def _symbolic(*arguments: Any) -> bool:

@@ -105,19 +105,21 @@ def cut(
             dense = units.convert(X[part], dtype)
             return Batch(dense, own, share, dense.T, None, len(part), units.intercept)
         rows = X[part]
-        columns = _present(rows.indices, X.shape[1])
+        columns = _present(rows)
         position[columns] = np.arange(len(columns), dtype=np.int32)
-        data = rows.data.astype(dtype, copy=False) * inverse[rows.indices]
-        local = sp.csr_matrix((data, position[rows.indices], rows.indptr), shape=(len(part), len(columns)))
+        data = rows.data.astype(dtype, copy=False) * inverse.take(rows.indices)  # a third of the time of [indices]
+        local = sp.csr_matrix((data, position.take(rows.indices), rows.indptr), shape=(len(part), len(columns)))
         return Batch(local, own, share, local.T, np.append(columns, X.shape[1]), len(part), units.intercept)
 
     return [batch(part) for part in parts]
 
 
-def _present(indices: NDArray[Any], columns: int) -> NDArray[Any]:
-    """The distinct indices, in order; by sorting only where they are much fewer than the columns."""
-    if len(indices) * 16 < columns:
-        return np.unique(indices)
-    seen = np.zeros(columns, dtype=bool)
-    seen[indices] = True
-    return np.flatnonzero(seen)
+def _present(rows: Any) -> NDArray[Any]:
+    """The columns with entries, in order: by sorting where there are few, else by counting, a product in compiled
+    code."""
+    samples, columns = rows.shape
+    if rows.nnz * 16 < columns:
+        return np.unique(rows.indices)
+    ones = np.ones(rows.nnz, dtype=np.float32)
+    counts = sp.csr_matrix((ones, rows.indices, rows.indptr), shape=rows.shape).T @ np.ones(samples, dtype=np.float32)
+    return np.flatnonzero(counts)

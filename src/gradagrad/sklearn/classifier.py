@@ -38,7 +38,9 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
             "hinge" (a linear support vector machine, each class against the rest).
         penalty: "l2", "l1", "elasticnet" (a mixture, see ``l1_ratio``) or None. The intercept is never penalised.
         alpha: strength of the penalty, as in SGDClassifier: the objective is the mean loss + α·(½‖coef‖² or ‖coef‖₁).
-            "auto" takes the best of seven by the score of a quarter of the samples, then trains on all samples with it.
+            "search" takes the best of seven by the score of a quarter of the samples, then trains on all. "auto"
+            searches where linear models overfit, from 1,000 samples on if there are fewer than ten for each column (for
+            each stored entry of a sparse sample), and is 1e-4 elsewhere and in `partial_fit`.
         l1_ratio: share of l1 in "elasticnet".
         fit_intercept: whether there is an intercept.
         max_iter: most epochs.
@@ -73,7 +75,7 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         loss: str = "softmax",
         *,
         penalty: str | None = "l2",
-        alpha: float | str = 1e-4,
+        alpha: float | str = "auto",
         l1_ratio: float = 0.15,
         fit_intercept: bool = True,
         max_iter: int = 1000,

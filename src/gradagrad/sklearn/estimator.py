@@ -22,8 +22,13 @@ from gradagrad.sklearn.descent import Descent, Floats
 from gradagrad.sklearn.losses import Loss
 from gradagrad.sklearn.training import Model, Stop, automatic_size, epoch, follow_path, train
 
+WEAK = 1e-4
+"""The strength of the penalty that SGDClassifier has, for where there are samples enough."""
+ENOUGH, SEARCHABLE = 10, 1000
+"""Samples for each entry of one below which linear models overfit, a rule of thumb in statistics; and how many it takes
+to choose a strength by a part of them."""
 PATH = np.logspace(-1, -7, 7)
-"""Strengths of the penalty that ``alpha="auto"`` tries, in units of the mean square of the columns' spread."""
+"""Strengths that a search tries, in units of the mean square of the columns' spread."""
 HELD_OUT = 0.25
 """Share of the samples by which it chooses."""
 PENALTIES = ("l2", "l1", "elasticnet", None)
@@ -106,7 +111,7 @@ class LinearEstimator(BaseEstimator):
         """
         samples = self._read(X, y, None, sample_weight, first=True, streaming=False)
         rng = check_random_state(self.random_state)
-        self.alpha_ = self._choose_alpha(samples, rng) if self.alpha == "auto" else float(self.alpha)
+        self.alpha_ = self._search_alpha(samples, rng) if self._searches(samples) else self._given_alpha()
         held: Samples | None = None
         if self.early_stopping:
             samples, held = self._hold_out(samples, self.validation_fraction, rng)
@@ -130,7 +135,7 @@ class LinearEstimator(BaseEstimator):
         first = not hasattr(self, "_model")
         samples = self._read(X, y, classes, sample_weight, first=first, streaming=True)
         if first:
-            self.alpha_ = float(self.alpha)
+            self.alpha_ = self._given_alpha()
             self._model = self._first(*samples)
         model, rng = self._model, check_random_state(self.random_state)
         dense = isinstance(samples.X, np.ndarray)
@@ -161,10 +166,10 @@ class LinearEstimator(BaseEstimator):
     def _check_arguments(self, *, streaming: bool) -> None:
         one_of("loss", self.loss, self._losses())
         one_of("penalty", self.penalty, PENALTIES)
-        if self.alpha != "auto":
-            number("alpha", self.alpha, lambda a: a >= 0.0, 'at least 0, or "auto"')
-        elif streaming:
-            raise ValueError('alpha must be a number in partial_fit, got "auto"; take alpha_ of a fit to some samples.')
+        if self.alpha not in ("auto", "search"):
+            number("alpha", self.alpha, lambda a: a >= 0.0, 'at least 0, "auto" or "search"')
+        elif self.alpha == "search" and streaming:
+            raise ValueError('alpha cannot be "search" in partial_fit; take alpha_ of a fit to some samples.')
         number("l1_ratio", self.l1_ratio, lambda a: 0.0 <= a <= 1.0, "between 0 and 1")
         whole("max_iter", self.max_iter, "a whole number of at least 1")
         whole("n_iter_no_change", self.n_iter_no_change, "a whole number of at least 1")
@@ -178,7 +183,15 @@ class LinearEstimator(BaseEstimator):
                 "early_stopping must be False in partial_fit, got True; score held-out samples between calls instead."
             )
 
-    def _choose_alpha(self, samples: Samples, rng: np.random.RandomState) -> float:
+    def _given_alpha(self) -> float:
+        return WEAK if self.alpha == "auto" else float(self.alpha)
+
+    def _searches(self, samples: Samples) -> bool:
+        """Whether the samples choose the strength of the penalty."""
+        few = SEARCHABLE <= len(samples.targets) < ENOUGH * _entries(samples.X)
+        return self.penalty is not None and (self.alpha == "search" or (self.alpha == "auto" and few))
+
+    def _search_alpha(self, samples: Samples, rng: np.random.RandomState) -> float:
         """The strength with the best score of held-out samples, along a path from strong to weak."""
         kept, held = self._hold_out(samples, HELD_OUT, rng)
         self.alpha_ = 1.0
@@ -190,11 +203,10 @@ class LinearEstimator(BaseEstimator):
         return follow_path(model, batches, alphas, stop, rng, lambda: self._judge_held(model, *held), int(self.verbose))
 
     def _hold_out(self, samples: Samples, share: float, rng: np.random.RandomState) -> tuple[Samples, Samples]:
+        targets = samples.targets
+        by_class = is_classifier(self) and np.unique(targets, return_counts=True)[1].min() > 1
         parts: Any = train_test_split(
-            np.arange(len(samples.targets)),
-            test_size=share,
-            stratify=samples.targets if is_classifier(self) else None,
-            random_state=rng,
+            np.arange(len(targets)), test_size=share, stratify=targets if by_class else None, random_state=rng
         )
         kept, held = parts
         return _normalised(samples.at(kept)), samples.at(held)
@@ -213,7 +225,7 @@ class LinearEstimator(BaseEstimator):
         # The objective is counted in units of scale²: ½α·coef² keeps its strength there, α·|coef| does not.
         l2 = np.append(alpha * (1.0 - l1_ratio) / units.spread**2, 0.0)[None]
         l1 = np.append(alpha * l1_ratio / (units.spread * scale), 0.0)[None]
-        entries = 1 + (X.nnz // X.shape[0] if by_rows else X.shape[1])
+        entries = 1 + _entries(X)
         descent = Descent(x.T.copy(), l2.T, l1.T, entries) if by_rows else Descent(x, l2, l1, entries)
         return Model(descent, by_rows, units, loss, centre, scale)
 
@@ -237,6 +249,11 @@ class LinearEstimator(BaseEstimator):
         check_is_fitted(self)
         samples = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return safe_sparse_dot(samples, self.coef_.T, dense_output=True) + self.intercept_
+
+
+def _entries(X: Any) -> int:
+    """Of a sample; of a sparse one those that are stored, on average."""
+    return X.shape[1] if isinstance(X, np.ndarray) else X.nnz // X.shape[0]
 
 
 def _normalised(samples: Samples) -> Samples:

@@ -28,7 +28,9 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         loss: "squared_error" (half the square) or "huber" (that up to ``epsilon``, linear beyond).
         penalty: "l2", "l1", "elasticnet" (a mixture, see ``l1_ratio``) or None. The intercept is never penalised.
         alpha: strength of the penalty, as in SGDRegressor: the objective is the mean loss + α·(½‖coef‖² or ‖coef‖₁).
-            "auto" takes the best of seven by the score of a quarter of the samples, then trains on all samples with it.
+            "search" takes the best of seven by the score of a quarter of the samples, then trains on all. "auto"
+            searches where linear models overfit, from 1,000 samples on if there are fewer than ten for each column (for
+            each stored entry of a sparse sample), and is 1e-4 elsewhere and in `partial_fit`.
         l1_ratio: share of l1 in "elasticnet".
         epsilon: where the Huber loss becomes linear, in units of y.
         fit_intercept: whether there is an intercept.
@@ -62,7 +64,7 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         loss: str = "squared_error",
         *,
         penalty: str | None = "l2",
-        alpha: float | str = 1e-4,
+        alpha: float | str = "auto",
         l1_ratio: float = 0.15,
         epsilon: float = 0.1,
         fit_intercept: bool = True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -11,19 +10,10 @@ from rich.console import Console
 
 from gradagrad_lab import experiments
 from gradagrad_lab.commands.options import DEFAULT_OUT, DataDir, FirstSeed, On, Out, Resume, Seeds, Workers
-from gradagrad_lab.context import Context
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.data import CATALOGUE, acquire, data_folder
 from gradagrad_lab.records import prepare
 from gradagrad_lab.results import Section
-
-
-class Size(StrEnum):
-    """How much is trained."""
-
-    QUICK = "quick"
-    FULL = "full"
-    PAPER = "paper"
-
 
 HELP = (
     """Reproduce the paper: train what is missing, draw the figures, write report.html.
@@ -77,9 +67,10 @@ def reproduce(
 
     console = Console(soft_wrap=True, emoji=False)
     names = experiments.chosen(experiment)
-    quick = size is Size.QUICK and not full
-    context = Context(out, data_folder(data_dir), quick, seeds, resume, peers, console, workers, first_seed)
-    context.paper, context.rows, context.softmax, context.on = size is Size.PAPER, rows, softmax, on
+    size = Size.FULL if full and size is Size.QUICK else size
+    context = Context(
+        out, data_folder(data_dir), size, seeds, resume, peers, console, workers, first_seed, rows, softmax, on
+    )
     prepare(out)
     started = time.perf_counter()
     if {"figure3", "suite"} & set(names):

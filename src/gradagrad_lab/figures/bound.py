@@ -51,7 +51,7 @@ def _methods(initial: Sequence[float], *pairs: tuple[float, float]) -> tuple[Met
 
 def groups(context: Context) -> list[Group]:
     """What is run against the bound: ρ = 2 and 10, with and without momentum, also from γ₀ = D∞."""
-    seeds, steps = context.seed_range(SEEDS), STEPS[context.size]
+    seeds, steps = context.seed_range(SEEDS), STEPS["quick" if context.quick else "full"]
     return [
         Group(PROBLEMS["absolute"], _methods(INITIAL, (2.0, 0.0), (2.0, 0.9), (10.0, 0.0)), seeds, steps),
         Group(PROBLEMS["logistic"], _methods(INITIAL, (2.0, 0.0), (10.0, 0.0)), seeds, steps),

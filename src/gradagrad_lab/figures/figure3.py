@@ -80,6 +80,7 @@ def about(frame: Frame) -> About:
         answers=[
             f"GradaGrad itself, as a drop-in for AdaGrad that is not tuned (γ₀ = 1, ρ = 2), on {len(trials)} convex "
             f"problems against the best of three tuned methods, in points of training accuracy: {told}."
+            + reduction(frame)
         ],
         sources=[Source(trial.label, trial.problem.data.source, trial.problem.data.describe()) for trial in trials],
     )

@@ -24,6 +24,7 @@ from gradagrad_lab.figures.figure3_tables import POINT, Contest, contests, signe
 from gradagrad_lab.optimizers import power_of_two
 from gradagrad_lab.results import Claim, Verdict
 from gradagrad_lab.study import Frame
+from gradagrad_lab.style import power
 
 MATCH = (
     "A match on a set: not below the lowest of the three tuned methods by more than 2 standard errors, and within one "
@@ -200,7 +201,7 @@ def _scalar(frame: Frame, trials: Sequence[Trial]) -> Claim:
         ]
     )
     told = "; ".join(
-        f"ρ = {rho:g} from γ₀ = {lr:g}: " + ", ".join(signed(gap, 1) for gap in gaps[:, place])
+        f"ρ = {rho:g} from γ₀ = {power(lr)}: " + ", ".join(signed(gap, 1) for gap in gaps[:, place])
         for place, (lr, rho) in enumerate((lr, rho) for lr in ENDS for rho in SCALAR_RHOS)
     )
     better = (gaps[:, 1::2] > gaps[:, ::2]).mean()

@@ -24,6 +24,7 @@ from gradagrad_lab.figures.figure3_plan import (
 from gradagrad_lab.optimizers import BASELINES, GROWTH, OPTIMIZERS, PEERS, power_of_two
 from gradagrad_lab.results import Table
 from gradagrad_lab.study import Floats, Frame, Method
+from gradagrad_lab.style import power
 
 POINT = 0.01
 """One percentage point of accuracy: what a reader would call a difference."""
@@ -218,58 +219,50 @@ def loss(frame: Frame, trials: Sequence[Trial]) -> Table:
 
 def initial_rates(frame: Frame, trials: Sequence[Trial]) -> Table:
     """What a too small initial learning rate costs."""
+    shown = {f"γ₀ = {power(lr)}": setting(lr=lr) for lr in INITIAL_RATES}
+    return _accuracies(frame, trials, "GradaGrad (ρ = 2, β = 0) from different γ₀", shown)
+
+
+def _accuracies(frame: Frame, trials: Sequence[Trial], title: str, methods: dict[str, Method], note: str = "") -> Table:
+    """A row for every method, a column for every set."""
     rows = [
-        [trial.label, *(percent(float(trial.finals(frame, setting(lr=lr)).mean()), 1) for lr in INITIAL_RATES)]
-        for trial in trials
+        [words, *(percent(float(trial.finals(frame, method).mean()), 1) for trial in trials)]
+        for words, method in methods.items()
     ]
-    return Table(
-        "GradaGrad (ρ = 2, β = 0) from different γ₀: training accuracy in %",
-        ["data set", *(f"γ₀ = {lr:g}" for lr in INITIAL_RATES)],
-        rows,
-    )
+    return Table(f"{title}: training accuracy in %", ["setting", *(trial.label for trial in trials)], rows, note)
 
 
 def variants(frame: Frame, trials: Sequence[Trial]) -> Table:
     """Adaptivity, momentum and the scalar variant beside its counterpart."""
-    columns: list[tuple[str, Method]] = [
-        *((f"ρ = {rho:g}, γ₀ = {lr:g}", setting(lr=lr, rho=rho)) for lr in ENDS for rho in RHOS),
-        *((f"β = {beta:g}", setting(momentum=beta)) for beta in (0.5, 0.9)),
-        ("β = 0.9, γ₀ = 1e-6", setting(lr=1e-6, momentum=0.9)),
-        *(
-            (f"scalar, ρ = {rho:g}, γ₀ = {lr:g}", setting(lr=lr, rho=rho, granularity="group"))
+    shown = {
+        **{f"ρ = {rho:g}, γ₀ = {power(lr)}": setting(lr=lr, rho=rho) for lr in ENDS for rho in RHOS},
+        **{f"β = {beta:g}": setting(momentum=beta) for beta in (0.5, 0.9)},
+        "β = 0.9, γ₀ = 1e-6": setting(lr=1e-6, momentum=0.9),
+        **{
+            f"scalar, ρ = {rho:g}, γ₀ = {power(lr)}": setting(lr=lr, rho=rho, granularity="group")
             for lr in ENDS
             for rho in SCALAR_RHOS
-        ),
-    ]
-    rows = [
-        [title, *(percent(float(trial.finals(frame, method).mean()), 1) for trial in trials)]
-        for title, method in columns
-    ]
-    rows.append(
-        ["AdaGrad-norm, tuned", *(percent(float(trial.tuned(frame, SCALAR_BASELINE).mean()), 1) for trial in trials)]
-    )
-    return Table(
-        "Variants of GradaGrad: training accuracy in %",
-        ["variant", *(trial.label for trial in trials)],
-        rows,
+        },
+    }
+    table = _accuracies(
+        frame,
+        trials,
+        "Variants of GradaGrad",
+        shown,
         note="Unless stated: per element (Algorithm 2), γ₀ = 1, ρ = 2, no momentum. Scalar: one step size for the "
         "model, Algorithm 1 plus Lemma 4's clip (the printed one violates the inequality the analysis needs); its "
         "counterpart is AdaGrad-norm, which has one step size too.",
     )
+    norm = [percent(float(trial.tuned(frame, SCALAR_BASELINE).mean()), 1) for trial in trials]
+    table.rows.append(["AdaGrad-norm, tuned", *norm])
+    return table
 
 
 def peers(frame: Frame, trials: Sequence[Trial]) -> Table:
     """Parameter-free peers at their defaults."""
-    shown = [("GradaGrad", DEFAULT), *((OPTIMIZERS[name].title, Method.of(name)) for name in PEERS)]
-    rows = [
-        [title, *(percent(float(trial.finals(frame, method).mean()), 1) for trial in trials)] for title, method in shown
-    ]
-    return Table(
-        "Parameter-free peers at their defaults: training accuracy in %",
-        ["method", *(trial.label for trial in trials)],
-        rows,
-        note="One run at a time, the same mini-batches; DoG without its averaging of iterates.",
-    )
+    shown = {"GradaGrad": DEFAULT, **{OPTIMIZERS[name].title: Method.of(name) for name in PEERS}}
+    note = "One run at a time, the same mini-batches; DoG without its averaging of iterates."
+    return _accuracies(frame, trials, "Parameter-free peers at their defaults", shown, note)
 
 
 def schedules(frame: Frame) -> Table:

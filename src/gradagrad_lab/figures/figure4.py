@@ -24,6 +24,7 @@ from gradagrad_lab.figures.figure4_results import DIAGONAL_RHO, INITIAL, RHO, Fi
 from gradagrad_lab.problems.click_rows import Setup
 from gradagrad_lab.problems.click_runs import CLICK_RATE, DRAWN, ClickProblem, ClickReader
 from gradagrad_lab.problems.dlrm import KAGGLE
+from gradagrad_lab.report import duration
 from gradagrad_lab.results import About, Claim, Picture, Source, Table
 from gradagrad_lab.study import Frame, Plan, Run, Study
 
@@ -64,7 +65,7 @@ STUDY = Study(
 
 def plan_of(context: Context) -> Figure4Plan:
     """Seeds and rows; a Criteo file is read first, since it may be shorter than planned."""
-    planned = SIZES["paper" if context.paper else context.size]
+    planned = SIZES[context.size]
     rows = context.rows or planned.rows
     setup = on_rows(planned, rows, min(planned.held_out, rows))  # few rows to train on want no days of evaluation
     found = real_file(context)
@@ -162,14 +163,6 @@ def largest_gib() -> str:
         return "unknown"
     unit = 2**30 if sys.platform == "darwin" else 2**20
     return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit:.1f} GiB"
-
-
-def duration(seconds: float) -> str:
-    """In words, in the unit that fits."""
-    for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.0f} seconds"
 
 
 def draw(frame: Frame) -> list[Picture]:

@@ -209,6 +209,8 @@ def _contest(axes: Any, results: Results) -> None:
 def _growth(results: Results) -> list[Panel]:
     """γ itself: how far each run's numerator has come."""
     values = results.scalar("growth")
+    gammas = values * np.array(INITIAL)[:, None, None]
+    low, high = (float(end(gammas[np.isfinite(gammas)])) for end in (np.min, np.max))
     seen = results.steps * results.setup.batch / 1000
 
     def draw(axes: Any, row: int, rho: float) -> None:
@@ -217,6 +219,6 @@ def _growth(results: Results) -> list[Panel]:
                 axes.plot(seen, initial * run, color=shade, linewidth=0.8, alpha=0.45)
             mean = np.exp(np.log(runs).mean(axis=0))
             axes.plot(seen, initial * mean, color=shade, linewidth=2.3, label=f"γ₀ = {initial_text(initial)}")
-        axes.set(yscale="log", xlim=(0, seen[-1]), xlabel="thousand rows seen", ylabel="γ")
+        axes.set(yscale="log", xlim=(0, seen[-1]), ylim=(low / 2, high * 2), xlabel="thousand rows seen", ylabel="γ")
 
     return _by_rho(draw)

@@ -65,7 +65,7 @@ def mean_and_range(values: Floats) -> str:
     lost = len(values) - len(finite)
     if not len(finite):
         return "diverged"
-    text = f"{finite.mean():.4f} ({finite.min():.3f}–{finite.max():.3f})"
+    text = f"{finite.mean():.4f}" + f" ({finite.min():.3f}–{finite.max():.3f})" * (len(finite) > 1)
     return text + (f", {lost} diverged" if lost else "")
 
 
@@ -141,6 +141,6 @@ def diagonal_table(results: Results, name: str) -> Table:
         f"GradaGrad, {DIAGONAL_TITLES[name]}, lazy: held-out log-loss",
         ["ρ", *(f"γ₀ = {initial_text(initial)}" for initial in INITIAL)],
         [[f"{rho:g}", *(mean_and_range(cell) for cell in row)] for rho, row in zip(DIAGONAL_RHO, losses, strict=True)],
-        f"{len(results.plan.few_seeds)} initialisations. “Diverged”: not finite, or above 10. "
+        f"Initialisations: {len(results.plan.few_seeds)}. “Diverged”: not finite, or above 10. "
         + references(results, "loss"),
     )

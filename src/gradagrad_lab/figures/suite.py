@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import re
 
 from gradagrad_lab import data
 from gradagrad_lab.context import Context
-from gradagrad_lab.data import CATALOGUE, libsvm
+from gradagrad_lab.data import CATALOGUE, libsvm, pypi
 from gradagrad_lab.figures import suite_claims, suite_draw, suite_tables
 from gradagrad_lab.results import About, Claim, Picture, Source, Table
 from gradagrad_lab.study import Frame, Plan, Study
@@ -89,7 +90,15 @@ def _answers(standings: Standings) -> list[str]:
         return f"{found.mean.value:.2f} (worst {suite_tables.factor(found.worst.value)})"
 
     peers = [one for one in standings.size.contestants if one.side == "peer"]
-    lines = [
+    lines: list[str] = []
+    if standings.frame.context.quick:
+        every = [one for one in problems_at_hand(standings.size.data_dir) if one.role == standings.judged]
+        lines.append(
+            f"The quick size is too small to choose by: {len(standings.entries(True))} of {len(every)} problems "
+            f"{standings.judged}, {len(standings.size.seeds)} seeds. `gradagrad suite --full` trains all of them, in "
+            "most of an hour on two cores."
+        )
+    lines += [
         f"AutoGradaGrad without any tuning ends at {told(OURS)} times the loss of the best tuned baseline, with its "
         f"points averaged at {told(OURS_AVERAGED)}: geometric means over {len(standings.entries(True))} problems "
         f"{standings.judged}. Below 1 is better.",
@@ -97,11 +106,14 @@ def _answers(standings: Standings) -> list[str]:
         f"{told(BY_KEY['adam-averaged'])}.",
     ]
     if peers:
-        best = min(peers, key=lambda one: standings.standing(one, True).mean.value)
-        ahead = standings.standing(OURS, True).mean.value <= standings.standing(best, True).mean.value
+        ours, best = (
+            min(group, key=lambda one: standings.standing(one, True).mean.value)
+            for group in ((OURS, OURS_AVERAGED), peers)
+        )
+        ahead = standings.standing(ours, True).mean.value <= standings.standing(best, True).mean.value
         lines.append(
-            f"If you cannot: the best parameter-free peer here is {best.title} at {told(best)}, "
-            + ("behind AutoGradaGrad in the mean." if ahead else "ahead of AutoGradaGrad in the mean: take that one.")
+            f"If you cannot: the best parameter-free peer here is {best.title} at {told(best)}, in the "
+            f"mean {'behind' if ahead else 'ahead of'} {ours.title}."
         )
     return lines
 
@@ -134,14 +146,25 @@ def reduction(frame: Frame) -> str:
 def _sources(frame: Frame) -> list[Source]:
     needed = dict.fromkeys(entry.set_name for entry in frame.details.entries if entry.set_name)
     found = [libsvm.find(name, data.folders(frame.context.data_dir)) for name in needed]
-    sets = [Source(one.label, one.path.name, "a fixed fifth of its rows held out") for one in found if one is not None]
-    return [
-        *sets,
-        Source("digits, wine, breast cancer, diabetes", "scikit-learn", "bundled; a fixed fifth of the rows held out"),
-        Source(
-            "names of Unicode's characters",
-            "Python's unicodedata.ucd_3_2_0",
-            "frozen: the same text in every version of Python",
-        ),
-        Source("synthetic click stream", "gradagrad_lab.data.clicks", "made to the shape of Criteo's rows"),
-    ]
+    sets = [Source(one.label, one.path.name, _FIFTH) for one in found if one is not None]
+    read = " ".join(f"{entry.problem.title} {entry.problem.describe}" for entry in frame.details.entries)
+    return [*sets, *(source for words, source in _OTHER_SOURCES.items() if re.search(words, read))]
+
+
+_FIFTH = "a fixed fifth of its rows held out"
+_OTHER_SOURCES = {
+    "KEEL": Source("KEEL's sets", f"{pypi.KEEL} on PyPI, read and not installed", _FIFTH),
+    "digits|iris|wine|breast|diabetes": Source(
+        "digits, iris, wine, breast cancer, diabetes", "scikit-learn, bundled", _FIFTH
+    ),
+    "photographs": Source(
+        "two photographs", "scikit-learn, bundled", "squares of 8 × 8 pixels, a fixed fifth held out"
+    ),
+    "Unicode": Source(
+        "names of Unicode's characters",
+        "Python's unicodedata.ucd_3_2_0",
+        "frozen: the same text in every version of Python",
+    ),
+    "click": Source("synthetic click stream", "gradagrad_lab.data.clicks", "made to the shape of Criteo's rows"),
+}
+"""By words of the problems that read them; all other problems are made from seeded generators."""

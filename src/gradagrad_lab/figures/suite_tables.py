@@ -89,7 +89,7 @@ def by_problem(standings: Standings) -> Table:
                 estimate.text() + (f" (raw {factor(own / other)})" if floored and other > 0 else ""),
                 _measure(standings, entry, best),
                 _measure(standings, entry, OURS),
-                f"{min(standings.final_gammas(entry)):.1e} … {max(standings.final_gammas(entry)):.1e}",
+                " … ".join(f"{end(standings.final_gammas(entry)):.2g}" for end in (min, max)),
             ]
         )
     return Table(
@@ -191,9 +191,9 @@ def tuning(standings: Standings) -> Table:
         "The baselines after tuning",
         ["problem", "method", "grid", "best lr", "its loss", "best lr, averaged", "its loss"],
         rows,
-        note=f"Half-decade grid, coarse on {standings.size.tuning_seeds} seed(s) and extended while the best lay at an "
-        "end; the best and its neighbours then from every seed, in the baselines' favour. The averaged iterate is "
-        "measured on the same runs and tuned by itself.",
+        note=f"Half-decade grid, coarse on the first {standings.size.tuning_seeds} of {len(standings.size.seeds)} "
+        "seeds and extended while the best lay at an end; the best and its neighbours then from every seed, in the "
+        "baselines' favour. The averaged iterate is measured on the same runs and tuned by itself.",
     )
 
 

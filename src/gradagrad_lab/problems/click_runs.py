@@ -80,7 +80,7 @@ class ClickProblem:
         return self.setup.steps * (8e-3 if self.setup.paper else 1.5e-3) * len(runs)
 
     def begin(self, runs: Sequence[Run]) -> Training:
-        return Stream(ClickReader(self, runs), rounds=200 if self.setup.paper else 20)
+        return ClickReader(self, runs)
 
 
 def _auc(scores: NDArray[Any], clicks: NDArray[Any]) -> float:
@@ -117,12 +117,12 @@ def optimizers_of(model: BatchedDLRM, methods: Sequence[Method]) -> list[Optimiz
     raise ValueError(f"unknown optimizer {name!r}")
 
 
-class ClickReader:
+class ClickReader(Stream):
     """Runs of one optimizer side by side, each from its own initialisation, through the stream."""
 
     def __init__(self, problem: ClickProblem, runs: Sequence[Run]) -> None:
         self.setup = setup = problem.setup
-        self.steps = setup.steps
+        self.steps, self.rounds = setup.steps, min(200 if setup.paper else 20, setup.steps)
         if setup.paper:
             gc.collect()  # the last run's gigabytes may lie in a cycle that Python has not looked at yet
         self.clicks = clicks = clicks_of(setup)

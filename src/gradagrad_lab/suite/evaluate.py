@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from gradagrad_lab.problems.training import TrainingProblem
-from gradagrad_lab.records import Record
-from gradagrad_lab.strategies import HELD_OUT, Average, Single
+from gradagrad_lab.problems.training import ACCURACY, LOSS, TrainingProblem
+from gradagrad_lab.single import AVERAGED, Single
 from gradagrad_lab.suite.catalogue import problem_of
 
 Factory = Callable[[list[Parameter]], Optimizer]
 # A run has diverged when a number is not finite or the final loss exceeds this many times the loss at the start.
 DIVERGED = 10.0
-
-__all__ = ["DIVERGED", "Average", "Factory", "Outcome", "evaluate", "has_diverged", "loss_of", "outcome_of"]
 
 
 @dataclass
@@ -55,14 +52,14 @@ def loss_of(outcome: Outcome, averaged: bool) -> float:
     return min(value, limit) if math.isfinite(value) else limit
 
 
-def outcome_of(record: Record) -> Outcome:
-    """What a record of the suite holds."""
-    curves = record.curves
+def outcome_of(curves: Mapping[str, Sequence[float]]) -> Outcome:
+    """What a run of the suite leaves behind."""
     held_out, averaged = (
-        {name: curves[f"{where} {name}"][0] for name in HELD_OUT} for where in ("held-out", "averaged held-out")
+        {name: value for name in (LOSS, ACCURACY) if not math.isnan(value := curves[f"{where}held-out {name}"][0])}
+        for where in ("", AVERAGED)
     )
-    initial, last, mean = (curves[name][0] for name in ("initial loss", "loss", "averaged loss"))
-    return Outcome(initial, last, mean, held_out, averaged, curves["mini-batch loss"], curves["gamma"][0])
+    initial, last, mean = (curves[name][0] for name in ("initial loss", LOSS, AVERAGED + LOSS))
+    return Outcome(initial, last, mean, held_out, averaged, list(curves["mini-batch loss"]), curves["gamma"][0])
 
 
 def evaluate(
@@ -81,4 +78,4 @@ def evaluate(
         training = Single(chosen.make(seed, data_dir, count), factory, seed, count)
         for number in range(training.rounds):
             training.advance(number)
-    return Outcome(**training.measured())
+    return outcome_of(training.curves()[0])

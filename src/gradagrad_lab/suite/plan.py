@@ -14,7 +14,7 @@ from gradagrad_lab.context import Context
 from gradagrad_lab.data import libsvm
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.optimizers import entry_of
-from gradagrad_lab.strategies import SINGLE_MEASURES, Single
+from gradagrad_lab.single import MEASURES, Single
 from gradagrad_lab.study import Method, Plan, Run
 from gradagrad_lab.suite.catalogue import Entry, problem_of, problems_at_hand
 from gradagrad_lab.suite.evaluate import loss_of, outcome_of
@@ -62,7 +62,7 @@ class SuiteProblem:
         return {"kind": "suite", "protocol": PROTOCOL, "problem": self.name, "edition": self.edition}
 
     def measures(self, method: Method, size: int) -> Mapping[str, int]:
-        return SINGLE_MEASURES
+        return MEASURES
 
     def together(self, runs: Sequence[Run]) -> list[list[Run]]:
         return [[run] for run in runs]
@@ -112,8 +112,8 @@ class Size:
         """A baseline's search, at its last point and at the average, which often wants a larger rate."""
         if (entry.name, key) not in self._tunings:
             goals = {
-                LAST: lambda record: loss_of(outcome_of(record), False),
-                AVERAGED: lambda record: loss_of(outcome_of(record), True),
+                LAST: lambda record: loss_of(outcome_of(record.curves), False),
+                AVERAGED: lambda record: loss_of(outcome_of(record.curves), True),
             }
             self._tunings[entry.name, key] = Tuning(
                 self.problem(entry),

@@ -52,7 +52,7 @@ class Standings:
 
     def outcome(self, run: Run) -> Outcome:
         if run.key not in self._outcomes:
-            self._outcomes[run.key] = outcome_of(self.frame.record(run))
+            self._outcomes[run.key] = outcome_of(self.frame.record(run).curves)
         return self._outcomes[run.key]
 
     @functools.cache  # noqa: B019 — lives as long as the command

@@ -2,6 +2,7 @@
 
 import tempfile
 from datetime import timedelta
+from functools import partial
 
 import torch
 from torch import distributed as dist
@@ -11,10 +12,11 @@ from torch.distributed.fsdp import fully_shard
 
 from gradagrad import AutoGradaGrad, GradaGrad
 
-MAKERS = {
-    "group": lambda p, fused: GradaGrad(p, 1e-3, momentum=0.9, rho=4.0, granularity="group", fused=fused),
-    "auto": lambda p, fused: AutoGradaGrad(p, gamma0=1e-2, averaging="polynomial", fused=fused),
-}
+GRANULARITIES = ("element", "row", "tensor", "group")
+MAKERS = [
+    *(partial(GradaGrad, lr=1e-3, momentum=0.9, rho=4.0, granularity=granularity) for granularity in GRANULARITIES),
+    partial(AutoGradaGrad, gamma0=1e-2, averaging="polynomial"),
+]
 
 
 def train(model, optimizer, batch):
@@ -28,14 +30,14 @@ def check(rank, folder):
     dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2, timeout=timedelta(seconds=300))
     mesh = init_device_mesh("cpu", (2,))
     batch = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
-    for make in MAKERS.values():
+    for make in MAKERS:
         models = []
         for sharded in (True, False):
             torch.manual_seed(0)
             model = nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 1))  # rows that two ranks share unevenly
             if sharded:
                 fully_shard(model, mesh=mesh)
-            train(model, make(model.parameters(), sharded), batch)
+            train(model, make(model.parameters(), fused=sharded), batch)
             models.append(model)
         for a, b in zip(*(model.parameters() for model in models), strict=True):
             torch.testing.assert_close(a.full_tensor(), b, rtol=1e-5, atol=1e-6)
