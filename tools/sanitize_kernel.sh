@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the kernel with sanitizers into a scratch folder and runs its tests and AutoGradaGrad's with it, sparse ones included.
+# Builds the kernel with sanitizers into a scratch folder and runs its tests and AutoGradaGrad's with it, sparse ones included;
+# with the address sanitizer also calls of its ops with spoilt arguments (tools/fuzz_ops.py, FUZZ_SECONDS).
 #
 #   tools/sanitize_kernel.sh                  address and undefined behaviour, then threads
 #   tools/sanitize_kernel.sh thread [pytest's options]
@@ -46,11 +47,13 @@ run() {
     local preload=""
     for library in "${libraries[@]}" libstdc++.so.6; do preload="$preload:$("$CXX" -print-file-name="$library")"; done
     # Without address space randomisation, under which the thread sanitizer may find its memory taken.
-    env GRADAGRAD_KERNEL_PATH="$scratch/_kernel.abi3.so" LD_PRELOAD="${preload#:}" OMP_NUM_THREADS=2 \
+    local sanitized=(env GRADAGRAD_KERNEL_PATH="$scratch/_kernel.abi3.so" LD_PRELOAD="${preload#:}" OMP_NUM_THREADS=2 \
         ASAN_OPTIONS="detect_leaks=0:halt_on_error=1:${ASAN_OPTIONS:-}" \
         UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}" \
         TSAN_OPTIONS="ignore_noninstrumented_modules=1:halt_on_error=1:${TSAN_OPTIONS:-}" \
-        setarch -R "$PYTHON" -m pytest "${tests[@]}" -q -p no:cacheprovider -p no:xdist --timeout=1800 "$@"
+        setarch -R "$PYTHON")
+    if [ "$kind" = address ]; then "${sanitized[@]}" tools/fuzz_ops.py "${FUZZ_SECONDS:-60}"; fi
+    "${sanitized[@]}" -m pytest "${tests[@]}" -q -p no:cacheprovider -p no:xdist --timeout=1800 "$@"
 }
 
 for kind in "${kinds[@]}"; do run "$kind" "$@"; done

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -39,12 +39,19 @@ class Pool:
         """Make sure that every run has a record; finished ones are not trained again."""
         context = self._context
         prepare(context.out)
-        missing = [run for run in dict.fromkeys(wanted) if context.records.find(run) is None]
+        context.records.finish_writing()
+        wanted = list(dict.fromkeys(wanted))
+        missing = {run for run in wanted if context.records.find(run) is None}
         for complaint in context.records.complaints():
             context.console.print(complaint, highlight=False, markup=False)
         if not missing:
             return
-        costs = sorted(((group[0].problem.cost(group), place, group) for place, group in enumerate(_groups(missing))))
+        costs = sorted(
+            (
+                (group[0].problem.cost(group), place, group)
+                for place, group in enumerate(_missing_groups(wanted, missing))
+            )
+        )
         groups = [(group, cost) for cost, _, group in reversed(costs)]  # the longest first, so that none comes last
         if not context.resume:
             for group, _ in groups:
@@ -120,6 +127,20 @@ def _groups(runs: Sequence[Run]) -> list[list[Run]]:
     return [group for own in by_problem.values() for group in own[0].problem.together(own)]
 
 
+def _missing_groups(wanted: Sequence[Run], missing: Container[Run]) -> list[list[Run]]:
+    """What is still to be trained, in the groups in which an undisturbed command would train it: how runs are stacked
+    can change their last digits. Of a group that is there in part, as after more seeds were asked for, the rest."""
+    whole: list[list[Run]] = []
+    rests: list[Run] = []
+    for group in _groups(wanted):
+        left = [run for run in group if run in missing]
+        if len(left) == len(group):
+            whole.append(group)
+        else:
+            rests += left
+    return whole + _groups(rests)
+
+
 def _checkpoint(out: Path, group: Sequence[Run]) -> Path:
     return out / "partial" / f"{group_key(group)}.pt"
 
@@ -127,7 +148,7 @@ def _checkpoint(out: Path, group: Sequence[Run]) -> Path:
 def _finish(group: Sequence[Run], out: Path, hooks: Hooks) -> list[str]:
     """Train, write the records, then drop the checkpoint: in this order, nothing can be lost."""
     store = RecordStore(out)
-    keys = [store.save(record).stem for record in train(group, hooks)]
+    keys = store.save_together(train(group, hooks))
     _checkpoint(out, group).unlink(missing_ok=True)
     return keys
 

@@ -18,6 +18,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 SCHEMA = 2
 Status = Literal["done", "diverged"]
 MARKER = "gradagrad-lab.json"
-_CHECKSUM = "checksum"
+_CHECKSUM, _BATCH = "checksum", ".records.json"
 
 
 @dataclass
@@ -103,12 +104,31 @@ class RecordStore:
     def save(self, record: Record) -> Path:
         prepare(self.out)
         path = self.path(record.key)
-        content = _to_json(asdict(record))
-        content[_CHECKSUM] = _checksum(content)
-        # No waiting for the disk: a record cut short by a power failure is noticed, and trained anew.
-        write_atomically(path, json.dumps(content, separators=(",", ":"), allow_nan=False).encode(), wait=False)
+        _write(path, _content(record))
         self.mark_written([path.stem])
         return path
+
+    def save_together(self, records: Sequence[Record]) -> list[str]:
+        """Runs that were trained side by side: all their records or none. Until all are written they also lie in one
+        file, from which the next command goes on; trained anew without the others, a run may differ in its last digits.
+        """
+        batch = self.out / "partial" / f"{key_of({'records': [record.key for record in records]}, [])}{_BATCH}"
+        if len(records) > 1:
+            _write(batch, [_content(record) for record in records])
+        keys = [self.save(record).stem for record in records]
+        batch.unlink(missing_ok=True)
+        return keys
+
+    def finish_writing(self) -> None:
+        """Writes what a killed command has left in batches; without reuse they are dropped."""
+        for batch in (self.out / "partial").glob(f"*{_BATCH}"):
+            left: list[Record] = []
+            with suppress(OSError, ValueError, TypeError, RecursionError, UserError):  # damaged: trained anew
+                left = [_record(content, batch) for content in json.loads(batch.read_bytes())]
+            for record in left if self.reuse else ():
+                if not self.path(record.key).exists():
+                    self.save(record)
+            batch.unlink(missing_ok=True)
 
     def mark_written(self, keys: Iterable[str]) -> None:
         """Note records that this command, or a worker process of it, has just written."""
@@ -130,6 +150,17 @@ def _doubt(record: Record, run: Run) -> str:
     return ""
 
 
+def _content(record: Record) -> dict[str, Any]:
+    """A record as JSON, with its checksum."""
+    content = _to_json(asdict(record))
+    return {**content, _CHECKSUM: _checksum(content)}
+
+
+def _write(path: Path, content: Any) -> None:
+    # No waiting for the disk: a record cut short by a power failure is noticed, and trained anew.
+    write_atomically(path, json.dumps(content, separators=(",", ":"), allow_nan=False).encode(), wait=False)
+
+
 def _checksum(content: Mapping[str, Any]) -> str:
     text = json.dumps({key: value for key, value in content.items() if key != _CHECKSUM}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -143,6 +174,10 @@ def read_record(path: Path) -> Record:
         raise UserError(f"The record {path} cannot be read: {error.strerror}.", OUTPUT) from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"The record {path} is damaged ({error}).", OUTPUT) from error
+    return _record(content, path)
+
+
+def _record(content: Any, path: Path) -> Record:
     if not isinstance(content, dict) or "schema" not in content:
         raise UserError(f"{path} is not a record of gradagrad.", OUTPUT)
     if content["schema"] != SCHEMA:

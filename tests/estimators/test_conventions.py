@@ -113,6 +113,15 @@ def test_mistakes_are_named(arguments, message):
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("options", [{"alpha": "search"}, {"early_stopping": True}])
+@pytest.mark.filterwarnings("ignore:max_iter")
+def test_a_class_of_one_sample_is_trained_on_and_not_held_out(options):
+    X, y = classes(2)
+    assert list(GradaGradClassifier(max_iter=2, **options).fit(X, [2, *y[1:]]).classes_) == [0, 1, 2]
+    with pytest.raises(ValueError, match=r"hold out \d+% .* 0 such are too few: give more, or alpha as a number"):
+        GradaGradClassifier(**options).fit(X[:3], [0, 1, 2])
+
+
 def test_mistakes_of_streams_are_named():
     X, y = classes(2)
     with pytest.raises(ValueError, match="classes must be given at the first call of partial_fit"):

@@ -118,7 +118,7 @@ def test_unfit_files(tmp_path, text, part):
         data.load(str(path))
 
 
-def test_wrong_size_and_damage(tmp_path):
+def test_wrong_size_and_damage(tmp_path, monkeypatch):
     place(tmp_path, "glass", "glass.scale", svm_text(10, 9, 6))
     with pytest.raises(UserError, match="expected 214 rows, 9 features and 6 classes, got 10, 9 and 6"):
         data.load("glass", tmp_path)
@@ -126,6 +126,11 @@ def test_wrong_size_and_damage(tmp_path):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(UserError, match="does not decompress"):
         data.load("usps", tmp_path)
+    path.write_bytes(bz2.compress(bytes(10_001)))  # a bomb of 40 bytes
+    with monkeypatch.context() as small:
+        small.setattr("gradagrad_lab.data.fetch.MOST_BYTES", 10_000)
+        with pytest.raises(UserError, match=r"\(it holds more than 10,000 bytes\)"):
+            data.load("usps", tmp_path)
     path.write_bytes(b"this is not bzip2")
     with pytest.raises(UserError, match="does not decompress"):
         data.load("usps", tmp_path)

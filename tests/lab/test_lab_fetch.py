@@ -115,6 +115,19 @@ def test_a_packed_file_without_known_hash_must_at_least_unpack(server, tmp_path)
     assert not (tmp_path / "protein").exists()
 
 
+def test_a_bomb_is_refused_before_it_fills_memory(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetch, "MOST_BYTES", 100_000)
+    server.files["/protein.bz2"] = bz2.compress(bytes(100_001))
+    with pytest.raises(UserError, match=r"does not decompress \(it holds more than 100,000 bytes\)"):
+        fetch.fetch("protein", tmp_path)
+    server.files["/protein.bz2"] = bytes(200_000)
+    with pytest.raises(UserError, match="refused: it has more than 100,000 bytes"):
+        fetch.fetch("protein", tmp_path)
+    assert not (tmp_path / "protein").exists()
+    server.files["/protein.bz2"] = bz2.compress(TEXT) + bz2.compress(TEXT)  # several streams are one text
+    assert fetch.fetch("protein", tmp_path, training_only=True)[0].read_bytes() == TEXT + TEXT
+
+
 def test_missing_file_unreachable_server_unknown_set(server, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="answered 404"):
         fetch.fetch("glass", tmp_path)

@@ -11,9 +11,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gradagrad_lab import optimizers
+from gradagrad_lab import optimizers, pool
 from gradagrad_lab.context import Context
 from gradagrad_lab.errors import OUTPUT, UserError
+from gradagrad_lab.figures.figure4_results import of_rule
+from gradagrad_lab.problems import click_runs
+from gradagrad_lab.problems.click_rows import Setup
 from gradagrad_lab.problems.toy import AbsoluteValue
 from gradagrad_lab.records import MARKER, SCHEMA, Record, RecordStore, key_of, prepare
 from gradagrad_lab.study import Method, Run, runs_of
@@ -151,6 +154,42 @@ def test_only_what_is_missing_is_trained(tmp_path: Path) -> None:
     for run in runs:
         same = again.records.path(run.key).stat().st_mtime_ns == written[run.key]
         assert same == (run is not runs[2])
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_records_of_one_training_are_written_all_or_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bool
+) -> None:
+    wanted = [a_run(seed=seed) for seed in range(3)]
+    save, saved = RecordStore.save, list[str]()
+
+    def die(store: RecordStore, record: Record) -> Path:
+        if saved:
+            raise KeyboardInterrupt
+        saved.append(record.key)
+        return save(store, record)
+
+    monkeypatch.setattr(RecordStore, "save", die)
+    with pytest.raises(KeyboardInterrupt):
+        RecordStore(tmp_path).save_together([a_record(run) for run in wanted])
+    monkeypatch.setattr(RecordStore, "save", save)
+    (left,) = (tmp_path / "partial").iterdir()
+    if damage:
+        left.write_bytes(left.read_bytes()[:-5])
+    store = RecordStore(tmp_path)
+    store.finish_writing()
+    assert [store.find(run) is not None for run in wanted] == [True, not damage, not damage]
+    assert not list((tmp_path / "partial").iterdir())
+
+
+def test_what_is_missing_is_trained_in_the_groups_of_an_undisturbed_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(click_runs, "STACK", 2)
+    problem = click_runs.ClickProblem(Setup(rows=256, held_out=128))
+    wanted = [Run(problem, of_rule(click_runs.SCALAR, 1.0, 2.0), seed, 2) for seed in range(5)]
+    groups = pool._groups(wanted)
+    assert [len(group) for group in groups] == [1, 2, 2]
+    assert pool._missing_groups(wanted, {*groups[0], *groups[2]}) == [groups[0], groups[2]]
+    assert pool._missing_groups(wanted, {groups[1][0], *groups[2]}) == [groups[2], groups[1][:1]]
 
 
 def test_folder_of_another_version(tmp_path: Path) -> None:

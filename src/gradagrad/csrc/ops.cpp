@@ -52,9 +52,10 @@ Numbered<const Handles> lists;
 Numbered<Prepared> steps;
 
 Settings settings_from(StableIValue rule, StableIValue scope, StableIValue numbers, StableIValue flags, StableIValue seed) {
-  const auto number = to<int64_t>(rule), flag = to<int64_t>(flags);
-  if (number < 0 || number >= rule_count) throw std::runtime_error("gradagrad: the kernel lacks this rule; rebuild the package.");
-  Settings settings{&rules[number], static_cast<Scope>(to<int64_t>(scope)), to<std::vector<double>>(numbers), 0.0, 0.0,
+  const auto number = to<int64_t>(rule), flag = to<int64_t>(flags), wide = to<int64_t>(scope);
+  const bool known = number >= 0 && number < rule_count && wide >= 0 && wide <= static_cast<int64_t>(Scope::all);
+  if (!known) throw std::runtime_error("gradagrad: the kernel lacks this rule; rebuild the package.");
+  Settings settings{&rules[number], static_cast<Scope>(wide), to<std::vector<double>>(numbers), 0.0, 0.0,
                     (flag & 1) != 0, (flag & 2) != 0, to<int64_t>(seed)};
   if (static_cast<int64_t>(settings.numbers.size()) != settings.rule->settings + 2) {
     throw std::runtime_error("gradagrad: the kernel was built for other settings of this rule; rebuild the package.");

@@ -40,6 +40,7 @@ SparseStep::SparseStep(
 Verdict SparseStep::prepare() {
   const Rule& rule = *settings_.rule;
   if (state_.size() != 1 + rule.elements + rule.slots) return {Refusal::lengths, 0};
+  if (clock_slot_ < -1 || clock_slot_ >= (settings_.single() ? rule.slots : 0)) return {Refusal::lengths, 0};
   const View x = view(param_.get()), values = view(values_tensor_.get()), rows = view(rows_tensor_.get());
   const View counter = view(state_[0]);
   const uint32_t own = one_of(x.kind == Kind::f64 ? Kind::f64 : Kind::f32), bf16 = one_of(Kind::bf16);

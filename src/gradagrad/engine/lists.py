@@ -114,9 +114,9 @@ class Product(TensorList):
         return self.a[0].dtype
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it is a · b and has not been formed yet."""
-        return self._tensors is None and self.b is not None and self.scale == 1.0
+    def is_open(self) -> bool:
+        """Whether it is a product of two lists that has not been formed yet."""
+        return self._tensors is None and self.b is not None
 
     def _worked_out(self) -> list[Tensor]:
         if self.b is None:
@@ -178,7 +178,8 @@ class ListOps:
 
     def minimum(self, a: Any, b: Any) -> Any:
         if isinstance(a, TensorList):
-            return TensorList(torch._foreach_clamp_max(a.tensors, a.operand(b)))
+            bound = a.operand(b if isinstance(b, (Tensor, TensorList)) else self.single.within(b, a.dtype))
+            return TensorList(torch._foreach_clamp_max(a.tensors, bound))
         return self.single.minimum(a, b)
 
     def where(self, condition: Any, a: Any, b: Any) -> Any:
@@ -248,28 +249,28 @@ class ListSums:
             return ()
         if self._scope == "element":
             return tuple(map(TensorList, _formed(asked)))
-        dtype = asked[0].numbers.dtype
-        every = list(chain.from_iterable(_formed([summand.numbers for summand in asked], wide=asked[0].bounded)))
+        dtype, bounded = asked[0].numbers.dtype, asked[0].bounded
+        every = list(chain.from_iterable(_formed([summand.numbers for summand in asked], wide=bounded)))
+        wide = wide_dtype(every[0].device)
+        limits = not bounded or dtype == wide  # double's products of float32 numbers are finite
         if self._scope in SHARED:
-            row, wide = joined(every), wide_dtype(every[0].device)
-            if not asked[0].bounded or dtype == wide:  # double's products of float32 numbers are finite
-                row = limited(row, bounded=asked[0].bounded)
-            return row.view(len(asked), -1).sum(1, dtype=wide)
-        if self._scope == "tensor" and asked[0].bounded and not plain:
-            return _tensor_sums(every).view(len(asked), -1)
-        if asked[0].bounded and not plain:
+            row = joined(every)
+            return (limited(row, bounded=bounded) if limits else row).view(len(asked), -1).sum(1, dtype=wide)
+        if self._scope == "tensor" and bounded and not plain:
+            return _tensor_sums(every, limits=limits).view(len(asked), -1)
+        if limits and bounded and not plain:
             largest = largest_of(every[0])
             every = torch._foreach_clamp_max(torch._foreach_clamp_min(every, -largest), largest)
-        else:
-            every = [limited(t, bounded=asked[0].bounded) for t in every]
+        elif limits:
+            every = [limited(t, bounded=bounded) for t in every]
         # Rows are in their own precision, whatever they were added in.
-        dtype = wide_dtype(every[0].device) if self._scope == "tensor" else dtype
+        dtype = wide if self._scope == "tensor" else dtype
         return torch.cat([reduction(self._scope).added(t).reshape(-1) for t in every]).to(dtype).view(len(asked), -1)
 
 
 def _formed(lists: Sequence[TensorList], *, wide: bool = False) -> list[list[Tensor]]:
     """Tensors of several lists; products are formed in one go, and in double if asked, where float32's are finite."""
-    if not all(isinstance(a, Product) and a.is_plain for a in lists):
+    if not all(isinstance(a, Product) and a.is_open for a in lists):
         return [a.tensors for a in lists]
     products: Any = lists
     factors = {id(a): a for p in products for a in (p.a, p.b)}
@@ -281,16 +282,20 @@ def _formed(lists: Sequence[TensorList], *, wide: bool = False) -> list[list[Ten
         [t for p in products for t in factors[id(p.a)]], [t for p in products for t in factors[id(p.b)]]
     )
     size = len(flat) // len(products)
-    return [list(flat[i : i + size]) for i in range(0, len(flat), size)]
+    formed = [list(flat[i : i + size]) for i in range(0, len(flat), size)]
+    for product, numbers in zip(products, formed, strict=True):
+        if product.scale != 1.0:
+            torch._foreach_mul_(numbers, product.scale)
+    return formed
 
 
-def _tensor_sums(tensors: list[Tensor]) -> Tensor:
-    """Each tensor's sum of numbers that stop at the largest one. Foreach operations know norms and no sums, so what is
-    positive and what is negative are added apart."""
-    largest = largest_of(tensors[0])
+def _tensor_sums(tensors: list[Tensor], *, limits: bool) -> Tensor:
+    """Each tensor's sum, of numbers that stop at the largest one if it ``limits`` them. Foreach operations know norms
+    and no sums, so what is positive and what is negative are added apart."""
     up, down = torch._foreach_clamp_min(tensors, 0.0), torch._foreach_clamp_max(tensors, 0.0)
-    torch._foreach_clamp_max_(up, largest)
-    torch._foreach_clamp_min_(down, -largest)
+    if limits:
+        torch._foreach_clamp_max_(up, largest_of(tensors[0]))
+        torch._foreach_clamp_min_(down, -largest_of(tensors[0]))
     norms = torch._foreach_norm([*up, *down], 1, dtype=wide_dtype(tensors[0].device))
     positive, negative = torch.stack(norms).view(2, -1).unbind()
     return positive - negative

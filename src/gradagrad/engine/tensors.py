@@ -30,8 +30,12 @@ class TensorOps:
 
     def minimum(self, a: Any, b: Any) -> Any:
         if isinstance(a, Tensor):
-            return torch.minimum(a, b) if isinstance(b, Tensor) else a.clamp(max=b)
+            return torch.minimum(a, b) if isinstance(b, Tensor) else a.clamp(max=self.within(b, a.dtype))
         return b.clamp(max=a) if isinstance(b, Tensor) else min(a, b)
+
+    def within(self, bound: Any, dtype: torch.dtype) -> Any:
+        """An upper bound that ``dtype`` can hold, for torch refuses others; γ's cap is one where lr is 0."""
+        return bound if bound <= self.largest else min(bound, torch.finfo(dtype).max)
 
     def where(self, condition: Any, a: Any, b: Any) -> Any:
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):

@@ -203,13 +203,20 @@ class LinearEstimator(BaseEstimator):
         return follow_path(model, batches, alphas, stop, rng, lambda: self._judge_held(model, *held), int(self.verbose))
 
     def _hold_out(self, samples: Samples, share: float, rng: np.random.RandomState) -> tuple[Samples, Samples]:
-        targets = samples.targets
-        by_class = is_classifier(self) and np.unique(targets, return_counts=True)[1].min() > 1
-        parts: Any = train_test_split(
-            np.arange(len(targets)), test_size=share, stratify=targets if by_class else None, random_state=rng
-        )
+        rows, classes, alone = np.arange(len(samples.targets)), None, []
+        if is_classifier(self):
+            _, place, count = np.unique(samples.targets, return_inverse=True, return_counts=True)
+            rows, alone = np.flatnonzero(count[place] > 1), np.flatnonzero(count[place] == 1)  # which cannot be halved
+            classes = samples.targets[rows]
+        try:
+            parts: Any = train_test_split(rows, test_size=share, stratify=classes, random_state=rng)
+        except ValueError as error:
+            raise ValueError(
+                f"A search for alpha and early_stopping hold out {share:.0%} of the samples, of each class that has "
+                f"several; {len(rows)} such are too few: give more, or alpha as a number and early_stopping=False."
+            ) from error
         kept, held = parts
-        return _normalised(samples.at(kept)), samples.at(held)
+        return _normalised(samples.at(np.append(kept, alone).astype(np.intp))), samples.at(held)
 
     def _start(
         self, X: Any, weights: Floats | None, loss: Loss, start: Floats, centre: float = 0.0, scale: float = 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import hashlib
 import http.client
+import io
 import json
 import os
 import urllib.error
@@ -20,6 +21,7 @@ _PIECE = 1 << 16
 _TIMEOUT = 30.0
 _PATIENCE = 8.0  # where nobody asked for the download, and a stand-in can take its place
 _TRIES = 3
+MOST_BYTES = 2**28  # of a download and of what it unpacks to: ten times the largest of these sets
 NOTE = "provenance.json"
 Report = Callable[[int, int | None], None]
 
@@ -73,7 +75,7 @@ def _fetch_file(download: Download, target: Path, report: Report, patient: bool)
             raise UserError(f"{url} is not the expected file: its {kind} is {got}, not {expected}; try again.", DATA)
     if download.file.endswith(".bz2"):
         try:
-            content = bz2.decompress(content)
+            content = decompressed(content)
         except (OSError, ValueError, EOFError) as error:
             raise UserError(f"{url} does not decompress ({error}); try again.", DATA) from error
     keep(target, content, f"LIBSVM's page ({download.file})")
@@ -100,9 +102,20 @@ def _download(url: str, report: Report, timeout: float) -> bytes:
         while piece := answer.read(_PIECE):
             content += piece
             report(len(content), total)
+            if len(content) > MOST_BYTES:
+                raise UserError(f"{url} is refused: it has more than {MOST_BYTES:,} bytes.", DATA)
     if total is not None and len(content) < total:
         raise ConnectionError(f"got {len(content):,} of {total:,} bytes")
     return content
+
+
+def decompressed(content: bytes) -> bytes:
+    """The text of a .bz2. A few bytes can stand for terabytes, of which no more than `MOST_BYTES` are made."""
+    with bz2.open(io.BytesIO(content)) as file:
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"it holds more than {MOST_BYTES:,} bytes")
+    return text
 
 
 def keep(target: Path, content: bytes, source: str, **details: str) -> None:

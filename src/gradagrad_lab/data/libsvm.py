@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import hashlib
 import io
 from collections.abc import Iterable
@@ -15,7 +14,7 @@ from sklearn.datasets import load_svmlight_file
 
 from gradagrad_lab.data.catalogue import CATALOGUE, Copy, LibsvmSet
 from gradagrad_lab.data.dataset import Dataset
-from gradagrad_lab.data.fetch import provenance
+from gradagrad_lab.data.fetch import decompressed, provenance
 from gradagrad_lab.errors import DATA, UserError
 
 _DENSE_LIMIT = 2**28  # values; 2 GiB of float64, above which a file is certainly not one of these small sets
@@ -118,9 +117,10 @@ def read_bytes(path: Path) -> bytes:
     """A file's text, decompressed where its name ends in .bz2."""
     try:
         content = path.read_bytes()
-        return bz2.decompress(content) if path.suffix == ".bz2" else content
+        return decompressed(content) if path.suffix == ".bz2" else content
     except (EOFError, ValueError) as error:
-        raise UserError(f"{path} is damaged: it does not decompress; fetch or copy it again.", DATA) from error
+        reason = f"it does not decompress ({error})"
+        raise UserError(f"{path} is damaged: {reason}; fetch or copy it again.", DATA) from error
     except OSError as error:
         if path.suffix == ".bz2" and error.errno is None:  # bz2 reports invalid data this way
             raise UserError(f"{path} is damaged: it does not decompress; fetch or copy it again.", DATA) from error

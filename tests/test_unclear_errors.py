@@ -1,0 +1,127 @@
+"""Whatever is wrong is told in words: by the library, by its files' readers and on the command line."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+import torch
+
+import gradagrad
+from gradagrad import GradaGrad
+from gradagrad_lab.cli import run
+from gradagrad_lab.commands.options import parse_options, parse_value
+from gradagrad_lab.data import criteo_cache
+from gradagrad_lab.errors import UserError
+from gradagrad_lab.records import read_record
+
+META = torch.empty((), device="meta")
+
+
+def constructed(**options):
+    return lambda _: GradaGrad([torch.nn.Parameter(torch.ones(2))], **options)
+
+
+def on_nothing(**options):
+    p = torch.nn.Parameter(torch.ones(2, device="meta"))
+    p.grad = torch.ones(2, device="meta")
+    GradaGrad([p], **options).step()
+
+
+def adagrad_state(**edits):
+    p = torch.nn.Parameter(torch.ones(2))
+    adagrad = torch.optim.Adagrad([p])
+    p.grad = torch.ones(2)
+    adagrad.step()
+    saved = adagrad.state_dict()
+    saved["state"][0].update(edits)
+    return saved
+
+
+def taken_over(source, size=2):
+    return lambda _: gradagrad.from_adagrad(source, [torch.nn.Parameter(torch.ones(size))])
+
+
+def manifest_of(text):
+    """Opens the cache of a Criteo file whose manifest is replaced by the text."""
+
+    def act(folder):
+        os.environ["GRADAGRAD_CACHE"] = str(folder)
+        source = folder / "train.txt"
+        source.write_text("0" + "\t" * 39 + "\n")
+        place = criteo_cache.folder_of(source)
+        place.mkdir(parents=True)
+        (place / "manifest.json").write_text(text)
+        assert criteo_cache.open_cache(source) is None
+        raise UserError("there is no cache")
+
+    return act
+
+
+def record_of(text):
+    def act(folder):
+        (folder / "a.json").write_text(text)
+        read_record(folder / "a.json")
+
+    return act
+
+
+NESTED = "[" * 100_000
+# What is tried, the kind of error, what it says.
+UNCLEAR = {
+    "an integer beyond every float": (constructed(lr=10**400), ValueError, r"lr must be .*, got 1000+ … 0+\."),
+    "a bound whose square is infinite": (constructed(grad_bound=1e200), ValueError, "grad_bound .* square is finite"),
+    "an eps that float32 does not have": (constructed(eps=1e300), ValueError, r"eps must be .* at most 3\.4e\+38"),
+    "an imaginary lr": (constructed(lr=torch.tensor(1j)), TypeError, "lr must be a finite number.*real tensor"),
+    "an lr without a value": (constructed(lr=META), TypeError, "lr must be .*with a value"),
+    "an array as granularity": (constructed(granularity=np.array(["row", "group"])), ValueError, "one of 'element'"),
+    "fused on meta": (lambda _: on_nothing(fused=True), RuntimeError, "fused=True is impossible here: .*meta"),
+    "Adagrad of another shape": (taken_over(adagrad_state(), 3), ValueError, r"shape \(3,\) has a sum of shape \(2,\)"),
+    "Adagrad's damaged sum": (
+        taken_over(adagrad_state(sum=-torch.ones(2))),
+        ValueError,
+        '"sum" of parameter 0 must be',
+    ),
+    "Adagrad's damaged step": (taken_over(adagrad_state(step="abc")), ValueError, "must be a whole number"),
+    "no state dict at all": (taken_over(None), ValueError, "source must be a state dict"),
+    "SGD's": (
+        taken_over(torch.optim.SGD([META]).state_dict()),
+        ValueError,
+        r"not a state dict of torch\.optim\.Adagrad",
+    ),
+    "a manifest that is a list": (manifest_of("[1, 2]"), UserError, "no cache"),
+    "a manifest of nothing": (manifest_of("{}"), UserError, "no cache"),
+    "a manifest nested deeply": (manifest_of(NESTED), UserError, "no cache"),
+    "a record nested deeply": (record_of(NESTED), UserError, "is damaged"),
+    "2^99999": (lambda _: GradaGrad([META], **parse_options(["lr=2^99999"])), ValueError, "lr must be .* got inf"),
+    "a deeply nested option": (lambda _: GradaGrad([META], lr=parse_value(NESTED)), TypeError, "lr must be"),
+}
+
+
+@pytest.mark.parametrize("case", UNCLEAR)
+def test_what_is_wrong_is_said_in_words(case, tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path))
+    act, error, message = UNCLEAR[case]
+    with pytest.raises(error, match=message):
+        act(tmp_path)
+
+
+def test_meta_parameters_step_without_the_kernel():
+    on_nothing()
+
+
+def test_messages_are_printed_as_they_are(capsys):
+    """Not as rich's markup, which has tags in brackets and pictures between colons."""
+    for text in (":x:", "[bold]", "\\\\[/nothing]"):
+        assert run(["train", f"no{text}data", "--out", "/nowhere"]) != 0
+        assert f"no{text}data" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[1]", '[{"step": 1}]', "[" * 5000, json.dumps([{"step": "x", "groups": []}])]
+)
+def test_a_damaged_history_is_named(tmp_path, text):
+    file = tmp_path / "history.json"
+    file.write_text(text)
+    with pytest.raises(ValueError, match=r"history\.json is not a history"):
+        gradagrad.History.load(file)

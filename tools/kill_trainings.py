@@ -1,0 +1,283 @@
+"""Trainings that `tools/kill.py` kills: figures and suite of the lab, a loop of one's own, ranks that save shards."""
+
+from __future__ import annotations
+
+import functools
+import json
+import multiprocessing
+import os
+import tempfile
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gradagrad import AutoGradaGrad, GradaGrad
+
+Train = Callable[[Path, Callable[[], None]], None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A training that can be resumed: it is told where it keeps things and whom to tell of each round."""
+
+    train: Train
+    result: Callable[[Path], Any]
+    """What must be the same in the end."""
+    left: Callable[[Path], int]
+    """How many records and checkpoints lie there."""
+    torn: Callable[[Path], set[Path]]
+    """What a kill has cut off."""
+    plan: Callable[[], Any] = tuple
+    """Whatever all lives may share, made before the first."""
+    trainers: int = 1
+    """Commands that work in the same folder at once."""
+
+
+def temporary(out: Path) -> set[Path]:
+    """Files that were not yet renamed to what they are for."""
+    return set(out.rglob("*.tmp"))
+
+
+# The lab: figures and the suite, some short runs of each. ---------------------------------------------------------
+
+
+def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1) -> Kind:
+    """Trains some runs of an experiment as its command does, in this process or in workers."""
+
+    def context(out: Path) -> Any:
+        from gradagrad_lab.context import Context
+
+        folder = os.environ.get("GRADAGRAD_DATA")
+        return Context(out, Path(folder) if folder else None, seeds=1, workers=workers)
+
+    @functools.cache
+    def plan() -> list[Any]:
+        return runs(context(Path()))
+
+    def train(out: Path, told: Callable[[], None]) -> None:
+        from gradagrad_lab import pool, training
+        from gradagrad_lab.problems import click_runs
+
+        class Hooks(training.Hooks):
+            def __init__(self, progress: Any, should_stop: Callable[[], bool], *others: Any) -> None:
+                # Asked once after each round, before its checkpoint.
+                super().__init__(progress, lambda: (told(), should_stop())[1], *others)
+
+        pool.Hooks = Hooks  # pyright: ignore[reportPrivateImportUsage]
+        pool._WORTH_PROCESSES = 0.0
+        forking = multiprocessing.get_context("fork")  # which knows of these changes, and need not import torch
+        pool.multiprocessing.get_context = lambda _: forking  # pyright: ignore[reportAttributeAccessIssue]
+        training.CHECKPOINT_SECONDS, click_runs.PAUSE, click_runs.STACK = (0.0, 0.0), 0.0, 3
+        training_room = context(out).pool
+        training_room.train(plan(), "killed")
+        training_room.close()
+
+    return Kind(train, records, lab_left, temporary, plan, trainers)
+
+
+def figure3_runs(context: Any) -> list[Any]:
+    """Two small sets that every machine has, with some settings of GradaGrad each."""
+    from gradagrad_lab import data
+    from gradagrad_lab.figures.figure3_plan import Trial, variants
+    from gradagrad_lab.problems.logistic import Logistic
+
+    problems = [Logistic(data.load(name)) for name in ("iris", "wine")]
+    return [run for problem in problems for run in Trial(problem, 40, (0,)).runs(variants()[::5])]
+
+
+def figure4_runs(context: Any) -> list[Any]:
+    """DLRM on few rows: stacks of runs that keep no checkpoint, and single runs as at the paper's size, which do, with
+    small tables."""
+    from gradagrad_lab.figures import figure4
+    from gradagrad_lab.problems.click_rows import Setup
+    from gradagrad_lab.problems.dlrm import Size
+
+    class SmallTables(Setup):
+        @property
+        def size(self) -> Size:
+            return Size(300, 16, self.bottom, self.top)
+
+    context.rows, context.data_dir = 2560, None
+    chosen = list(figure4.plan_of(context).scalar_runs())[:7]
+    setup = SmallTables(rows=2560, held_out=256, paper=True)
+    problem = replace(chosen[0].problem, setup=setup)
+    return chosen + [replace(run, problem=problem, size=setup.steps) for run in chosen[:3]]
+
+
+def suite_runs(context: Any) -> list[Any]:
+    """AutoGradaGrad and its peers on some problems, a few steps of each."""
+    from gradagrad_lab.suite.plan import size_of
+
+    runs = size_of(context).untuned()
+    names = list(dict.fromkeys(run.problem.name for run in runs))[:3]
+    return [replace(run, size=80) for name in names for run in [r for r in runs if r.problem.name == name][:5]]
+
+
+def records(out: Path) -> dict[str, Any]:
+    """All records but for times and places."""
+    found = {}
+    for path in sorted((out / "records").glob("*.json")):
+        content = json.loads(path.read_bytes())
+        found[path.stem] = {name: content[name] for name in ("config", "seeds", "status", "curves")}
+    return found
+
+
+def lab_left(out: Path) -> int:
+    """Finished runs, and unfinished ones with a checkpoint."""
+    return len(list((out / "records").glob("*.json"))) + len(list((out / "partial").glob("*.pt")))
+
+
+# A training loop of one's own with checkpoints, as README shows it. ----------------------------------------------
+
+
+def loop(out: Path, told: Callable[[], None]) -> None:
+    """A net, dense and sparse parameters, averages and bf16 state; a checkpoint after every step."""
+    torch.manual_seed(0)
+    table, net = torch.nn.Embedding(50, 8, sparse=True), torch.nn.Linear(8, 3)
+    params = [*table.parameters(), *net.parameters()]
+    optimizers = [
+        AutoGradaGrad(params, averaging="polynomial", state_dtype=torch.bfloat16),
+        GradaGrad([torch.nn.Parameter(torch.ones(7))], lr=0.1, momentum=0.9, granularity="group"),
+    ]
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizers[0], 60)
+    path = out / "checkpoint.pt"
+    begun = 0
+    if path.exists():
+        saved = torch.load(path, weights_only=True)
+        table.load_state_dict(saved["table"])
+        net.load_state_dict(saved["net"])
+        optimizers[1].param_groups[0]["params"][0].data.copy_(saved["other"])
+        for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
+            optimizer.load_state_dict(state)
+        schedule.load_state_dict(saved["schedule"])
+        begun = saved["step"]
+    other = optimizers[1].param_groups[0]["params"][0]
+    for step in range(begun, 60):
+        dice = torch.Generator().manual_seed(step)
+        rows = torch.randint(50, (16,), generator=dice)
+        loss = torch.nn.functional.cross_entropy(net(table(rows)), rows % 3)
+        for optimizer in optimizers:
+            optimizer.zero_grad()
+        loss.backward()
+        other.grad = other.detach() - torch.randn(7, generator=dice)
+        for optimizer in optimizers:
+            optimizer.step()
+        schedule.step()
+        content = {
+            "table": table.state_dict(),
+            "net": net.state_dict(),
+            "other": other.detach(),
+            "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+            "schedule": schedule.state_dict(),
+            "step": step + 1,
+        }
+        torch.save(content, out / f".{os.getpid()}.tmp")
+        os.replace(out / f".{os.getpid()}.tmp", path)
+        told()
+
+
+def loaded(out: Path) -> dict[str, Any]:
+    """Weights, both optimizers and the schedule."""
+    return leaves(torch.load(out / "checkpoint.pt", weights_only=True))
+
+
+def leaves(value: Any, name: str = "") -> dict[str, Any]:
+    """Nested dictionaries and lists, flat, tensors as bytes."""
+    if isinstance(value, dict):
+        return {n: leaf for key, part in value.items() for n, leaf in leaves(part, f"{name}/{key}").items()}
+    if isinstance(value, list):
+        return {n: leaf for i, part in enumerate(value) for n, leaf in leaves(part, f"{name}/{i}").items()}
+    if isinstance(value, torch.Tensor):
+        return {name: (value.dtype, tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).tolist())}
+    return {name: value}
+
+
+# Two ranks with FSDP2 that save their shards, with torch.distributed.checkpoint. ---------------------------------
+
+RANKS, DISTRIBUTED_STEPS = 2, 30
+
+
+def sharded(out: Path, told: Callable[[], None]) -> None:
+    """Forks the ranks and waits; if one dies, so does the rest, as under torchrun."""
+    store = tempfile.mkdtemp(dir=out)
+    children = []
+    for rank in range(RANKS):
+        if (child := os.fork()) == 0:
+            code = 1
+            try:
+                rank_of_sharded(rank, out, store, told)
+                code = 0
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(code)
+        children.append(child)
+    codes = [os.waitpid(child, 0)[1] for child in children]
+    if any(codes):
+        raise SystemExit(f"ranks ended with {codes}")
+
+
+def rank_of_sharded(rank: int, out: Path, store: str, told: Callable[[], None]) -> None:
+    """One rank: goes on from the last whole checkpoint, whose `.metadata` is written last."""
+    from torch import distributed as dist
+    from torch.distributed import checkpoint
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    dist.init_process_group("gloo", init_method=f"file://{store}/store", rank=rank, world_size=RANKS)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+    fully_shard(model, mesh=init_device_mesh("cpu", (RANKS,)))
+    optimizer = GradaGrad(model.parameters(), 0.1, rho=10.0, granularity="group")
+    whole = {int(p.parent.name.removeprefix("step_")): p.parent for p in out.glob("step_*/.metadata")}
+    begun = max(whole, default=0)
+    if whole:
+        weights, state = get_state_dict(model, optimizer)
+        checkpoint.load({"model": weights, "optimizer": state}, checkpoint_id=whole[begun])
+        set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state)
+    for step in range(begun + 1, DISTRIBUTED_STEPS + 1):
+        x = torch.randn(8, 6, generator=torch.Generator().manual_seed(step))[rank::RANKS]
+        optimizer.zero_grad()
+        (model(x) - x.sum(1, keepdim=True)).square().mean().backward()
+        optimizer.step()
+        if rank == 0:
+            told()
+        weights, state = get_state_dict(model, optimizer)
+        checkpoint.save({"model": weights, "optimizer": state}, checkpoint_id=out / f"step_{step}")
+    dist.destroy_process_group()
+
+
+def gathered(out: Path) -> dict[str, Any]:
+    """The last checkpoint, its shards put together."""
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+    target = out / "whole.pt"
+    dcp_to_torch_save(out / f"step_{DISTRIBUTED_STEPS}", target)
+    return leaves(torch.load(target, weights_only=False))
+
+
+def sharded_left(out: Path) -> int:
+    """Whole checkpoints."""
+    return len(list(out.glob("step_*/.metadata")))
+
+
+def sharded_torn(out: Path) -> set[Path]:
+    """Checkpoints of which only some files are there."""
+    return {path for path in out.glob("step_*") if not (path / ".metadata").exists()}
+
+
+KINDS = {
+    "figure3": lab(figure3_runs),
+    "figure3, two workers": lab(figure3_runs, workers=2),
+    "figure3, two commands": lab(figure3_runs, trainers=2),
+    "figure4": lab(figure4_runs),
+    "suite": lab(suite_runs),
+    "checkpoints": Kind(loop, loaded, lambda out: int((out / "checkpoint.pt").exists()), temporary),
+    "sharded save": Kind(sharded, gathered, sharded_left, sharded_torn),
+}
