@@ -53,7 +53,8 @@ run() {
         TSAN_OPTIONS="ignore_noninstrumented_modules=1:halt_on_error=1:${TSAN_OPTIONS:-}" \
         setarch -R "$PYTHON")
     if [ "$kind" = address ]; then "${sanitized[@]}" tools/fuzz_ops.py "${FUZZ_SECONDS:-60}"; fi
-    "${sanitized[@]}" -m pytest "${tests[@]}" -q -p no:cacheprovider -p no:xdist --timeout=1800 "$@"
+    # Captured without its file descriptors, through which the sanitizer says what it found.
+    "${sanitized[@]}" -m pytest "${tests[@]}" -q --capture=sys -p no:cacheprovider -p no:xdist --timeout=1800 "$@"
 }
 
 for kind in "${kinds[@]}"; do run "$kind" "$@"; done
