@@ -149,7 +149,7 @@ def few_samples() -> dict[str, tuple[Any, Any]]:
         (2400, 200, 30, 2, 0.1, 0.7),
         (3000, 600, 40, 5, 0.02, 1.5),
     ):
-        found[f"make_classification, {classes} classes"] = datasets.make_classification(
+        made: Any = datasets.make_classification(
             rows,
             columns,
             n_informative=telling,
@@ -160,6 +160,7 @@ def few_samples() -> dict[str, tuple[Any, Any]]:
             n_clusters_per_class=1,
             random_state=rows + columns,
         )
+        found[f"make_classification, {classes} classes"] = made
     digits: Any = datasets.load_digits()
     products = PolynomialFeatures(2, include_bias=False).fit_transform(digits.data[:, 10:54:2] / 16)
     noise = np.random.RandomState(0).randn(len(digits.data), 256)

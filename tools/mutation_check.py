@@ -58,7 +58,7 @@ KERNEL_MUTANTS = [
     ("kernel: other strides go unnoticed", "tensors.cpp", "if (!same_strides(a, *role.like))", "if (false)"),
     ("kernel: rows outside the table", "sparse.cpp", "if (!inside)", "if (false)"),
     ("kernel: repeated rows are not added up", "sparse.cpp", "if (sorted.occurrences(i) > 1) {", "if (false) {"),
-    ("kernel: rows' clocks stand still", "sparse.cpp", "*rows[i].clock = now + 1;", "*rows[i].clock = now;"),
+    ("kernel: rows' clocks stand still", "pass.cpp", "clocks[slot.begin], now + 1)", "clocks[slot.begin], now)"),
     ("kernel: a thread stops too early", "step.cpp", "(until + place.unit - 1) / place.unit", "until / place.unit"),
     ("kernel: steps are not counted", "step.cpp", "for (int64_t* counter : counters_) ++*counter;", ""),
     ("kernel: a unit's sum is left out", "step.cpp", "u = 0; u < units", "u = 1; u < units"),

@@ -45,7 +45,7 @@ class HeavyBallRule(Rule):
 
 
 class HeavyBall(EngineOptimizer):
-    rule = HeavyBallRule()
+    rule = HeavyBallRule()  # pyright: ignore[reportAbstractUsage]  # it needs no learn, rest and arrival
     arguments = Table({"lr": Number("a number", lambda v: v >= 0)}, ("lazy",), {}, "granularity", ())
 
     def __init__(self, params, **options):

@@ -1,7 +1,5 @@
 #include "formats.h"
 
-#include "conversions.h"
-
 namespace gradagrad {
 
 namespace {
@@ -25,41 +23,13 @@ struct Convert {
     for (int64_t i = 0; i < size; ++i) to[i] = to_f16(static_cast<float>(from[i]));
   }
   GRADAGRAD_CLONES static void stochastic(
-      uint16_t* __restrict to, const T* __restrict from, int64_t size, const uint16_t* __restrict random) {
+      uint16_t* __restrict to, const T* __restrict from, int64_t size, const uint32_t* __restrict bits, int lane) {
     GRADAGRAD_VECTORS
-    for (int64_t i = 0; i < size; ++i) to[i] = to_bf16_stochastic(to_float(from[i]), random[i]);
+    for (int64_t i = 0; i < size; ++i) to[i] = to_bf16_stochastic(to_float(from[i]), half_of(bits[i], lane));
   }
   GRADAGRAD_CLONES static void transform(T* __restrict g, const T* __restrict x, T sign, int64_t size, T decay) {
     GRADAGRAD_VECTORS
     for (int64_t i = 0; i < size; ++i) g[i] = g[i] * sign + x[i] * decay;
-  }
-  GRADAGRAD_CLONES static void negate(T* g, int64_t size) {
-    GRADAGRAD_VECTORS
-    for (int64_t i = 0; i < size; ++i) g[i] = -g[i];
-  }
-};
-
-struct Hashes {
-  GRADAGRAD_CLONES static void anywhere(uint32_t key, uint32_t index, int64_t size, uint16_t* __restrict low, uint16_t* __restrict high) {
-    GRADAGRAD_VECTORS
-    for (int64_t i = 0; i < size; ++i) {
-      const uint32_t element = index + static_cast<uint32_t>(i), hash = hash_of(key, pair_of(element));
-      const uint32_t exchanged = (hash << 16) | (hash >> 16), bits = (element & 8u) ? exchanged : hash;
-      low[i] = static_cast<uint16_t>(bits);
-      high[i] = static_cast<uint16_t>(bits >> 16);
-    }
-  }
-  // Sixteen elements from eight hashes; `index` is divisible by sixteen.
-  GRADAGRAD_CLONES static void sixteens(uint32_t key, uint32_t index, int64_t count, uint16_t* __restrict low, uint16_t* __restrict high) {
-    const uint32_t first = pair_of(index);
-    for (int64_t i = 0; i < count; ++i) {
-      uint32_t hashes[8];
-      for (uint32_t j = 0; j < 8; ++j) hashes[j] = hash_of(key, first + static_cast<uint32_t>(8 * i) + j);
-      for (int j = 0; j < 8; ++j) {
-        low[16 * i + j] = high[16 * i + 8 + j] = static_cast<uint16_t>(hashes[j]);
-        high[16 * i + j] = low[16 * i + 8 + j] = static_cast<uint16_t>(hashes[j] >> 16);
-      }
-    }
   }
 };
 
@@ -77,38 +47,26 @@ void load(Format format, const void* from, T* to, int64_t size) {
 }
 
 template <class T>
-void store(Format format, void* to, const T* from, int64_t size) {
+void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits, int lane) {
   if (format == own_format<T>) {
     std::memcpy(to, from, static_cast<size_t>(size) * sizeof(T));
-  } else if (format == Format::bf16) {
-    Convert<T>::bf16_out(static_cast<uint16_t*>(to), from, size);
-  } else {
+  } else if (format == Format::f16) {
     Convert<T>::f16_out(static_cast<uint16_t*>(to), from, size);
+  } else if (bits) {
+    Convert<T>::stochastic(static_cast<uint16_t*>(to), from, size, bits, lane);
+  } else {
+    Convert<T>::bf16_out(static_cast<uint16_t*>(to), from, size);
   }
 }
 
-template <class T>
-void store_stochastic(void* to, const T* from, int64_t size, const uint16_t* random) {
-  Convert<T>::stochastic(static_cast<uint16_t*>(to), from, size, random);
-}
-
-uint32_t random_key(int64_t seed, int64_t step, int64_t stream, int lane) {
-  const uint32_t number = static_cast<uint32_t>(stream) ^ (static_cast<uint32_t>(lane / 2) << 30);
-  return scramble(scramble(scramble(static_cast<uint32_t>(seed) + 0x9e3779b9u) ^ static_cast<uint32_t>(step)) ^ number);
-}
-
-void random_halves(uint32_t key, int64_t index, int64_t size, uint16_t* low, uint16_t* high) {
-  const int64_t count = index % 16 == 0 ? size / 16 : 0, done = 16 * count;
-  Hashes::sixteens(key, static_cast<uint32_t>(index), count, low, high);
-  Hashes::anywhere(key, static_cast<uint32_t>(index + done), size - done, low + done, high + done);
-}
+void draw(RandomBits& random, uint32_t key, int64_t index, int64_t size) { random.draw(key, index, size); }
 
 template <class T>
 void transform_gradient(T* g, const T* x, bool negated, double decay, int64_t size) {
   if (decay != 0.0) {
     Convert<T>::transform(g, x, negated ? T(-1) : T(1), size, static_cast<T>(decay));
   } else if (negated) {
-    Convert<T>::negate(g, size);
+    for (int64_t i = 0; i < size; ++i) g[i] = -g[i];
   }
 }
 
@@ -141,12 +99,11 @@ void add_up_rows(Format format, const char* values, const int64_t* positions, in
   }
 }
 
-#define GRADAGRAD_FORMATS_OF(T)                                                        \
-  template void load<T>(Format, const void*, T*, int64_t);                             \
-  template void store<T>(Format, void*, const T*, int64_t);                            \
-  template void store_stochastic<T>(void*, const T*, int64_t, const uint16_t*);        \
-  template void transform_gradient<T>(T*, const T*, bool, double, int64_t)
-GRADAGRAD_FORMATS_OF(float);
-GRADAGRAD_FORMATS_OF(double);
+template void load<float>(Format, const void*, float*, int64_t);
+template void load<double>(Format, const void*, double*, int64_t);
+template void store<float>(Format, void*, const float*, int64_t, const uint32_t*, int);
+template void store<double>(Format, void*, const double*, int64_t, const uint32_t*, int);
+template void transform_gradient<float>(float*, const float*, bool, double, int64_t);
+template void transform_gradient<double>(double*, const double*, bool, double, int64_t);
 
 }  // namespace gradagrad

@@ -1,104 +1,226 @@
 #include "pass.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace gradagrad {
+
+namespace {
+
+constexpr uint32_t bit(int s) { return 1u << s; }
+
+// Calls f(s) for each stream of a set.
+template <class F>
+void for_each(uint32_t streams, const F& f) {
+  for (; streams; streams &= streams - 1) f(__builtin_ctz(streams));
+}
+
+}  // namespace
+
+Formats kind_of(const Job& job, int elements, int slots) {
+  const Format own_one = job.in_double ? Format::f64 : Format::f32, x = job.formats[stream::x];
+  const Format state = elements ? job.formats[stream::elements] : slots ? job.formats[stream::slots] : own_one;
+  bool good = !job.negated && job.coupled_decay == 0.0;
+  for (int k = 0; k < elements; ++k) good = good && job.formats[stream::elements + k] == state;
+  for (int k = 0; k < slots; ++k) good = good && job.formats[stream::slots + k] == state;
+  if (good && x == own_one && state == own_one) return own;
+  if (!good || job.in_double || x == Format::f16) return through_buffers;
+  const int point = x == own_one ? own : job.stochastic_x ? point_random : point_bf16;
+  return static_cast<Formats>(point + (state == own_one ? own : state_bf16));
+}
+
+template <class T>
+Pass<T>::Pass(const Job& job) : job_(job), loops_(job.rule->loops<T>()) {
+  std::copy(job.settings, job.settings + max_settings, settings_);
+}
+
+// Where everything is if there is a loop for its formats, else through buffers of T.
+template <class T>
+void Pass<T>::run(const Loop<T>& loop, const Range* ranges, int64_t count, int64_t size, double* totals) {
+  if (job_.kind != through_buffers && loop.over[job_.kind]) {
+    return loop.over[job_.kind]({settings_, pace_, job_.data, ranges, count, size, totals, job_.keys});
+  }
+  for (int64_t i = 0; i < count; ++i) run_buffered(loop, ranges[i], size, totals);
+}
+
+template <class T>
+void Pass<T>::run_buffered(const Loop<T>& loop, const Range& range, int64_t size, double* totals) {
+  char* data[stream::stored];
+  for (int s = 0; s < stream::stored; ++s) data[s] = reinterpret_cast<char*>(buffers_[s]);
+  const Range here{0, nullptr};
+  for (int64_t at = 0; at < size; at += chunk) {
+    const int64_t some = std::min(chunk, size - at);
+    load(loop.reads, range, at, some);
+    loop.over[own]({settings_, pace_, data, &here, 1, some, totals, job_.keys});
+    store(loop.writes, range.begin + at, some);
+  }
+}
+
+template <class T>
+void Pass<T>::load(uint32_t streams, const Range& range, int64_t at, int64_t size) {
+  const bool transformed = streams & bit(stream::g), decayed = transformed && job_.coupled_decay != 0.0;
+  for_each(decayed ? streams | bit(stream::x) : streams, [&](int s) {
+    const bool apart = s == stream::g && range.gradient;
+    const char* from = apart ? range.gradient : job_.data[s] + range.begin * size_of(job_.formats[s]);
+    gradagrad::load(job_.formats[s], from + at * size_of(job_.formats[s]), buffers_[s], size);
+  });
+  if (!transformed) return;
+  transform_gradient(buffers_[stream::g], buffers_[stream::x], job_.negated, job_.coupled_decay, size);
+}
+
+template <class T>
+void Pass<T>::store(uint32_t streams, int64_t index, int64_t size) {
+  int known = -1;  // pair of lanes whose random bits are at hand
+  for_each(streams, [&](int s) {
+    const int lane = lane_of(s);
+    if (lane >= 0 && known != lane / 2) draw(random_, job_.keys[known = lane / 2], index, size);
+    char* to = job_.data[s] + index * size_of(job_.formats[s]);
+    gradagrad::store(job_.formats[s], to, buffers_[s], size, lane < 0 ? nullptr : random_.bits(), lane);
+  });
+}
+
+// Of the random bits that round a stream; -1: it is rounded to nearest, or not at all.
+template <class T>
+int Pass<T>::lane_of(int s) const {
+  if (job_.formats[s] != Format::bf16 || s == stream::g) return -1;  // a gradient is never written
+  if (s == stream::x) return job_.stochastic_x ? point_lane : -1;
+  return s < stream::slots ? job_.rule->element_lanes[s - stream::elements] : job_.rule->slot_lanes[s - stream::slots];
+}
+
+template <class T>
+bool Pass<T>::any_gradient(const Range& range) {
+  for (int64_t at = 0; at < job_.width; at += chunk) {
+    const int64_t size = std::min(chunk, job_.width - at);
+    load(bit(stream::g), range, at, size);
+    const T* g = buffers_[stream::g];
+    if (std::any_of(g, g + size, [](T a) { return a != T(0); })) return true;
+  }
+  return false;
+}
+
+template <class T>
+void Pass<T>::set_pace(const double* pace) {
+  for (int k = 0; k < job_.rule->paces; ++k) pace_[k] = static_cast<T>(pace[k]);
+}
 
 template <class T>
 void Pass<T>::step(int64_t begin, int64_t end) {
-  begin = this->run_staged(loops_.step, begin, end, nullptr);
-  for_chunks(loops_.step.reads, loops_.step.writes, begin, end, nullptr, [&](int64_t size) { run(loops_.step, 0, size); });
-}
-
-template <class T>
-void Pass<T>::measure_range(const Loop<T>& loop, int64_t begin, int64_t end, const char* gradient, double* sums) {
-  for_chunks(loop.reads, loop.writes, begin, end, gradient, [&](int64_t size) { run(loop, 0, size, sums); });
-}
-
-template <class T>
-void Pass<T>::move_range(const Loop<T>& loop, int64_t begin, int64_t end, const char* gradient, double* traces) {
-  if (!gradient) begin = this->run_staged(loop, begin, end, traces);
-  for_chunks(loop.reads, loop.writes, begin, end, gradient, [&](int64_t size) { run(loop, 0, size, traces); });
-}
-
-template <class T>
-bool Pass<T>::any_gradient(int64_t begin, int64_t end, const char* gradient) {
-  bool found = false;
-  for_chunks(bit(stream::g), 0, begin, end, gradient, [&](int64_t size) {
-    const T* g = at_[stream::g];
-    found = found || std::any_of(g, g + size, [](T a) { return a != T(0); });
-  });
-  return found;
+  const Range range{begin, nullptr};
+  run(loops_.step, &range, 1, end - begin, nullptr);
 }
 
 template <class T>
 void Pass<T>::measure(int64_t begin, int64_t end, double* sums, bool early) {
-  measure_range(early && loops_.measure_early ? loops_.measure_early : loops_.measure, begin, end, nullptr, sums);
+  const Range range{begin, nullptr};
+  run(early && loops_.measure_early ? loops_.measure_early : loops_.measure, &range, 1, end - begin, sums);
 }
 
 template <class T>
 void Pass<T>::move(int64_t begin, int64_t end, const double* pace, double* traces, bool early) {
   const Loop<T>& loop = early && loops_.move_late ? loops_.move_late : loops_.move;
-  this->set_pace(pace);
-  if (!job_.rule->lazy) return move_range(loop, begin, end, nullptr, traces);
-  for (int64_t at = begin; at < end; at += job_.width) {  // whole rows: see Step
-    if (any_gradient(at, at + job_.width, nullptr)) move_range(loop, at, at + job_.width, nullptr, traces);
-  }
-}
-
-// Rows that are at hand one after the other, with their slots.
-template <class T>
-void Pass<T>::step_gathered_rows(int64_t count) {
-  const Rule& rule = *job_.rule;
-  const int64_t width = job_.width;
-  for (int64_t i = 0; i < count; ++i) {
-    double sums[stream::paces - stream::sums] = {};
-    run(loops_.measure, i * width, width, sums);
-    for (int k = 0; k < rule.sums; ++k) at_[stream::sums + k][i] = static_cast<T>(sums[k]);
-  }
-  run(loops_.decide, 0, count);
-  for (int64_t i = 0; i < count; ++i) {
-    const T* g = at_[stream::g] + i * width;
-    if (rule.lazy && !std::any_of(g, g + width, [](T a) { return a != T(0); })) continue;
-    for (int k = 0; k < rule.paces; ++k) pace_[k] = at_[stream::paces + k][i];
-    run(loops_.move, i * width, width);
+  const int64_t unit = job_.rule->lazy ? job_.width : end - begin;  // whole rows: see Step
+  set_pace(pace);
+  for (Range range{begin, nullptr}; range.begin < end; range.begin += unit) {
+    if (!job_.rule->lazy || any_gradient(range)) run(loop, &range, 1, unit, traces);
   }
 }
 
 template <class T>
-void Pass<T>::step_long_row(int64_t row, const char* gradient) {
-  const Rule& rule = *job_.rule;
-  const int64_t begin = row * job_.width, end = begin + job_.width;
-  double sums[stream::paces - stream::sums] = {};
-  measure_range(loops_.measure, begin, end, gradient, sums);
-  for (int k = 0; k < rule.sums; ++k) at_[stream::sums + k][0] = static_cast<T>(sums[k]);
-  for (int k = 0; k < rule.slots; ++k) {
-    at_[stream::slots + k] = reinterpret_cast<T*>(job_.data[stream::slots + k]) + row;
-  }
-  run(loops_.decide, 0, 1);
-  for (int k = 0; k < rule.paces; ++k) pace_[k] = at_[stream::paces + k][0];
-  if (!rule.lazy || any_gradient(begin, end, gradient)) move_range(loops_.move, begin, end, gradient, nullptr);
+void Pass<T>::move(const Range* rows, int64_t count, const double* pace, double* traces) {
+  set_pace(pace);
+  run(loops_.move, rows, count, job_.width, traces);
 }
 
 template <class T>
 void Pass<T>::step_rows(int64_t begin, int64_t end) {
-  const Rule& rule = *job_.rule;
-  const int64_t width = job_.width, most = std::max<int64_t>(1, chunk / width);
-  const uint32_t writes = loops_.move.writes, reads = loops_.measure.reads | loops_.move.reads | (rule.lazy ? writes : 0);
+  constexpr int64_t most = 64;
+  Range rows[most];
   for (int64_t r = begin; r < end; r += most) {
-    if (width > chunk) {
-      step_long_row(r, nullptr);
-      continue;
-    }
     const int64_t count = std::min(most, end - r);
-    for_chunks(reads & stored_streams, writes, r * width, (r + count) * width, nullptr, [&](int64_t) {
-      for (int k = 0; k < rule.slots; ++k) {
-        at_[stream::slots + k] = reinterpret_cast<T*>(job_.data[stream::slots + k]) + r;
+    for (int64_t i = 0; i < count; ++i) rows[i] = {(r + i) * job_.width, nullptr};
+    step_rows(rows, count);
+  }
+}
+
+// As many at once as stay in the nearest cache.
+template <class T>
+void Pass<T>::step_rows(const Range* rows, int64_t count) {
+  constexpr int64_t most = 64;
+  const Rule& rule = *job_.rule;
+  const int64_t width = job_.width, together = std::clamp<int64_t>(chunk / width, 1, most);
+  const Range here{0, nullptr};
+  T numbers[stream::count][most];
+  char* data[stream::count];
+  for (int s = 0; s < stream::count; ++s) data[s] = reinterpret_cast<char*>(numbers[s]);
+  for (int64_t r = 0; r < count; r += together) {
+    const int64_t some = std::min(together, count - r);
+    for (int64_t i = 0; i < some; ++i) {
+      double sums[stream::paces - stream::sums] = {};
+      run(loops_.measure, rows + r + i, 1, width, sums);
+      for (int k = 0; k < rule.sums; ++k) numbers[stream::sums + k][i] = static_cast<T>(sums[k]);
+      const int64_t row = rows[r + i].begin / width;
+      for (int s = stream::slots; s < stream::slots + rule.slots; ++s) {
+        numbers[s][i] = reinterpret_cast<const T*>(job_.data[s])[row];
       }
-      step_gathered_rows(count);
-    });
+    }
+    loops_.decide.over[own]({settings_, nullptr, data, &here, 1, some, nullptr, nullptr});
+    for (int64_t i = 0; i < some; ++i) {
+      const int64_t row = rows[r + i].begin / width;
+      for (int s = stream::slots; s < stream::slots + rule.slots; ++s) {
+        reinterpret_cast<T*>(job_.data[s])[row] = numbers[s][i];
+      }
+      if (rule.lazy && !any_gradient(rows[r + i])) continue;
+      for (int k = 0; k < rule.paces; ++k) pace_[k] = numbers[stream::paces + k][i];
+      run(loops_.move, rows + r + i, 1, width, nullptr);
+    }
+  }
+}
+
+template <class T>
+void Pass<T>::rest(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_slots) {
+  const int64_t width = job_.width;
+  for (int64_t i = 0; i < count; ++i) {
+    const Range fields{rows[i].begin, nullptr}, slot{rows[i].begin / width, nullptr};
+    const int32_t since = std::exchange(clocks[slot.begin], now + 1);
+    if (since >= now) continue;
+    settings_[job_.rule->settings] = since;
+    settings_[job_.rule->settings + 1] = now;
+    if (loops_.rest) run(loops_.rest, &fields, 1, width, nullptr);
+    if (loops_.rest_slots && row_slots) {
+      loops_.rest_slots.over[own]({settings_, nullptr, job_.data, &slot, 1, 1, nullptr, nullptr});
+    } else if (loops_.rest_slots) {
+      run(loops_.rest_slots, &fields, 1, width, nullptr);
+    }
   }
 }
 
 template class Pass<float>;
 template class Pass<double>;
+
+Slot::Slot(const Job& job) : job_(job) {
+  for (int s = stream::slots; s < stream::slots + job.rule->slots; ++s) std::memcpy(values_ + s, job.data[s], sizeof(double));
+}
+
+void Slot::decide(const double* sums) {
+  std::copy(sums, sums + job_.rule->sums, values_ + stream::sums);
+  run(job_.rule->in_double.decide);
+}
+
+void Slot::learn(const double* traces) {
+  if (!job_.rule->learn) return;
+  std::copy(traces, traces + job_.rule->traces, values_ + stream::traces);
+  run(job_.rule->learn);
+}
+
+void Slot::write() const {
+  for (int s = stream::slots; s < stream::slots + job_.rule->slots; ++s) std::memcpy(job_.data[s], values_ + s, sizeof(double));
+}
+
+void Slot::run(const Loop<double>& loop) {
+  const Range here{0, nullptr};
+  char* data[stream::count];
+  for (int s = 0; s < stream::count; ++s) data[s] = reinterpret_cast<char*>(values_ + s);
+  loop.over[own]({job_.settings, nullptr, data, &here, 1, 1, nullptr, nullptr});
+}
 
 }  // namespace gradagrad

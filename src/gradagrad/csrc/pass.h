@@ -1,14 +1,35 @@
-// Passes over dense memory.
+// Passes over the memory of one parameter, and the decision that many elements share.
 #pragma once
 
-#include "chunks.h"
+#include "formats.h"
+#include "rules.h"
 
 namespace gradagrad {
 
+// One parameter of a step.
+struct Job {
+  const Rule* rule;
+  char* data[stream::stored];  // by stream
+  Format formats[stream::stored];
+  Formats kind;   // of all of them: which loops fit
+  int64_t size;   // elements
+  int64_t width;  // elements of a first-dimension slice, a row
+  bool in_double;     // what is computed with
+  bool negated;       // maximize
+  bool stochastic_x;  // bf16 parameters are rounded at random
+  double coupled_decay;
+  double settings[max_settings];  // with the parameter's own lr
+  uint32_t keys[lane_pairs];      // of the random bits
+};
+
+// The kind of a job, given how many of its fields the loops over elements see.
+Formats kind_of(const Job& job, int elements, int slots);
+
+// T is what is computed with.
 template <class T>
-class Pass : protected Chunks<T> {
+class Pass {
  public:
-  explicit Pass(const Job& job) : Chunks<T>(job) {}
+  explicit Pass(const Job& job);
 
   // Elements [begin, end), each a slot of its own.
   void step(int64_t begin, int64_t end);
@@ -18,23 +39,48 @@ class Pass : protected Chunks<T> {
   // Rows [begin, end), each a slot.
   void step_rows(int64_t begin, int64_t end);
 
- protected:
-  using Chunks<T>::chunk;
-  using Chunks<T>::job_;
-  using Chunks<T>::loops_;
-  using Chunks<T>::settings_;
-  using Chunks<T>::pace_;
-  using Chunks<T>::at_;
-  using Chunks<T>::buffers_;
-  using Chunks<T>::run;
-  using Chunks<T>::for_chunks;
+  // The same for rows that a sparse gradient touches.
+  void step(const Range* rows, int64_t count) { run(loops_.step, rows, count, job_.width, nullptr); }
+  void measure(const Range* rows, int64_t count, double* sums) { run(loops_.measure, rows, count, job_.width, sums); }
+  void move(const Range* rows, int64_t count, const double* pace, double* traces);
+  void step_rows(const Range* rows, int64_t count);
+  // Brings rows up to date that no gradient touched since the step that `clocks` have for them, until `now`, and sets these.
+  // `row_slots`: rows are slots.
+  void rest(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_slots);
 
-  // `gradient` is that of `begin`, if it is not beside the parameter's other elements.
-  void measure_range(const Loop<T>& loop, int64_t begin, int64_t end, const char* gradient, double* sums);
-  void move_range(const Loop<T>& loop, int64_t begin, int64_t end, const char* gradient, double* traces);
-  bool any_gradient(int64_t begin, int64_t end, const char* gradient);
-  void step_gathered_rows(int64_t count);
-  void step_long_row(int64_t row, const char* gradient);
+ private:
+  static constexpr int64_t chunk = RandomBits::most;  // elements that are handled together and stay in the nearest cache
+
+  void run(const Loop<T>& loop, const Range* ranges, int64_t count, int64_t size, double* totals);
+  void run_buffered(const Loop<T>& loop, const Range& range, int64_t size, double* totals);
+  void load(uint32_t streams, const Range& range, int64_t at, int64_t size);
+  void store(uint32_t streams, int64_t index, int64_t size);
+  int lane_of(int s) const;
+  bool any_gradient(const Range& range);
+  void set_pace(const double* pace);
+
+  const Job& job_;
+  const Loops<T>& loops_;
+  double settings_[max_settings];
+  T pace_[stream::traces - stream::paces];
+  RandomBits random_;
+  alignas(64) T buffers_[stream::stored][chunk + 64 / sizeof(T)];  // not a power of two apart, which caches dislike
+};
+
+// The numbers of a slot that many elements share, in double.
+class Slot {
+ public:
+  explicit Slot(const Job& job);
+  void decide(const double* sums);
+  void learn(const double* traces);
+  void write() const;
+  const double* pace() const { return values_ + stream::paces; }
+
+ private:
+  void run(const Loop<double>& loop);
+
+  const Job& job_;
+  double values_[stream::count];
 };
 
 }  // namespace gradagrad

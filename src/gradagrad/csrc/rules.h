@@ -5,61 +5,39 @@
 
 namespace gradagrad {
 
-// The streams of a loop, by number. Each is an array of equal length; phases hand sums, pace and traces on.
+// The streams of a loop, by number. Each is an array; phases hand sums, pace and traces on.
 namespace stream {
 constexpr int x = 0, g = 1, elements = 2, slots = 8, sums = 16, paces = 20, traces = 28, count = 32;
 constexpr int stored = sums;  // those below are tensors
 }  // namespace stream
 constexpr int max_settings = 16;
 
+// A piece of a parameter and of all its fields.
+struct Range {
+  int64_t begin;
+  const char* gradient;  // of `begin`, if it is not beside the parameter's other elements
+};
+
+// `count` ranges of equal size in arrays that begin at `data`.
 template <class T>
 struct Arguments {
   const double* settings;
   const T* pace;  // what all elements of a move are given
-  T* const* streams;
-  int64_t size;
-  double* totals;  // what measure and move add their sums or traces to
-};
-
-constexpr int64_t staged_block = 128;
-// The same where streams have formats of their own; `begin` is divisible by 16, `end - begin` by staged_block.
-struct StagedArguments {
-  const double* settings;
-  const float* pace;
   char* const* data;
-  const Format* formats;
-  const int* lanes;      // of the random bits that round a stream, or -1: to nearest
-  uint32_t pairs;        // of lanes that are needed, as bits
-  const uint32_t* keys;  // by pair of lanes
-  int64_t begin, end;
-  double* totals;
+  const Range* ranges;
+  int64_t count, size;
+  double* totals;        // what measure and move add their sums or traces to
+  const uint32_t* keys;  // of the random bits, by pair of lanes
 };
 
-// A row of a sparse gradient: where its values are, and its clock, the step it was last touched at.
-struct TouchedRow {
-  int64_t row;
-  const char* values;
-  int32_t* clock;  // null if rows need none
-};
-
-// The same for rows anywhere in tables of T, with their gradients.
-template <class T>
-struct RowArguments {
-  const double* settings;
-  const T* pace;
-  char* const* data;
-  const TouchedRow* rows;
-  int64_t count, width;
-  double* totals;
-};
+// The formats for which there is a loop of its own. The gradient has the parameter's format, and all fields one.
+enum Formats : int8_t { own = 0, point_bf16 = 1, point_random = 2, state_bf16 = 3, formats_count = 6, through_buffers = -1 };
 
 template <class T>
 struct Loop {
-  void (*run)(const Arguments<T>&);
-  void (*rows)(const RowArguments<T>&);
-  void (*staged)(const StagedArguments&);
-  uint32_t reads, writes;  // bits by stream
-  explicit operator bool() const { return run != nullptr; }  // the other forms may be missing
+  void (*over[formats_count])(const Arguments<T>&);  // by format of the parameter + format of its fields
+  uint32_t reads, writes;                            // bits by stream
+  explicit operator bool() const { return over[own] != nullptr; }
 };
 
 // The phases of a rule in one precision; those that it does not need are empty.

@@ -5,7 +5,7 @@ namespace gradagrad {
 namespace {
 
 struct gradagrad_plain_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
   template <class P>
   struct Body {
     using T = P;
@@ -27,19 +27,15 @@ struct gradagrad_plain_step {
       t29 = T(t28);
       t32 = T(lr);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const T t0 = g * g;
         const T t1 = g * momentum;
         const T t3 = t1 * t2;
@@ -67,30 +63,29 @@ struct gradagrad_plain_step {
         const T t31 = g * t26;
         const T t33 = t31 * t32;
         const T t34 = t30 - t33;
-        p_x[i] = t34;
-        p_momentum[i] = p_g[i];
-        p_growth[i] = t18;
-        p_accumulator[i] = t21;
+        streams.template write<0, 4>(i, t34);
+        streams.template copy<2, 0, 1>(i);
+        streams.template write<8, 1>(i, t18);
+        streams.template write<9, 1>(i, t21);
       }
     }
   };
 };
 
 struct gradagrad_plain_measure {
-  static constexpr uint32_t reads = 0x6, writes = 0x0;
+  static constexpr uint32_t reads = 0x6, writes = 0x0, lanes = 0x0;
   template <class P>
   struct Body {
     using T = double;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       double total_sum0 = 0.0, total_sum1 = 0.0;
       #pragma omp simd reduction(+ : total_sum0, total_sum1)
       for (int64_t i = 0; i < size; ++i) {
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
         const T t0 = g * g;
         const T t1 = g * momentum;
         total_sum0 += bounded<P>(t0);
@@ -103,7 +98,7 @@ struct gradagrad_plain_measure {
 };
 
 struct gradagrad_plain_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x100300;
+  static constexpr uint32_t reads = 0x30300, writes = 0x100300, lanes = 0x2;
   template <class P>
   struct Body {
     using T = P;
@@ -119,18 +114,14 @@ struct gradagrad_plain_decide {
       c0 = opaque<T>(0.0);
       t22 = T(eps);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
-      P* __restrict const p_sum0 = streams[16];
-      P* __restrict const p_sum1 = streams[17];
-      P* __restrict const p_pace0 = streams[20];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T sum0 = p_sum0[i];
-        const T sum1 = p_sum1[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T sum0 = streams.template read<16>(i);
+        const T sum1 = streams.template read<17>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const T t1 = sum1 * t0;
         const T t3 = at_most(t1, t2);
         const T t4 = t3 - sum0;
@@ -152,16 +143,16 @@ struct gradagrad_plain_decide {
         const T t21 = root(t20);
         const T t23 = t21 + t22;
         const T t24 = t16 / t23;
-        p_growth[i] = t16;
-        p_accumulator[i] = t19;
-        p_pace0[i] = t24;
+        streams.template write<8, 1>(i, t16);
+        streams.template write<9, 1>(i, t19);
+        streams.template write<20, 0>(i, t24);
       }
     }
   };
 };
 
 struct gradagrad_plain_move {
-  static constexpr uint32_t reads = 0x3, writes = 0x5;
+  static constexpr uint32_t reads = 0x3, writes = 0x5, lanes = 0x1;
   template <class P>
   struct Body {
     using T = P;
@@ -175,27 +166,25 @@ struct gradagrad_plain_move {
       t2 = T(t1);
       t5 = T(lr);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
         const T t3 = x * t2;
         const T t4 = g * pace0;
         const T t6 = t4 * t5;
         const T t7 = t3 - t6;
-        p_x[i] = t7;
-        p_momentum[i] = p_g[i];
+        streams.template write<0, 4>(i, t7);
+        streams.template copy<2, 0, 1>(i);
       }
     }
   };
 };
 
 struct gradagrad_plain_rest {
-  static constexpr uint32_t reads = 0x4, writes = 0x4;
+  static constexpr uint32_t reads = 0x4, writes = 0x4, lanes = 0x1;
   template <class P>
   struct Body {
     using T = P;
@@ -206,36 +195,35 @@ struct gradagrad_plain_rest {
       const bool t0 = since < now;
       mask_t0 = mask_of<T>(t0);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_momentum = streams[2];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T momentum = p_momentum[i];
+        const T momentum = streams.template read<2>(i);
         const T t1 = choose(mask_t0, T(0.0), momentum);
-        p_momentum[i] = t1;
+        streams.template write<2, 0>(i, t1);
       }
     }
   };
 };
 
 struct gradagrad_plain_measure_early {
-  static constexpr uint32_t reads = 0x6, writes = 0x4;
+  static constexpr uint32_t reads = 0x6, writes = 0x4, lanes = 0x1;
   template <class P>
   struct Body {
     using T = double;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       double total_sum0 = 0.0, total_sum1 = 0.0;
       #pragma omp simd reduction(+ : total_sum0, total_sum1)
       for (int64_t i = 0; i < size; ++i) {
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
         const T t0 = g * g;
         const T t1 = g * momentum;
-        p_momentum[i] = p_g[i];
+        streams.template copy<2, 0, 1>(i);
         total_sum0 += bounded<P>(t0);
         total_sum1 += bounded<P>(t1);
       }
@@ -246,7 +234,7 @@ struct gradagrad_plain_measure_early {
 };
 
 struct gradagrad_plain_move_late {
-  static constexpr uint32_t reads = 0x3, writes = 0x1;
+  static constexpr uint32_t reads = 0x3, writes = 0x1, lanes = 0x0;
   template <class P>
   struct Body {
     using T = P;
@@ -260,25 +248,24 @@ struct gradagrad_plain_move_late {
       t2 = T(t1);
       t5 = T(lr);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
         const T t3 = x * t2;
         const T t4 = g * pace0;
         const T t6 = t4 * t5;
         const T t7 = t3 - t6;
-        p_x[i] = t7;
+        streams.template write<0, 4>(i, t7);
       }
     }
   };
 };
 
 struct gradagrad_plain_momentum_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
   template <class P>
   struct Body {
     using T = P;
@@ -304,19 +291,15 @@ struct gradagrad_plain_momentum_step {
       t42 = T(t40);
       t46 = T(lr);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const T t0 = g * g;
         const T t1 = g * momentum;
         const T t3 = t1 * t2;
@@ -355,17 +338,17 @@ struct gradagrad_plain_momentum_step {
         const T t45 = t44 * t29;
         const T t47 = t45 * t46;
         const T t48 = t39 - t47;
-        p_x[i] = t48;
-        p_momentum[i] = t44;
-        p_growth[i] = t21;
-        p_accumulator[i] = t24;
+        streams.template write<0, 4>(i, t48);
+        streams.template write<2, 0>(i, t44);
+        streams.template write<8, 1>(i, t21);
+        streams.template write<9, 1>(i, t24);
       }
     }
   };
 };
 
 struct gradagrad_plain_momentum_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x300300;
+  static constexpr uint32_t reads = 0x30300, writes = 0x300300, lanes = 0x2;
   template <class P>
   struct Body {
     using T = P;
@@ -383,19 +366,14 @@ struct gradagrad_plain_momentum_decide {
       t25 = T(eps);
       t32 = T(beta);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
-      P* __restrict const p_sum0 = streams[16];
-      P* __restrict const p_sum1 = streams[17];
-      P* __restrict const p_pace0 = streams[20];
-      P* __restrict const p_pace1 = streams[21];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T sum0 = p_sum0[i];
-        const T sum1 = p_sum1[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T sum0 = streams.template read<16>(i);
+        const T sum1 = streams.template read<17>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const T t1 = sum1 * t0;
         const T t3 = at_most(t1, t2);
         const T t4 = t3 - sum0;
@@ -425,17 +403,17 @@ struct gradagrad_plain_momentum_decide {
         const T t30 = t29 * t27;
         const T t31 = growth / t30;
         const T t33 = t31 * t32;
-        p_growth[i] = t19;
-        p_accumulator[i] = t22;
-        p_pace0[i] = t27;
-        p_pace1[i] = t33;
+        streams.template write<8, 1>(i, t19);
+        streams.template write<9, 1>(i, t22);
+        streams.template write<20, 0>(i, t27);
+        streams.template write<21, 0>(i, t33);
       }
     }
   };
 };
 
 struct gradagrad_plain_momentum_move {
-  static constexpr uint32_t reads = 0x7, writes = 0x5;
+  static constexpr uint32_t reads = 0x7, writes = 0x5, lanes = 0x1;
   template <class P>
   struct Body {
     using T = P;
@@ -453,15 +431,13 @@ struct gradagrad_plain_momentum_move {
       t6 = T(t4);
       t10 = T(lr);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
         const T t3 = x * t2;
         const T t5 = momentum * pace1;
         const T t7 = g * t6;
@@ -469,15 +445,15 @@ struct gradagrad_plain_momentum_move {
         const T t9 = t8 * pace0;
         const T t11 = t9 * t10;
         const T t12 = t3 - t11;
-        p_x[i] = t12;
-        p_momentum[i] = t8;
+        streams.template write<0, 4>(i, t12);
+        streams.template write<2, 0>(i, t8);
       }
     }
   };
 };
 
 struct gradagrad_full_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
   template <class P>
   struct Body {
     using T = P;
@@ -526,19 +502,15 @@ struct gradagrad_full_step {
       const bool t90 = 0.0 < projects;
       mask_t90 = mask_of<T>(t90);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const T t0 = g * g;
         const T t1 = g * momentum;
         const T t3 = t1 * t2;
@@ -607,17 +579,17 @@ struct gradagrad_full_step {
         const T t89 = g + t88;
         const T t91 = choose(mask_t90, t85, t73);
         const T t92 = choose(mask_t90, t89, g);
-        p_x[i] = t91;
-        p_momentum[i] = t92;
-        p_growth[i] = t63;
-        p_accumulator[i] = t64;
+        streams.template write<0, 4>(i, t91);
+        streams.template write<2, 0>(i, t92);
+        streams.template write<8, 1>(i, t63);
+        streams.template write<9, 1>(i, t64);
       }
     }
   };
 };
 
 struct gradagrad_full_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x100300;
+  static constexpr uint32_t reads = 0x30300, writes = 0x100300, lanes = 0x2;
   template <class P>
   struct Body {
     using T = P;
@@ -651,18 +623,14 @@ struct gradagrad_full_decide {
       const bool t60 = gamma_max < 1.7976931348623157e+308;
       mask_t60 = mask_of<T>(t60);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
-      P* __restrict const p_sum0 = streams[16];
-      P* __restrict const p_sum1 = streams[17];
-      P* __restrict const p_pace0 = streams[20];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T sum0 = p_sum0[i];
-        const T sum1 = p_sum1[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T sum0 = streams.template read<16>(i);
+        const T sum1 = streams.template read<17>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const T t1 = sum1 * t0;
         const T t3 = at_most(t1, t2);
         const T t4 = t3 - sum0;
@@ -712,16 +680,16 @@ struct gradagrad_full_decide {
         const T t61 = choose(mask_t60, t52, t26);
         const T t62 = choose(mask_t60, t55, t29);
         const T t63 = choose(mask_t60, t59, t34);
-        p_growth[i] = t61;
-        p_accumulator[i] = t62;
-        p_pace0[i] = t63;
+        streams.template write<8, 1>(i, t61);
+        streams.template write<9, 1>(i, t62);
+        streams.template write<20, 0>(i, t63);
       }
     }
   };
 };
 
 struct gradagrad_full_move {
-  static constexpr uint32_t reads = 0x3, writes = 0x5;
+  static constexpr uint32_t reads = 0x3, writes = 0x5, lanes = 0x1;
   template <class P>
   struct Body {
     using T = P;
@@ -751,14 +719,12 @@ struct gradagrad_full_move {
       const bool t24 = 0.0 < projects;
       mask_t24 = mask_of<T>(t24);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
         const T t3 = x * t2;
         const T t4 = g * pace0;
         const T t6 = t4 * t5;
@@ -772,15 +738,15 @@ struct gradagrad_full_move {
         const T t23 = g + t22;
         const T t25 = choose(mask_t24, t19, t7);
         const T t26 = choose(mask_t24, t23, g);
-        p_x[i] = t25;
-        p_momentum[i] = t26;
+        streams.template write<0, 4>(i, t25);
+        streams.template write<2, 0>(i, t26);
       }
     }
   };
 };
 
 struct gradagrad_full_rest_slots {
-  static constexpr uint32_t reads = 0x200, writes = 0x200;
+  static constexpr uint32_t reads = 0x200, writes = 0x200, lanes = 0x2;
   template <class P>
   struct Body {
     using T = P;
@@ -799,23 +765,23 @@ struct gradagrad_full_rest_slots {
       t7 = T(t2);
       mask_t0 = mask_of<T>(t0);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_accumulator = streams[9];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T accumulator = p_accumulator[i];
+        const T accumulator = streams.template read<9>(i);
         const bool t6 = accumulator < t5;
         const T t8 = accumulator + t7;
         const T t9 = select(t6, t8, accumulator);
         const T t10 = choose(mask_t0, t9, accumulator);
-        p_accumulator[i] = t10;
+        streams.template write<9, 1>(i, t10);
       }
     }
   };
 };
 
 struct gradagrad_full_momentum_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
   template <class P>
   struct Body {
     using T = P;
@@ -868,19 +834,15 @@ struct gradagrad_full_momentum_step {
       const bool t118 = 0.0 < projects;
       mask_t118 = mask_of<T>(t118);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const T t0 = g * g;
         const T t1 = g * momentum;
         const T t3 = t1 * t2;
@@ -974,17 +936,17 @@ struct gradagrad_full_momentum_step {
         const T t117 = t87 + t116;
         const T t119 = choose(mask_t118, t117, t96);
         const T t120 = choose(mask_t118, t114, t92);
-        p_x[i] = t119;
-        p_momentum[i] = t120;
-        p_growth[i] = t80;
-        p_accumulator[i] = t81;
+        streams.template write<0, 4>(i, t119);
+        streams.template write<2, 0>(i, t120);
+        streams.template write<8, 1>(i, t80);
+        streams.template write<9, 1>(i, t81);
       }
     }
   };
 };
 
 struct gradagrad_full_momentum_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x300300;
+  static constexpr uint32_t reads = 0x30300, writes = 0x300300, lanes = 0x2;
   template <class P>
   struct Body {
     using T = P;
@@ -1020,19 +982,14 @@ struct gradagrad_full_momentum_decide {
       const bool t77 = gamma_max < 1.7976931348623157e+308;
       mask_t77 = mask_of<T>(t77);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
-      P* __restrict const p_sum0 = streams[16];
-      P* __restrict const p_sum1 = streams[17];
-      P* __restrict const p_pace0 = streams[20];
-      P* __restrict const p_pace1 = streams[21];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T sum0 = p_sum0[i];
-        const T sum1 = p_sum1[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T sum0 = streams.template read<16>(i);
+        const T sum1 = streams.template read<17>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const T t1 = sum1 * t0;
         const T t3 = at_most(t1, t2);
         const T t4 = t3 - sum0;
@@ -1099,17 +1056,17 @@ struct gradagrad_full_momentum_decide {
         const T t79 = choose(mask_t77, t67, t32);
         const T t80 = choose(mask_t77, t71, t37);
         const T t81 = choose(mask_t77, t76, t43);
-        p_growth[i] = t78;
-        p_accumulator[i] = t79;
-        p_pace0[i] = t80;
-        p_pace1[i] = t81;
+        streams.template write<8, 1>(i, t78);
+        streams.template write<9, 1>(i, t79);
+        streams.template write<20, 0>(i, t80);
+        streams.template write<21, 0>(i, t81);
       }
     }
   };
 };
 
 struct gradagrad_full_momentum_move {
-  static constexpr uint32_t reads = 0x7, writes = 0x5;
+  static constexpr uint32_t reads = 0x7, writes = 0x5, lanes = 0x1;
   template <class P>
   struct Body {
     using T = P;
@@ -1143,15 +1100,13 @@ struct gradagrad_full_momentum_move {
       const bool t34 = 0.0 < projects;
       mask_t34 = mask_of<T>(t34);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
         const T t3 = x * t2;
         const T t5 = momentum * pace1;
         const T t7 = g * t6;
@@ -1173,15 +1128,172 @@ struct gradagrad_full_momentum_move {
         const T t33 = t3 + t32;
         const T t35 = choose(mask_t34, t33, t12);
         const T t36 = choose(mask_t34, t30, t8);
-        p_x[i] = t35;
-        p_momentum[i] = t36;
+        streams.template write<0, 4>(i, t35);
+        streams.template write<2, 0>(i, t36);
       }
     }
   };
 };
 
 struct gradagrad_lazy_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  template <class P>
+  struct Body {
+    using T = P;
+    T t3, t5, t8, c0, t25, t30, t33;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double rho = settings[1];
+      const double eps = settings[3];
+      const double weight_decay = settings[4];
+      const double TINY = opaque<double>(std::numeric_limits<T>::min());
+      const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
+      t3 = T(rho);
+      t5 = T(LARGEST);
+      t8 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t25 = T(eps);
+      const double t28 = lr * weight_decay;
+      const double t29 = 1.0 - t28;
+      t30 = T(t29);
+      t33 = T(lr);
+    }
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
+        const bool t0 = g != T(0.0);
+        const T t1 = g * g;
+        const T t2 = g * momentum;
+        const T t4 = t2 * t3;
+        const T t6 = at_most(t4, t5);
+        const T t7 = t6 - t1;
+        const T t9 = at_least(accumulator, t8);
+        const T t10 = at_least(t7, c0);
+        const T t11 = at_least(t1, t8);
+        const T t12 = t10 / t11;
+        const T t13 = t12 + T(1.0);
+        const T t14 = t10 / t9;
+        const T t15 = t14 + T(1.0);
+        const T t16 = root(t15);
+        const T t17 = minimum(t16, t13);
+        const T t18 = growth * t17;
+        const T t19 = at_most(t18, t5);
+        const T t20 = at_most(t7, c0);
+        const T t21 = accumulator - t20;
+        const T t22 = at_most(t21, t5);
+        const T t23 = at_least(t22, t8);
+        const T t24 = root(t23);
+        const T t26 = t24 + t25;
+        const T t27 = t19 / t26;
+        const T t31 = x * t30;
+        const T t32 = g * t27;
+        const T t34 = t32 * t33;
+        const T t35 = t31 - t34;
+        const T t36 = select(t0, t35, x);
+        const T t37 = select(t0, g, momentum);
+        streams.template write<0, 4>(i, t36);
+        streams.template write<2, 0>(i, t37);
+        streams.template write<8, 1>(i, t19);
+        streams.template write<9, 1>(i, t22);
+      }
+    }
+  };
+};
+
+struct gradagrad_lazy_momentum_step {
+  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  template <class P>
+  struct Body {
+    using T = P;
+    T t3, t5, t8, c0, t28, t35, t39, t43, t47;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+      const double lr = settings[0];
+      const double rho = settings[1];
+      const double beta = settings[2];
+      const double eps = settings[3];
+      const double weight_decay = settings[4];
+      const double TINY = opaque<double>(std::numeric_limits<T>::min());
+      const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
+      t3 = T(rho);
+      t5 = T(LARGEST);
+      t8 = T(TINY);
+      c0 = opaque<T>(0.0);
+      t28 = T(eps);
+      t35 = T(beta);
+      const double t37 = lr * weight_decay;
+      const double t38 = 1.0 - t37;
+      t39 = T(t38);
+      const double t41 = 1.0 - beta;
+      t43 = T(t41);
+      t47 = T(lr);
+    }
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
+      GRADAGRAD_VECTORS
+      for (int64_t i = 0; i < size; ++i) {
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
+        const bool t0 = g != T(0.0);
+        const T t1 = g * g;
+        const T t2 = g * momentum;
+        const T t4 = t2 * t3;
+        const T t6 = at_most(t4, t5);
+        const T t7 = t6 - t1;
+        const T t9 = at_least(accumulator, t8);
+        const T t10 = at_least(t7, c0);
+        const T t11 = at_least(t1, t8);
+        const T t12 = t10 / t11;
+        const T t13 = t12 + T(1.0);
+        const bool t14 = T(0.0) < t7;
+        const T t15 = t7 / t9;
+        const T t16 = t15 + T(1.0);
+        const T t17 = select(t14, t16, t9);
+        const T t18 = root(t17);
+        const T t19 = minimum(t18, t13);
+        const T t20 = select(t14, t19, T(1.0));
+        const T t21 = growth * t20;
+        const T t22 = at_most(t21, t5);
+        const T t23 = at_most(t7, c0);
+        const T t24 = accumulator - t23;
+        const T t25 = at_most(t24, t5);
+        const T t26 = at_least(t25, t8);
+        const T t27 = root(t26);
+        const T t29 = t27 + t28;
+        const T t30 = t22 / t29;
+        const T t31 = t18 + t28;
+        const T t32 = select(t14, t29, t31);
+        const T t33 = t32 * t30;
+        const T t34 = growth / t33;
+        const T t36 = t34 * t35;
+        const T t40 = x * t39;
+        const T t42 = momentum * t36;
+        const T t44 = g * t43;
+        const T t45 = t42 + t44;
+        const T t46 = t45 * t30;
+        const T t48 = t46 * t47;
+        const T t49 = t40 - t48;
+        const T t50 = select(t0, t49, x);
+        const T t51 = select(t0, t45, momentum);
+        streams.template write<0, 4>(i, t50);
+        streams.template write<2, 0>(i, t51);
+        streams.template write<8, 1>(i, t22);
+        streams.template write<9, 1>(i, t25);
+      }
+    }
+  };
+};
+
+struct gradagrad_lazy_full_step {
+  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
   template <class P>
   struct Body {
     using T = P;
@@ -1230,19 +1342,15 @@ struct gradagrad_lazy_step {
       const bool t98 = 0.0 < projects;
       mask_t98 = mask_of<T>(t98);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const bool t0 = g != T(0.0);
         const T t1 = g * g;
         const T t2 = g * momentum;
@@ -1319,17 +1427,17 @@ struct gradagrad_lazy_step {
         const T t97 = select(t0, t95, momentum);
         const T t99 = choose(mask_t98, t96, t78);
         const T t100 = choose(mask_t98, t97, t79);
-        p_x[i] = t99;
-        p_momentum[i] = t100;
-        p_growth[i] = t67;
-        p_accumulator[i] = t68;
+        streams.template write<0, 4>(i, t99);
+        streams.template write<2, 0>(i, t100);
+        streams.template write<8, 1>(i, t67);
+        streams.template write<9, 1>(i, t68);
       }
     }
   };
 };
 
-struct gradagrad_lazy_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x100300;
+struct gradagrad_lazy_full_decide {
+  static constexpr uint32_t reads = 0x30300, writes = 0x100300, lanes = 0x2;
   template <class P>
   struct Body {
     using T = P;
@@ -1363,18 +1471,14 @@ struct gradagrad_lazy_decide {
       const bool t63 = gamma_max < 1.7976931348623157e+308;
       mask_t63 = mask_of<T>(t63);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
-      P* __restrict const p_sum0 = streams[16];
-      P* __restrict const p_sum1 = streams[17];
-      P* __restrict const p_pace0 = streams[20];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T sum0 = p_sum0[i];
-        const T sum1 = p_sum1[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T sum0 = streams.template read<16>(i);
+        const T sum1 = streams.template read<17>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const T t1 = sum1 * t0;
         const T t3 = at_most(t1, t2);
         const T t4 = t3 - sum0;
@@ -1427,16 +1531,16 @@ struct gradagrad_lazy_decide {
         const T t64 = choose(mask_t63, t55, t28);
         const T t65 = choose(mask_t63, t58, t31);
         const T t66 = choose(mask_t63, t62, t36);
-        p_growth[i] = t64;
-        p_accumulator[i] = t65;
-        p_pace0[i] = t66;
+        streams.template write<8, 1>(i, t64);
+        streams.template write<9, 1>(i, t65);
+        streams.template write<20, 0>(i, t66);
       }
     }
   };
 };
 
-struct gradagrad_lazy_momentum_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305;
+struct gradagrad_lazy_full_momentum_step {
+  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
   template <class P>
   struct Body {
     using T = P;
@@ -1489,19 +1593,15 @@ struct gradagrad_lazy_momentum_step {
       const bool t126 = 0.0 < projects;
       mask_t126 = mask_of<T>(t126);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const bool t0 = g != T(0.0);
         const T t1 = g * g;
         const T t2 = g * momentum;
@@ -1603,17 +1703,17 @@ struct gradagrad_lazy_momentum_step {
         const T t125 = select(t0, t120, momentum);
         const T t127 = choose(mask_t126, t124, t101);
         const T t128 = choose(mask_t126, t125, t102);
-        p_x[i] = t127;
-        p_momentum[i] = t128;
-        p_growth[i] = t84;
-        p_accumulator[i] = t85;
+        streams.template write<0, 4>(i, t127);
+        streams.template write<2, 0>(i, t128);
+        streams.template write<8, 1>(i, t84);
+        streams.template write<9, 1>(i, t85);
       }
     }
   };
 };
 
-struct gradagrad_lazy_momentum_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x300300;
+struct gradagrad_lazy_full_momentum_decide {
+  static constexpr uint32_t reads = 0x30300, writes = 0x300300, lanes = 0x2;
   template <class P>
   struct Body {
     using T = P;
@@ -1649,19 +1749,14 @@ struct gradagrad_lazy_momentum_decide {
       const bool t80 = gamma_max < 1.7976931348623157e+308;
       mask_t80 = mask_of<T>(t80);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_growth = streams[8];
-      P* __restrict const p_accumulator = streams[9];
-      P* __restrict const p_sum0 = streams[16];
-      P* __restrict const p_sum1 = streams[17];
-      P* __restrict const p_pace0 = streams[20];
-      P* __restrict const p_pace1 = streams[21];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T sum0 = p_sum0[i];
-        const T sum1 = p_sum1[i];
-        const T growth = p_growth[i];
-        const T accumulator = p_accumulator[i];
+        const T sum0 = streams.template read<16>(i);
+        const T sum1 = streams.template read<17>(i);
+        const T growth = streams.template read<8>(i);
+        const T accumulator = streams.template read<9>(i);
         const T t1 = sum1 * t0;
         const T t3 = at_most(t1, t2);
         const T t4 = t3 - sum0;
@@ -1731,17 +1826,17 @@ struct gradagrad_lazy_momentum_decide {
         const T t82 = choose(mask_t80, t70, t34);
         const T t83 = choose(mask_t80, t74, t39);
         const T t84 = choose(mask_t80, t79, t45);
-        p_growth[i] = t81;
-        p_accumulator[i] = t82;
-        p_pace0[i] = t83;
-        p_pace1[i] = t84;
+        streams.template write<8, 1>(i, t81);
+        streams.template write<9, 1>(i, t82);
+        streams.template write<20, 0>(i, t83);
+        streams.template write<21, 0>(i, t84);
       }
     }
   };
 };
 
 struct auto_decide {
-  static constexpr uint32_t reads = 0xb00, writes = 0xff00100;
+  static constexpr uint32_t reads = 0xb00, writes = 0xff00100, lanes = 0x1;
   template <class P>
   struct Body {
     using T = P;
@@ -1756,23 +1851,13 @@ struct auto_decide {
       t10 = T(weight_decay);
       t16 = T(lr);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_clock = streams[8];
-      P* __restrict const p_gamma = streams[9];
-      P* __restrict const p_way_scale = streams[11];
-      P* __restrict const p_pace0 = streams[20];
-      P* __restrict const p_pace1 = streams[21];
-      P* __restrict const p_pace2 = streams[22];
-      P* __restrict const p_pace3 = streams[23];
-      P* __restrict const p_pace4 = streams[24];
-      P* __restrict const p_pace5 = streams[25];
-      P* __restrict const p_pace6 = streams[26];
-      P* __restrict const p_pace7 = streams[27];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T clock = p_clock[i];
-        const T gamma = p_gamma[i];
-        const T way_scale = p_way_scale[i];
+        const T clock = streams.template read<8>(i);
+        const T gamma = streams.template read<9>(i);
+        const T way_scale = streams.template read<11>(i);
         const T t0 = clock + T(1.0);
         const T t1 = at_most(t0, c0);
         const T t2 = t0 - t1;
@@ -1788,22 +1873,22 @@ struct auto_decide {
         const T t14 = t0 / t13;
         const T t15 = t14 * T(2.0);
         const T t17 = gamma * t16;
-        p_clock[i] = t0;
-        p_pace0[i] = t1;
-        p_pace1[i] = t4;
-        p_pace2[i] = t15;
-        p_pace3[i] = t17;
-        p_pace4[i] = t8;
-        p_pace5[i] = t11;
-        p_pace6[i] = T(1.0);
-        p_pace7[i] = T(0.0);
+        streams.template write<8, 0>(i, t0);
+        streams.template write<20, 0>(i, t1);
+        streams.template write<21, 0>(i, t4);
+        streams.template write<22, 0>(i, t15);
+        streams.template write<23, 0>(i, t17);
+        streams.template write<24, 0>(i, t8);
+        streams.template write<25, 0>(i, t11);
+        streams.template write<26, 0>(i, T(1.0));
+        streams.template write<27, 0>(i, T(0.0));
       }
     }
   };
 };
 
 struct auto_move {
-  static constexpr uint32_t reads = 0x1f, writes = 0x1d;
+  static constexpr uint32_t reads = 0x1f, writes = 0x1d, lanes = 0x7;
   template <class P>
   struct Body {
     using T = P;
@@ -1826,20 +1911,16 @@ struct auto_move {
       t18 = T(TINY);
       t21 = T(eps);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
-      P* __restrict const p_accumulator = streams[3];
-      P* __restrict const p_way = streams[4];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       double total_trace0 = 0.0;
       #pragma omp simd reduction(+ : total_trace0)
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
-        const T accumulator = p_accumulator[i];
-        const T way = p_way[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T accumulator = streams.template read<3>(i);
+        const T way = streams.template read<4>(i);
         const bool t0 = g != T(0.0);
         const T t1 = select(t0, T(1.0), T(0.0));
         const T t2 = g * pace6;
@@ -1874,10 +1955,10 @@ struct auto_move {
         const T t36 = t35 * T(0.0);
         const bool t37 = t36 != T(0.0);
         const T t38 = select(t37, T(0.0), t35);
-        p_x[i] = t32;
-        p_momentum[i] = t16;
-        p_accumulator[i] = t10;
-        p_way[i] = t34;
+        streams.template write<0, 4>(i, t32);
+        streams.template write<2, 0>(i, t16);
+        streams.template write<3, 1>(i, t10);
+        streams.template write<4, 2>(i, t34);
         total_trace0 += bounded<P>(t38);
       }
       totals[0] += total_trace0;
@@ -1886,7 +1967,7 @@ struct auto_move {
 };
 
 struct auto_learn {
-  static constexpr uint32_t reads = 0x10000f00, writes = 0xe00;
+  static constexpr uint32_t reads = 0x10000f00, writes = 0xe00, lanes = 0x1;
   template <class P>
   struct Body {
     using T = P;
@@ -1898,19 +1979,15 @@ struct auto_learn {
       LARGEST = opaque<double>(std::numeric_limits<T>::max());
       c0 = opaque<T>(2097151.0);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_clock = streams[8];
-      P* __restrict const p_gamma = streams[9];
-      P* __restrict const p_agreement_square = streams[10];
-      P* __restrict const p_way_scale = streams[11];
-      P* __restrict const p_trace0 = streams[28];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T trace0 = p_trace0[i];
-        const T clock = p_clock[i];
-        const T gamma = p_gamma[i];
-        const T agreement_square = p_agreement_square[i];
-        const T way_scale = p_way_scale[i];
+        const T trace0 = streams.template read<28>(i);
+        const T clock = streams.template read<8>(i);
+        const T gamma = streams.template read<9>(i);
+        const T agreement_square = streams.template read<10>(i);
+        const T way_scale = streams.template read<11>(i);
         const double t0 = root(gamma);
         const double t1 = t0 * way_scale;
         const double t2 = t1 * trace0;
@@ -1935,27 +2012,27 @@ struct auto_learn {
         const double t21 = clock + 1.0;
         const double t22 = t20 / t21;
         const double t23 = way_scale - t22;
-        p_gamma[i] = t19;
-        p_agreement_square[i] = t10;
-        p_way_scale[i] = t23;
+        streams.template write<9, 0>(i, t19);
+        streams.template write<10, 0>(i, t10);
+        streams.template write<11, 0>(i, t23);
       }
     }
   };
 };
 
 struct auto_guard_measure {
-  static constexpr uint32_t reads = 0x2, writes = 0x0;
+  static constexpr uint32_t reads = 0x2, writes = 0x0, lanes = 0x0;
   template <class P>
   struct Body {
     using T = double;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_g = streams[1];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       double total_sum0 = 0.0;
       #pragma omp simd reduction(+ : total_sum0)
       for (int64_t i = 0; i < size; ++i) {
-        const T g = p_g[i];
+        const T g = streams.template read<1>(i);
         const T t0 = g * g;
         const T t1 = t0 * T(0.0);
         const bool t2 = t1 != T(0.0);
@@ -1968,7 +2045,7 @@ struct auto_guard_measure {
 };
 
 struct auto_guard_decide {
-  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100;
+  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100, lanes = 0x1;
   template <class P>
   struct Body {
     using T = P;
@@ -1985,27 +2062,15 @@ struct auto_guard_decide {
       t22 = T(weight_decay);
       t28 = T(lr);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_clock = streams[8];
-      P* __restrict const p_gamma = streams[9];
-      P* __restrict const p_way_scale = streams[11];
-      P* __restrict const p_square_total = streams[12];
-      P* __restrict const p_sum0 = streams[16];
-      P* __restrict const p_pace0 = streams[20];
-      P* __restrict const p_pace1 = streams[21];
-      P* __restrict const p_pace2 = streams[22];
-      P* __restrict const p_pace3 = streams[23];
-      P* __restrict const p_pace4 = streams[24];
-      P* __restrict const p_pace5 = streams[25];
-      P* __restrict const p_pace6 = streams[26];
-      P* __restrict const p_pace7 = streams[27];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T sum0 = p_sum0[i];
-        const T clock = p_clock[i];
-        const T gamma = p_gamma[i];
-        const T way_scale = p_way_scale[i];
-        const T square_total = p_square_total[i];
+        const T sum0 = streams.template read<16>(i);
+        const T clock = streams.template read<8>(i);
+        const T gamma = streams.template read<9>(i);
+        const T way_scale = streams.template read<11>(i);
+        const T square_total = streams.template read<12>(i);
         const T t0 = clock + T(1.0);
         const T t1 = at_most(t0, c0);
         const T t2 = t0 - t1;
@@ -2032,23 +2097,23 @@ struct auto_guard_decide {
         const T t26 = t0 / t25;
         const T t27 = t26 * T(2.0);
         const T t29 = gamma * t28;
-        p_clock[i] = t0;
-        p_square_total[i] = t16;
-        p_pace0[i] = t1;
-        p_pace1[i] = t4;
-        p_pace2[i] = t27;
-        p_pace3[i] = t29;
-        p_pace4[i] = t20;
-        p_pace5[i] = t23;
-        p_pace6[i] = t12;
-        p_pace7[i] = T(0.0);
+        streams.template write<8, 0>(i, t0);
+        streams.template write<12, 0>(i, t16);
+        streams.template write<20, 0>(i, t1);
+        streams.template write<21, 0>(i, t4);
+        streams.template write<22, 0>(i, t27);
+        streams.template write<23, 0>(i, t29);
+        streams.template write<24, 0>(i, t20);
+        streams.template write<25, 0>(i, t23);
+        streams.template write<26, 0>(i, t12);
+        streams.template write<27, 0>(i, T(0.0));
       }
     }
   };
 };
 
 struct auto_average_decide {
-  static constexpr uint32_t reads = 0xb00, writes = 0xff00100;
+  static constexpr uint32_t reads = 0xb00, writes = 0xff00100, lanes = 0x1;
   template <class P>
   struct Body {
     using T = P;
@@ -2063,23 +2128,13 @@ struct auto_average_decide {
       t10 = T(weight_decay);
       t18 = T(lr);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_clock = streams[8];
-      P* __restrict const p_gamma = streams[9];
-      P* __restrict const p_way_scale = streams[11];
-      P* __restrict const p_pace0 = streams[20];
-      P* __restrict const p_pace1 = streams[21];
-      P* __restrict const p_pace2 = streams[22];
-      P* __restrict const p_pace3 = streams[23];
-      P* __restrict const p_pace4 = streams[24];
-      P* __restrict const p_pace5 = streams[25];
-      P* __restrict const p_pace6 = streams[26];
-      P* __restrict const p_pace7 = streams[27];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T clock = p_clock[i];
-        const T gamma = p_gamma[i];
-        const T way_scale = p_way_scale[i];
+        const T clock = streams.template read<8>(i);
+        const T gamma = streams.template read<9>(i);
+        const T way_scale = streams.template read<11>(i);
         const T t0 = clock + T(1.0);
         const T t1 = at_most(t0, c0);
         const T t2 = t0 - t1;
@@ -2097,22 +2152,22 @@ struct auto_average_decide {
         const T t16 = t0 / t15;
         const T t17 = t16 * T(2.0);
         const T t19 = gamma * t18;
-        p_clock[i] = t0;
-        p_pace0[i] = t1;
-        p_pace1[i] = t4;
-        p_pace2[i] = t17;
-        p_pace3[i] = t19;
-        p_pace4[i] = t8;
-        p_pace5[i] = t11;
-        p_pace6[i] = T(1.0);
-        p_pace7[i] = t13;
+        streams.template write<8, 0>(i, t0);
+        streams.template write<20, 0>(i, t1);
+        streams.template write<21, 0>(i, t4);
+        streams.template write<22, 0>(i, t17);
+        streams.template write<23, 0>(i, t19);
+        streams.template write<24, 0>(i, t8);
+        streams.template write<25, 0>(i, t11);
+        streams.template write<26, 0>(i, T(1.0));
+        streams.template write<27, 0>(i, t13);
       }
     }
   };
 };
 
 struct auto_average_move {
-  static constexpr uint32_t reads = 0x3f, writes = 0x3d;
+  static constexpr uint32_t reads = 0x3f, writes = 0x3d, lanes = 0xf;
   template <class P>
   struct Body {
     using T = P;
@@ -2136,22 +2191,17 @@ struct auto_average_move {
       t18 = T(TINY);
       t21 = T(eps);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_g = streams[1];
-      P* __restrict const p_momentum = streams[2];
-      P* __restrict const p_accumulator = streams[3];
-      P* __restrict const p_way = streams[4];
-      P* __restrict const p_average = streams[5];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       double total_trace0 = 0.0;
       #pragma omp simd reduction(+ : total_trace0)
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T g = p_g[i];
-        const T momentum = p_momentum[i];
-        const T accumulator = p_accumulator[i];
-        const T way = p_way[i];
-        const T average = p_average[i];
+        const T x = streams.template read<0>(i);
+        const T g = streams.template read<1>(i);
+        const T momentum = streams.template read<2>(i);
+        const T accumulator = streams.template read<3>(i);
+        const T way = streams.template read<4>(i);
+        const T average = streams.template read<5>(i);
         const bool t0 = g != T(0.0);
         const T t1 = select(t0, T(1.0), T(0.0));
         const T t2 = g * pace6;
@@ -2189,11 +2239,11 @@ struct auto_average_move {
         const T t39 = t38 * T(0.0);
         const bool t40 = t39 != T(0.0);
         const T t41 = select(t40, T(0.0), t38);
-        p_x[i] = t32;
-        p_momentum[i] = t16;
-        p_accumulator[i] = t10;
-        p_way[i] = t34;
-        p_average[i] = t37;
+        streams.template write<0, 4>(i, t32);
+        streams.template write<2, 0>(i, t16);
+        streams.template write<3, 1>(i, t10);
+        streams.template write<4, 2>(i, t34);
+        streams.template write<5, 3>(i, t37);
         total_trace0 += bounded<P>(t41);
       }
       totals[0] += total_trace0;
@@ -2202,7 +2252,7 @@ struct auto_average_move {
 };
 
 struct auto_average_rest {
-  static constexpr uint32_t reads = 0x21, writes = 0x20;
+  static constexpr uint32_t reads = 0x21, writes = 0x20, lanes = 0x8;
   template <class P>
   struct Body {
     using T = P;
@@ -2250,24 +2300,23 @@ struct auto_average_rest {
       t37 = T(t36);
       t39 = T(1.0) - t37;
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_x = streams[0];
-      P* __restrict const p_average = streams[5];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T x = p_x[i];
-        const T average = p_average[i];
+        const T x = streams.template read<0>(i);
+        const T average = streams.template read<5>(i);
         const T t38 = average * t37;
         const T t40 = x * t39;
         const T t41 = t38 + t40;
-        p_average[i] = t41;
+        streams.template write<5, 3>(i, t41);
       }
     }
   };
 };
 
 struct auto_average_guard_decide {
-  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100;
+  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100, lanes = 0x1;
   template <class P>
   struct Body {
     using T = P;
@@ -2284,27 +2333,15 @@ struct auto_average_guard_decide {
       t22 = T(weight_decay);
       t30 = T(lr);
     }
-    GRADAGRAD_INLINE void loop(P* const* streams, int64_t size, [[maybe_unused]] double* totals) const {
-      P* __restrict const p_clock = streams[8];
-      P* __restrict const p_gamma = streams[9];
-      P* __restrict const p_way_scale = streams[11];
-      P* __restrict const p_square_total = streams[12];
-      P* __restrict const p_sum0 = streams[16];
-      P* __restrict const p_pace0 = streams[20];
-      P* __restrict const p_pace1 = streams[21];
-      P* __restrict const p_pace2 = streams[22];
-      P* __restrict const p_pace3 = streams[23];
-      P* __restrict const p_pace4 = streams[24];
-      P* __restrict const p_pace5 = streams[25];
-      P* __restrict const p_pace6 = streams[26];
-      P* __restrict const p_pace7 = streams[27];
+    template <class Streams>
+    GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
       GRADAGRAD_VECTORS
       for (int64_t i = 0; i < size; ++i) {
-        const T sum0 = p_sum0[i];
-        const T clock = p_clock[i];
-        const T gamma = p_gamma[i];
-        const T way_scale = p_way_scale[i];
-        const T square_total = p_square_total[i];
+        const T sum0 = streams.template read<16>(i);
+        const T clock = streams.template read<8>(i);
+        const T gamma = streams.template read<9>(i);
+        const T way_scale = streams.template read<11>(i);
+        const T square_total = streams.template read<12>(i);
         const T t0 = clock + T(1.0);
         const T t1 = at_most(t0, c0);
         const T t2 = t0 - t1;
@@ -2333,16 +2370,16 @@ struct auto_average_guard_decide {
         const T t28 = t0 / t27;
         const T t29 = t28 * T(2.0);
         const T t31 = gamma * t30;
-        p_clock[i] = t0;
-        p_square_total[i] = t16;
-        p_pace0[i] = t1;
-        p_pace1[i] = t4;
-        p_pace2[i] = t29;
-        p_pace3[i] = t31;
-        p_pace4[i] = t20;
-        p_pace5[i] = t23;
-        p_pace6[i] = t12;
-        p_pace7[i] = t25;
+        streams.template write<8, 0>(i, t0);
+        streams.template write<12, 0>(i, t16);
+        streams.template write<20, 0>(i, t1);
+        streams.template write<21, 0>(i, t4);
+        streams.template write<22, 0>(i, t29);
+        streams.template write<23, 0>(i, t31);
+        streams.template write<24, 0>(i, t20);
+        streams.template write<25, 0>(i, t23);
+        streams.template write<26, 0>(i, t12);
+        streams.template write<27, 0>(i, t25);
       }
     }
   };
@@ -2382,16 +2419,30 @@ const Rule rules[] = {
     // gradagrad_lazy
     {1, 2, 2, 1, 0, 12, true, {0}, {1, 1},
      loops_of<float,
-              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None, None, None>(),
+              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, None, None, None, None>(),
      loops_of<double,
-              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_lazy_decide, gradagrad_full_move, None, None, None, None>(),
+              gradagrad_lazy_step, gradagrad_plain_measure, gradagrad_plain_decide, gradagrad_plain_move, None, None, None, None>(),
      loop_of<None, double>()},
     // gradagrad_lazy_momentum
     {1, 2, 2, 2, 0, 12, true, {0}, {1, 1},
      loops_of<float,
-              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
+              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, None, None, None, None>(),
      loops_of<double,
-              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_lazy_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
+              gradagrad_lazy_momentum_step, gradagrad_plain_measure, gradagrad_plain_momentum_decide, gradagrad_plain_momentum_move, None, None, None, None>(),
+     loop_of<None, double>()},
+    // gradagrad_lazy_full
+    {1, 2, 2, 1, 0, 12, true, {0}, {1, 1},
+     loops_of<float,
+              gradagrad_lazy_full_step, gradagrad_plain_measure, gradagrad_lazy_full_decide, gradagrad_full_move, None, None, None, None>(),
+     loops_of<double,
+              gradagrad_lazy_full_step, gradagrad_plain_measure, gradagrad_lazy_full_decide, gradagrad_full_move, None, None, None, None>(),
+     loop_of<None, double>()},
+    // gradagrad_lazy_full_momentum
+    {1, 2, 2, 2, 0, 12, true, {0}, {1, 1},
+     loops_of<float,
+              gradagrad_lazy_full_momentum_step, gradagrad_plain_measure, gradagrad_lazy_full_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
+     loops_of<double,
+              gradagrad_lazy_full_momentum_step, gradagrad_plain_measure, gradagrad_lazy_full_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
      loop_of<None, double>()},
     // auto
     {3, 4, 0, 8, 1, 6, false, {0, 1, 2}, {0, 0, 0, 0},

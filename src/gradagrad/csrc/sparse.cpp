@@ -112,7 +112,7 @@ void SparseStep::gather() {
       values = next;
       next += bytes;
     }
-    touched_.push_back({row, values, clocks_ ? clocks_ + row : nullptr});
+    touched_.push_back({row * width, values});
   }
 }
 
@@ -125,9 +125,9 @@ void SparseStep::parallel(const F& f) const {
       for (int64_t i = begin; i < end; ++i) f(pass, touched_.data() + i * group, std::min(group, count - i * group), i);
     };
     if (job_.in_double) {
-      each(TouchedPass<double>(job_));
+      each(Pass<double>(job_));
     } else {
-      each(TouchedPass<float>(job_));
+      each(Pass<float>(job_));
     }
   });
 }
@@ -148,9 +148,13 @@ void SparseStep::run() {
   }
   gather();
   const int32_t now = this->now();
-  parallel([&](auto& pass, const TouchedRow* rows, int64_t count, int64_t) {
-    pass.step(rows, count, now, row_slots_);
-    for (int64_t i = 0; clocks_ && i < count; ++i) *rows[i].clock = now + 1;
+  parallel([&](auto& pass, const Range* rows, int64_t count, int64_t) {
+    if (clocks_) pass.rest(rows, count, clocks_, now, row_slots_);
+    if (row_slots_) {
+      pass.step_rows(rows, count);
+    } else {
+      pass.step(rows, count);
+    }
   });
   ++*counter_;
 }
@@ -160,7 +164,7 @@ void SparseStep::measure(double* sums) {
   if (count == 0) return;
   gather();
   std::vector<double> groups(touched_.size() * count);  // more than enough
-  parallel([&](auto& pass, const TouchedRow* rows, int64_t size, int64_t group) {
+  parallel([&](auto& pass, const Range* rows, int64_t size, int64_t group) {
     pass.measure(rows, size, groups.data() + group * count);
   });
   std::fill(sums, sums + count, 0.0);
@@ -174,9 +178,9 @@ void SparseStep::move(const double* sums, double* traces) {
   slot.decide(sums);
   const int32_t now = this->now();
   std::vector<double> groups(touched_.size() * count);
-  parallel([&](auto& pass, const TouchedRow* rows, int64_t size, int64_t group) {
-    pass.move(rows, size, now, slot.pace(), groups.data() + group * count);
-    for (int64_t i = 0; clocks_ && i < size; ++i) *rows[i].clock = now + 1;
+  parallel([&](auto& pass, const Range* rows, int64_t size, int64_t group) {
+    if (clocks_) pass.rest(rows, size, clocks_, now, row_slots_);
+    pass.move(rows, size, slot.pace(), groups.data() + group * count);
   });
   std::fill(traces, traces + count, 0.0);
   for (size_t i = 0; i < groups.size(); ++i) traces[i % count] += groups[i];

@@ -4,7 +4,6 @@
 #include <array>
 
 #include "step.h"
-#include "touched.h"
 
 namespace gradagrad {
 
@@ -53,7 +52,7 @@ class SparseStep : public Prepared {
   const int64_t* rows_ = nullptr;
   int32_t* clocks_ = nullptr;
   int64_t count_ = 0, table_ = 0;
-  std::vector<TouchedRow> touched_;
+  std::vector<Range> touched_;
   std::vector<char> sums_of_rows_;
   bool row_slots_ = false;
 };

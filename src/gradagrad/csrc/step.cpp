@@ -20,6 +20,8 @@ void Settings::set(Job& job, int64_t steps, int64_t stream) const {
   job.negated = maximize;
   job.coupled_decay = coupled_decay;
   job.stochastic_x = stochastic_x;
+  const bool elementwise = scope == Scope::element || (scope == Scope::row && job.width == 1);
+  job.kind = kind_of(job, rule->elements, elementwise ? rule->slots : 0);
   std::copy(numbers.begin(), numbers.end(), job.settings);
   if (lr_decay != 0.0) {  // as torch operations do it, in the precision of the parameter
     const double lr = numbers[0];
@@ -27,7 +29,7 @@ void Settings::set(Job& job, int64_t steps, int64_t stream) const {
                           ? 1.0 / (1.0 + static_cast<double>(steps) * lr_decay) * lr
                           : 1.0f / (1.0f + static_cast<float>(steps) * static_cast<float>(lr_decay)) * static_cast<float>(lr);
   }
-  for (int pair = 0; pair < lane_pairs; ++pair) job.keys[pair] = random_key(seed, steps + 1, stream, 2 * pair);
+  for (int pair = 0; pair < lane_pairs; ++pair) job.keys[pair] = random_key(seed, steps + 1, stream, pair);
 }
 
 Step::Step(Settings settings, StableIValue params, StableIValue grads, std::shared_ptr<const Handles> state,

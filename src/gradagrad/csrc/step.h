@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "pass.h"
-#include "slot.h"
 #include "tensors.h"
 
 namespace gradagrad {

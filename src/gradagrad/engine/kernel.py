@@ -181,7 +181,7 @@ class RowKernel(Kernel):
                 return "sparse gradients must be real and sparse in their first dimension only."
             state = [batch.steps[i], *(batch.state[f.key][i] for f in batch.fields if f.key in batch.state)]
             state += [batch.shared[f.key] for f in batch.fields if f.key in batch.shared]
-            rows, values = gradient._indices()[0], gradient._values().contiguous()
+            rows, values = gradient._indices(), gradient._values().contiguous()
             clocks = batch.rows[i].get("row_steps") if batch.rows else None
             stream = batch.streams[i] if batch.streams else 0
             code = ops.prepare_sparse(

@@ -290,8 +290,7 @@ def _formed(lists: Sequence[TensorList], *, wide: bool = False) -> list[list[Ten
 
 
 def _tensor_sums(tensors: list[Tensor], *, limits: bool) -> Tensor:
-    """Each tensor's sum, of numbers that stop at the largest one if it ``limits`` them. Foreach operations know norms
-    and no sums, so what is positive and what is negative are added apart."""
+    """Each tensor's sum, of numbers cut off at the largest if it ``limits``. There are norms only: signs go apart."""
     up, down = torch._foreach_clamp_min(tensors, 0.0), torch._foreach_clamp_max(tensors, 0.0)
     if limits:
         torch._foreach_clamp_max_(up, largest_of(tensors[0]))

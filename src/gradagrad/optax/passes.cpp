@@ -5,10 +5,9 @@
 #include <memory>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 #include <vector>
 
-#include "rules.h"
+#include "streams.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace gradagrad {
@@ -16,27 +15,11 @@ namespace gradagrad {
 namespace {
 
 template <class Function, class T>
-struct Cloned {
-  GRADAGRAD_CLONES static void run(const Arguments<T>& given) {
-    const typename Function::template Body<T> body(given.settings, given.pace);
-    body.loop(given.streams, given.size, given.totals);
-  }
-};
-
-struct None;
-
-template <class P>
-GRADAGRAD_INLINE double bounded(double a) {
-  constexpr double largest = std::numeric_limits<double>::max();
-  return sizeof(P) < sizeof(double) ? a : at_least(at_most(a, largest), -largest);
-}
-
-template <class Function, class T>
 constexpr Loop<T> loop_of() {
   if constexpr (std::is_same_v<Function, None>) {
     return {};
   } else {
-    return {Cloned<Function, T>::run, nullptr, nullptr, Function::reads, Function::writes};
+    return {{Over<Function, T, T, T, false>::run}, Function::reads, Function::writes};
   }
 }
 
@@ -93,17 +76,18 @@ struct Pass {
     T own_pace[stream::traces - stream::paces];
     for (int k = 0; k < paces; ++k) own_pace[k] = pace[k * slots + slot];
     alignas(64) T point[piece];
-    T* at[stream::count];
+    char* at[stream::count] = {};
+    const Range here{0, nullptr};
     for (int64_t i = slot * width + begin, last = slot * width + end; i < last; i += piece) {
       const int64_t size = std::min(piece, last - i);
-      for (int s = 0; s < stream::stored; ++s) at[s] = streams[s] ? streams[s] + i : nullptr;
-      if (at[stream::x]) {
-        std::copy(at[stream::x], at[stream::x] + size, point);
+      for (int s = 0; s < stream::stored; ++s) at[s] = streams[s] ? reinterpret_cast<char*>(streams[s] + i) : nullptr;
+      if (streams[stream::x]) {
+        std::copy(streams[stream::x] + i, streams[stream::x] + i + size, point);
       } else if (loop.reads & 1) {
         std::fill(point, point + size, T(0));
       }
-      at[stream::x] = point;
-      loop.run({settings, own_pace, at, size, sums});
+      at[stream::x] = reinterpret_cast<char*>(point);
+      loop.over[own]({settings, own_pace, at, &here, 1, size, sums, nullptr});
     }
   }
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gradagrad.rules.protocol import Field
+from gradagrad.rules.protocol import POINT_LANE, Field
 from gradagrad.rules.trace import Function, Kind, Language, Operation, Symbol, Tape
 from gradagrad.rules.variants import VARIANTS, Variant, phases_of
 
@@ -46,7 +46,7 @@ CPP = Language(
 )  # fmt: skip
 
 
-LOOP_ARGUMENTS = "P* const* streams, int64_t size, [[maybe_unused]] double* totals"
+LOOP_ARGUMENTS = "const Streams& streams, int64_t size, [[maybe_unused]] double* totals"
 TOTALS = {"measure": "sum", "measure_early": "sum", "move": "trace", "move_late": "trace"}
 """The phases that add up, and the results that they add."""
 
@@ -54,8 +54,15 @@ TOTALS = {"measure": "sum", "measure_early": "sum", "move": "trace", "move_late"
 class _Writer:
     """Writes one traced function as a loop over streams. ``totals`` are results that are added up instead of stored."""
 
-    def __init__(self, function: Function, streams: Mapping[str, int], order: Sequence[str], totals: str = "") -> None:
-        self.function, self.streams = function, streams
+    def __init__(
+        self,
+        function: Function,
+        streams: Mapping[str, int],
+        lanes: Mapping[str, int],
+        order: Sequence[str],
+        totals: str = "",
+    ) -> None:
+        self.function, self.streams, self.lanes = function, streams, lanes
         self.settings = {name: i for i, name in enumerate((*order, *CLOCKS))}
         self.pace = {name: int(name[4:]) for name in function.inputs if name.startswith("pace")}
         self.totals = [name for name in function.results if totals and name.startswith(totals)]
@@ -76,17 +83,16 @@ class _Writer:
         masks = [sum(1 << self.streams[name] for name in names) for names in (read, stored)]
         loop = self._loop(read, stored)
         constants = self._constants("\n".join(loop))
-        lines = ["static constexpr uint32_t reads = {:#x}, writes = {:#x};".format(*masks), "template <class P>"]
+        masks.append(sum({1 << self.lanes[name] for name in stored if name in self.lanes and name != "x"}))
+        lines = ["static constexpr uint32_t reads = {:#x}, writes = {:#x}, lanes = {:#x};".format(*masks)]
+        lines += ["template <class P>"]
         # Products that are added up are worked out in double, where those of floats are exact.
         lines += ["struct Body {", f"  using T = {'double' if 'sum0' in self.totals else 'P'};"]
         for kind in dict.fromkeys(self.kinds[name] for name in constants):
             lines.append(f"  {kind} {', '.join(name for name in constants if self.kinds[name] == kind)};")
         lines += ["  GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {"]
         lines += ["    " + line for line in self._beginning(used, constants)] + ["  }"]
-        lines += [f"  GRADAGRAD_INLINE void loop({LOOP_ARGUMENTS}) const {{"]
-        for name, i in self.streams.items():
-            if name in read or name in stored:
-                lines.append(f"    P* __restrict const p_{name} = streams[{i}];")
+        lines += ["  template <class Streams>", f"  GRADAGRAD_INLINE void loop({LOOP_ARGUMENTS}) const {{"]
         return "\n".join("  " + line for line in [*lines, *("    " + line for line in loop), "  }", "};"])
 
     def _constants(self, loop: str) -> list[str]:
@@ -110,13 +116,19 @@ class _Writer:
         lines = [f"double {', '.join(f'total_{name} = 0.0' for name in self.totals)};"] if names else []
         lines += [f"#pragma omp simd reduction(+ : {names})" if names else "GRADAGRAD_VECTORS"]
         lines += ["for (int64_t i = 0; i < size; ++i) {"]
-        lines += [f"  const T {name} = p_{name}[i];" for name in read]
+        lines += [f"  const T {name} = {self._read(name)};" for name in read]
         lines += ["  " + line for line in self.inside]
-        for name in stored:  # what is only copied is copied in its own precision
-            text = CPP.text(results[name], "value")
-            lines.append(f"  p_{name}[i] = {f'p_{text}[i]' if text in self.streams else text};")
+        for name in stored:
+            to, text = f"{self.streams[name]}, {self.lanes.get(name, 0)}", CPP.text(results[name], "value")
+            if text in self.streams:  # what is only copied stays in its own precision
+                lines.append(f"  streams.template copy<{to}, {self.streams[text]}>(i);")
+            else:
+                lines.append(f"  streams.template write<{to}>(i, {text});")
         lines += [f"  total_{name} += bounded<P>({CPP.text(results[name], 'value')});" for name in self.totals]
         return [*lines, "}", *(f"totals[{i}] += total_{name};" for i, name in enumerate(self.totals))]
+
+    def _read(self, name: str) -> str:
+        return f"streams.template read<{self.streams[name]}>(i)"
 
     def _is_uniform(self, a: Any) -> bool:
         return not isinstance(a, Symbol) or a.name in self.uniform
@@ -166,11 +178,12 @@ class _Header:
         counts = {"sum": phases.sums, "pace": phases.paces, "trace": phases.traces}
         blocks = {"x": ["x", "g"], **blocks, **{word: [f"{word}{i}" for i in range(n)] for word, n in counts.items()}}
         streams = {name: STREAMS[block] + i for block, names in blocks.items() for i, name in enumerate(names)}
+        lanes = {"x": POINT_LANE, **{f.key: f.lane for f in fields}}
         structs: dict[str, str] = {}
         for name, function in phases.functions.items():
             structs[name] = "None"
             if function and function.results:
-                text = _Writer(function, streams, variant.order, TOTALS.get(name, "")).text()
+                text = _Writer(function, streams, lanes, variant.order, TOTALS.get(name, "")).text()
                 structs[name] = self._struct(f"{variant.name}_{name}", text)
         sizes = (len(blocks["element"]), len(blocks["slot"]), *counts.values())
         self._enter(variant, fields, sizes, structs)

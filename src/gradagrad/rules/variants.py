@@ -72,9 +72,9 @@ AUTO_ORDER = ("lr", "steady_lr", "beta", "eps", "weight_decay", "gamma_max")
 
 
 def _gradagrad(options: str, *, momentum: bool) -> Variant:
-    full = options != "plain"
+    full = "full" in options
     numbers = GRADAGRAD_ORDER if full else ("lr", "rho", "beta", "eps", "weight_decay")
-    static = gradagrad.Settings(lazy=options == "lazy", beta=0.9 if momentum else 0.0)
+    static = gradagrad.Settings(lazy="lazy" in options, beta=0.9 if momentum else 0.0)
     return Variant(
         f"gradagrad_{options}{'_momentum' if momentum else ''}",
         _BoundedGradaGrad() if full else gradagrad.RULE,
@@ -92,7 +92,11 @@ def _auto(*, averaging: bool, guard: bool) -> Variant:
 
 
 VARIANTS: tuple[Variant, ...] = (
-    *(_gradagrad(options, momentum=momentum) for options in ("plain", "full", "lazy") for momentum in (False, True)),
+    *(
+        _gradagrad(options, momentum=momentum)
+        for options in ("plain", "full", "lazy", "lazy_full")
+        for momentum in (False, True)
+    ),
     *(_auto(averaging=averaging, guard=guard) for averaging in (False, True) for guard in (False, True)),
 )
 _PLACES = {variant.name: i for i, variant in enumerate(VARIANTS)}
@@ -105,7 +109,7 @@ def variant_of(s: Any) -> int | None:
     if not isinstance(s, gradagrad.Settings):
         return None
     plain = s.gamma_max is None and s.growth_limit is None and s.grad_bound is None and s.project is None
-    form = "lazy" if s.lazy else "plain" if plain else "full"
+    form = ("lazy" if plain else "lazy_full") if s.lazy else ("plain" if plain else "full")
     return _PLACES[f"gradagrad_{form}{'' if is_off(s.beta) else '_momentum'}"]
 
 

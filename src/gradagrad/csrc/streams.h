@@ -1,0 +1,110 @@
+// The generated loops over streams as they are stored. Conversions and roundings are part of the loop, so that the processor
+// does them while it waits for roots and quotients.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "rules.h"
+
+namespace gradagrad {
+
+struct None;  // in place of a phase that a rule does not need
+
+// What is added up must stay finite: products of doubles stop at the largest, those of floats are far from it.
+template <class P>
+GRADAGRAD_INLINE double bounded(double a) {
+  constexpr double largest = std::numeric_limits<double>::max();
+  return sizeof(P) < sizeof(double) ? a : at_least(at_most(a, largest), -largest);
+}
+
+// Point and gradient have the format X, fields S; both are T or uint16_t, which is bf16. What the generated loops call.
+template <class T, class X, class S, bool RANDOM>
+struct Streams {
+  template <int N>
+  using Stored = std::conditional_t<(N < stream::elements), X, std::conditional_t<(N < stream::stored), S, T>>;
+
+  char* at[stream::count];
+  const uint32_t* bits[lane_pairs];  // random ones
+
+  template <int N>
+  GRADAGRAD_INLINE Stored<N>& stored(int64_t i) const {
+    return reinterpret_cast<Stored<N>*>(at[N])[i];
+  }
+  template <int N>
+  GRADAGRAD_INLINE T read(int64_t i) const {
+    if constexpr (std::is_same_v<Stored<N>, T>) return stored<N>(i);
+    else return from_bf16(stored<N>(i));
+  }
+  template <int N, int LANE>
+  GRADAGRAD_INLINE void write(int64_t i, T a) const {
+    if constexpr (std::is_same_v<Stored<N>, T>) stored<N>(i) = a;
+    else if constexpr (N == stream::x && !RANDOM) stored<N>(i) = to_bf16(a);
+    else stored<N>(i) = to_bf16_stochastic(a, half_of(bits[LANE / 2][i], LANE));
+  }
+  template <int N, int LANE, int FROM>
+  GRADAGRAD_INLINE void copy(int64_t i) const {
+    if constexpr (std::is_same_v<Stored<N>, Stored<FROM>>) stored<N>(i) = stored<FROM>(i);
+    else if constexpr (std::is_same_v<Stored<N>, T>) stored<N>(i) = read<FROM>(i);
+    else write<N, LANE>(i, quiet(read<FROM>(i)));
+  }
+};
+
+template <class Function, class T, class X, class S, bool RANDOM>
+struct Over {
+  using Here = Streams<T, X, S, RANDOM>;
+  static constexpr uint32_t streams = Function::reads | Function::writes;
+  static constexpr bool rounds = sizeof(S) == 2, rounds_point = RANDOM && (Function::writes & 1);
+  static constexpr uint32_t lanes = (rounds ? Function::lanes : 0) | (rounds_point ? 1u << point_lane : 0);
+  static constexpr int64_t ahead = 32;  // rows lie anywhere in a table, so the hardware cannot guess the next one
+
+  template <int N>
+  static GRADAGRAD_INLINE void point(const Arguments<T>& given, int64_t r, Here& here) {
+    if constexpr (streams >> N & 1) {
+      using A = typename Here::template Stored<N>;
+      const Range& range = given.ranges[r];
+      const bool apart = N == stream::g && range.gradient;
+      here.at[N] = apart ? const_cast<char*>(range.gradient) : given.data[N] + range.begin * int64_t{sizeof(A)};
+      if (!apart && r + ahead < given.count) {
+        __builtin_prefetch(given.data[N] + given.ranges[r + ahead].begin * int64_t{sizeof(A)}, 1);
+      }
+    }
+  }
+  template <int N>
+  static GRADAGRAD_INLINE void advance(Here& here, int64_t size) {
+    if constexpr (streams >> N & 1) here.at[N] += size * int64_t{sizeof(typename Here::template Stored<N>)};
+  }
+  static GRADAGRAD_INLINE void draw(RandomBits* random, const uint32_t* keys, int64_t index, int64_t size, Here& here) {
+    for (int pair = 0; pair < lane_pairs; ++pair) {
+      if (!(lanes >> 2 * pair & 3)) continue;
+      random[pair].draw(keys[pair], index, size);
+      here.bits[pair] = random[pair].bits();
+    }
+  }
+
+  template <int... N>
+  static GRADAGRAD_INLINE void ranges(const Arguments<T>& given, std::integer_sequence<int, N...>) {
+    const typename Function::template Body<T> body(given.settings, given.pace);
+    for (int64_t r = 0; r < given.count; ++r) {
+      Here here;
+      (point<N>(given, r, here), ...);
+      if constexpr (lanes == 0) {
+        body.loop(here, given.size, given.totals);
+      } else {
+        RandomBits random[lane_pairs];
+        for (int64_t i = 0; i < given.size; i += RandomBits::most) {
+          const int64_t size = std::min(RandomBits::most, given.size - i);
+          draw(random, given.keys, given.ranges[r].begin + i, size, here);
+          body.loop(here, size, given.totals);
+          (advance<N>(here, size), ...);
+        }
+      }
+    }
+  }
+  GRADAGRAD_CLONES static void run(const Arguments<T>& given) {
+    ranges(given, std::make_integer_sequence<int, stream::count>());
+  }
+};
+
+}  // namespace gradagrad
