@@ -25,7 +25,7 @@ MUTANTS = [
     ("the sign of ρ flipped", PAPER, "surplus = agreement - gg", "surplus = -agreement - gg"),
     ("the restricted-increase clip dropped", PAPER, "/ floored + 1.0), clip)", "/ floored + 1.0), ops.largest)"),
     ("the clip dropped with momentum", PAPER, "grows, ops.minimum(root, clip), 1.0)", "grows, root, 1.0)"),
-    ("the cap on γ removed", PAPER, "ops.minimum(new_growth, cap)", "new_growth"),
+    ("the cap on γ removed", PAPER, "ops.minimum(growth * factor, cap)", "growth * factor"),
     ("no AdaGrad at the cap", PAPER, "surplus = ops.where(ops.less(growth, cap), surplus, -gg)", "pass"),
     ("α shrinks where v < 0", PAPER, "alpha - ops.minimum(surplus, 0.0)", "alpha - surplus"),
     ("the fixed clip ignored", PAPER, "clip = ops.minimum(clip, s.growth_limit)", "pass"),
