@@ -164,7 +164,8 @@ class Case:
             own = torch.isfinite(factor)
             _promise(bool((factor[own] <= self.options["growth_limit"] * (1 + 1e-6)).all()), "γ grew beyond its limit")
         if "gamma_max" in self.options and self.options["lr"] and self.options.get("state_dtype") is None:
-            cap = max(self.options["gamma_max"] / self.options["lr"], 1.0)
+            lr = self.options["lr"] / (1.0 + int(old["step"]) * self.options.get("lr_decay", 0.0))
+            cap = max(self.options["gamma_max"] / lr, 1.0)
             own = torch.isfinite(factor)
             _promise(bool((new["growth"].double()[own] <= cap * (1 + 1e-6)).all()), "γ is above its cap")
         if self.scope != "element" or self.options.get("state_dtype") or self._decays() or "maximize" in self.options:
@@ -199,9 +200,13 @@ class Case:
         # How far does the first way itself go when the last digit of its gradients changes?
         self.ill += 1
         slack = [torch.zeros(a.shape, dtype=torch.float64) for _, a, _, _ in pairs]
+        sizes = [g.to_dense() if g.layout != torch.strided else g for g in grads]
+        shares = iter(sizes)
+        for place, (name, *_) in enumerate(pairs):
+            if name == "momentum":  # β·m + (1 − β)·g cancels too, and rounds as its terms do
+                slack[place] += 5e-7 * (1.0 - self.options.get("momentum", 0.0)) * next(shares).double().abs()
         if self.options.get("projection") is not None:
             # m' = g + (z − p)·A' cancels at the edge of the set, wherever the gradient's last digit is.
-            sizes = [g.to_dense() if g.layout != torch.strided else g for g in grads]
             largest = max((float(g.nan_to_num(0, 0, 0).abs().max()) for g in sizes if g.numel()), default=0.0)
             slack = [s + (pair[0] == "momentum") * 2e-5 * largest for s, pair in zip(slack, pairs, strict=True)]
         for attempt in range(12):
