@@ -201,10 +201,17 @@ class Case:
         self.ill += 1
         slack = [torch.zeros(a.shape, dtype=torch.float64) for _, a, _, _ in pairs]
         sizes = [g.to_dense() if g.layout != torch.strided else g for g in grads]
-        shares = iter(sizes)
-        for place, (name, *_) in enumerate(pairs):
-            if name == "momentum":  # β·m + (1 − β)·g cancels too, and rounds as its terms do
-                slack[place] += 5e-7 * (1.0 - self.options.get("momentum", 0.0)) * next(shares).double().abs()
+        i = -1
+        for place, (name, a, _, _) in enumerate(pairs):
+            i += name == "x"  # which comes first of each parameter
+            # Sums that cancel are rounded as their terms are: β·m + (1 − β)·g, x less a step, an average and a point.
+            unit = 1e-15 if self.params[i].dtype == torch.float64 else 5e-7
+            if name == "momentum":
+                slack[place] += unit * (1.0 - self.options.get("momentum", 0.0)) * sizes[i].double().abs()
+            elif name in ("x", "average"):
+                # The kernel rounds an average that has rested twice: where it catches up, between it and x, and in the end.
+                unit = 2.0**-7 if name == "average" and a.dtype == torch.bfloat16 else unit
+                slack[place] += unit * torch.maximum(before[i][name].double().abs(), before[i]["x"].double().abs())
         if self.options.get("projection") is not None:
             # m' = g + (z − p)·A' cancels at the edge of the set, wherever the gradient's last digit is.
             largest = max((float(g.nan_to_num(0, 0, 0).abs().max()) for g in sizes if g.numel()), default=0.0)
