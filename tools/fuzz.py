@@ -209,7 +209,7 @@ class Case:
             if name == "momentum":
                 slack[place] += unit * (1.0 - self.options.get("momentum", 0.0)) * sizes[i].double().abs()
             elif name in ("x", "average"):
-                # The kernel rounds an average that has rested twice: where it catches up, between it and x, and in the end.
+                # The kernel rounds an average that has rested twice: where it catches up, and in the end.
                 unit = 2.0**-7 if name == "average" and a.dtype == torch.bfloat16 else unit
                 slack[place] += unit * torch.maximum(before[i][name].double().abs(), before[i]["x"].double().abs())
         if self.options.get("projection") is not None:
