@@ -171,7 +171,9 @@ class Case:
         if self.scope != "element" or self.options.get("state_dtype") or self._decays() or "maximize" in self.options:
             return
         a, m = g.double(), old["momentum"].double()
-        sane = fine & (a.abs() > 1e-18) & (a.abs() < 1e18) & (m.abs() < 1e18)
+        sane = (
+            fine & (a.abs() > 1e-18) & (a.abs() < 1e18) & (m.abs() < 1e18) & ((a * m).abs() > 1e-37)
+        )  # of full precision
         ratio = (self.options["rho"] * m / a).clamp(min=1.0)
         _promise(bool((factor[sane] <= ratio[sane] * (1 + 1e-5)).all()), "the increase was not restricted")
 
@@ -208,6 +210,11 @@ class Case:
             unit = 1e-15 if self.params[i].dtype == torch.float64 else 5e-7
             if name == "momentum":
                 slack[place] += unit * (1.0 - self.options.get("momentum", 0.0)) * sizes[i].double().abs()
+                alpha = [b["accumulator"].double() for b in (before[i], self.optimizers[0].state[self.params[i]])]
+                if not self.auto and alpha[0].shape == a.shape:  # m·A'/A, of which a projection takes nearly all back
+                    slack[place] += (
+                        unit * before[i][name].double().abs() * (alpha[1] / alpha[0].clamp(min=1e-300)).sqrt()
+                    )
             elif name in ("x", "average"):
                 # The kernel rounds an average that has rested twice: where it catches up, and in the end.
                 unit = 2.0**-7 if name == "average" and a.dtype == torch.bfloat16 else unit
@@ -286,7 +293,8 @@ def _close(a: Tensor, b: Tensor, spoilt: Tensor, slack: Tensor | float = 0.0) ->
         return True
     unit = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9, torch.float64: 1e-9}.get(a.dtype, 1e-5)
     x, y = a.double(), b.double()
-    near = (x - y).abs() <= unit * torch.maximum(x.abs(), y.abs()) + slack + torch.finfo(torch.float32).tiny
+    least = 2.0**-24 if a.dtype == torch.float16 else torch.finfo(torch.float32).tiny
+    near = (x - y).abs() <= unit * torch.maximum(x.abs(), y.abs()) + slack + least
     # Beside the largest number, rounding decides whether it is infinity; such an element is spoilt in both.
     near |= (x == y) | (x.isnan() & y.isnan()) | ~torch.isfinite(torch.as_tensor(slack))
     return bool((near | spoilt).all())

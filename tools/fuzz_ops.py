@@ -93,7 +93,7 @@ def spoilt_tensor(a: Tensor, dice: random.Random, others: list[Tensor]) -> Any:
         lambda: torch.empty(a.shape, dtype=a.dtype, device="meta"),
         lambda: torch.ones(3, 2).to_sparse(),
         lambda: torch.full_like(a, 10**9 if not a.is_floating_point() else float("nan")),
-        lambda: -torch.ones_like(a),
+        lambda: torch.zeros_like(a) if a.dtype == torch.bool else -torch.ones_like(a),
         lambda: dice.choice(others),
     ]
     return dice.choice(choices)()
