@@ -150,3 +150,29 @@ def test_a_fused_step_passes_through_few_functions():
         sys.setprofile(before)
     assert len(seen) <= 14, sorted(seen)
     assert len({file for file, _ in seen}) <= 5
+
+
+CHANGES = {"rho": 7.0, "momentum": 0.5, "weight_decay": 0.1, "eps": 1.0, "gamma_max": 0.26, "maximize": True, "lr": 0.5}
+
+
+@needs_kernel
+@pytest.mark.parametrize("name", [*CHANGES, "a tensor as lr, in place"])
+def test_a_setting_that_is_changed_between_steps_is_followed(name: str):
+    """What follows from a group's settings is kept from step to step, as long as they stay."""
+
+    def ended(fused: bool, changes: bool) -> torch.Tensor:
+        torch.manual_seed(0)
+        parameter = torch.nn.Parameter(torch.randn(9, dtype=torch.float64))
+        lr = 0.25 if name in CHANGES else torch.tensor(0.25)
+        optimizer = GradaGrad([parameter], lr, momentum=0.1, gamma_max=3.0, fused=fused)
+        for k in range(6):
+            parameter.grad = torch.randn(9, dtype=torch.float64)
+            if k == 3 and changes and isinstance(lr, torch.Tensor):
+                lr.fill_(0.5)
+            elif k == 3 and changes:
+                optimizer.param_groups[0][name] = CHANGES[name]
+            optimizer.step()
+        return parameter.detach()
+
+    torch.testing.assert_close(ended(True, True), ended(False, True), rtol=1e-12, atol=1e-12)
+    assert not torch.equal(ended(True, True), ended(True, False))
