@@ -26,7 +26,6 @@ import struct
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -34,7 +33,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from kill_trainings import KINDS, Kind
+from kill_trainings import KINDS, Kind, forked
 
 MOST_KILLS = 20  # of one training; then it is left in peace
 MODULES = "modules.txt"
@@ -58,23 +57,16 @@ class Counter:
 @contextmanager
 def life(kind: Kind, out: Path, counter: Counter) -> Iterator[list[int]]:
     """Processes that train in a folder, each in a session of its own; what is left of them in the end is killed."""
-    children = []
-    for _ in range(kind.trainers):
-        if (child := os.fork()) == 0:
-            code = 1
-            try:
-                os.setsid()
-                log = os.open(out / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-                os.dup2(log, 1)
-                os.dup2(log, 2)
-                kind.train(out, counter.add)
-                (out / MODULES).write_text("\n".join(sys.modules))
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        children.append(child)
+
+    def train() -> None:
+        os.setsid()
+        log = os.open(out / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        kind.train(out, counter.add)
+        (out / MODULES).write_text("\n".join(sys.modules))
+
+    children = [forked(train) for _ in range(kind.trainers)]
     try:
         yield children
     finally:

@@ -201,21 +201,24 @@ def leaves(value: Any, name: str = "") -> dict[str, Any]:
 RANKS, DISTRIBUTED_STEPS = 2, 30
 
 
+def forked(body: Callable[[], object]) -> int:
+    """A child that runs this and nothing else; its number."""
+    if child := os.fork():
+        return child
+    code = 1
+    try:
+        body()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
 def sharded(out: Path, told: Callable[[], None]) -> None:
     """Forks the ranks and waits; if one dies, so does the rest, as under torchrun."""
     store = tempfile.mkdtemp(dir=out)
-    children = []
-    for rank in range(RANKS):
-        if (child := os.fork()) == 0:
-            code = 1
-            try:
-                rank_of_sharded(rank, out, store, told)
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(code)
-        children.append(child)
+    children = [forked(functools.partial(rank_of_sharded, rank, out, store, told)) for rank in range(RANKS)]
     codes = [os.waitpid(child, 0)[1] for child in children]
     if any(codes):
         raise SystemExit(f"ranks ended with {codes}")
