@@ -83,6 +83,7 @@ def main() -> None:
     parser.add_argument("commit")
     parser.add_argument("--built", type=Path, default=None, help="a folder in which it was built before, or shall be")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--rounds", type=int, default=9, help="of the large workloads; more, steadier medians")
     options = parser.parse_args()
     folder = options.built or Path(tempfile.mkdtemp())
     if not (folder / "src" / OTHER).exists():
@@ -94,7 +95,7 @@ def main() -> None:
         torch.set_num_threads(threads)
         works = (what.one_tensor(6_000_000), bf16_tensor(6_000_000), what.tiny_tensors(), small)
         for work in (*works, what.embedding(100_000, 16, 4_096)):
-            compare(work, theirs, rounds=9 if work.elements > 1_000_000 else 30)
+            compare(work, theirs, rounds=options.rounds if work.elements > 1_000_000 else 30)
 
 
 if __name__ == "__main__":
