@@ -39,8 +39,18 @@ class Table:
     choices: Mapping[str, tuple[str | None, ...]]
     scope: str
     """The argument that says who shares a decision."""
-    deciding: tuple[str, ...]
-    """Arguments of the decision itself: with scope "all" they cannot differ from group to group."""
+    free: tuple[str, ...]
+    """Those that may differ from group to group even if one decision serves all."""
+
+    @property
+    def deciding(self) -> list[str]:
+        """Arguments of the decision itself, which serves all param groups where the scope is "all"."""
+        return [name for name in (*self.numbers, *self.flags) if name not in self.free]
+
+
+def named(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A constructor's ``locals()`` as arguments by name."""
+    return {name: value for name, value in given.items() if name not in ("self", "params", "__class__")}
 
 
 def _not_negative(remedy: str = "") -> Number:
@@ -75,7 +85,7 @@ GRADAGRAD = Table(
     flags=(*_FLAGS, "lazy"),
     choices={"granularity": SCOPES},
     scope="granularity",
-    deciding=("rho", "momentum", "initial_accumulator_value", "eps", "grad_bound", "gamma_max", "growth_limit", "lazy"),
+    free=("lr", "weight_decay", "lr_decay", *_FLAGS),
 )
 AUTOGRADAGRAD = Table(
     numbers={
@@ -93,7 +103,7 @@ AUTOGRADAGRAD = Table(
     flags=(*_FLAGS, "guard"),
     choices={"averaging": ("polynomial", None), "scope": ("all", "group")},
     scope="scope",
-    deciding=("gamma0", "gamma_max", "guard"),
+    free=("lr", "momentum", "weight_decay", "eps", *_FLAGS),
 )
 
 

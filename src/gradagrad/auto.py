@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT, StateDict
 
-from gradagrad.arguments import AUTOGRADAGRAD
+from gradagrad.arguments import AUTOGRADAGRAD, named
 from gradagrad.averaging import Averaged
 from gradagrad.rules.auto import RULE, Settings
+from gradagrad.rules.protocol import settings_of
 
 
 class AutoGradaGrad(Averaged):
@@ -98,37 +99,15 @@ class AutoGradaGrad(Averaged):
         state_dtype: torch.dtype = torch.float32,
         stochastic_rounding: bool = False,
     ) -> None:
-        defaults: dict[str, Any] = {
-            "lr": lr,
-            "gamma0": gamma0,
-            "momentum": momentum,
-            "gamma_max": gamma_max,
-            "guard": guard,
-            "weight_decay": weight_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "averaging": averaging,
-            "scope": scope,
-            "eps": eps,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "capturable": capturable,
-            "fused": fused,
-            "state_dtype": state_dtype,
-            "stochastic_rounding": stochastic_rounding,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, named(locals()))
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:
-        return Settings(
-            lr=group["lr"],
+        return settings_of(
+            Settings,
+            group,
             steady_lr=group.get("initial_lr", group["lr"]),  # which torch's schedulers leave behind
-            gamma0=group["gamma0"],
             beta=group["momentum"],
-            eps=group["eps"],
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
-            gamma_max=None if group["gamma_max"] == math.inf else group["gamma_max"],
-            guard=group["guard"],
             averaging=group["averaging"] is not None,
         )
 

@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from gradagrad.arguments import GRADAGRAD
+from gradagrad.arguments import GRADAGRAD, named
 from gradagrad.checked_projection import Checked
 from gradagrad.engine.base import EngineOptimizer
 from gradagrad.projections import Projection
 from gradagrad.rules.gradagrad import RULE, Settings
+from gradagrad.rules.protocol import settings_of
 from gradagrad.scope import Scope
 
 
@@ -108,43 +109,13 @@ class GradaGrad(EngineOptimizer):
         state_dtype: torch.dtype = torch.float32,
         stochastic_rounding: bool = False,
     ) -> None:
-        defaults: dict[str, Any] = {
-            "lr": lr,
-            "rho": rho,
-            "momentum": momentum,
-            "granularity": granularity,
-            "weight_decay": weight_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "lr_decay": lr_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "eps": eps,
-            "grad_bound": grad_bound,
-            "gamma_max": gamma_max,
-            "growth_limit": growth_limit,
-            "projection": projection,
-            "lazy": lazy,
-            "maximize": maximize,
-            "foreach": foreach,
-            "differentiable": differentiable,
-            "capturable": capturable,
-            "fused": fused,
-            "state_dtype": state_dtype,
-            "stochastic_rounding": stochastic_rounding,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, named(locals()))
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:
-        projection = group["projection"]
-        return Settings(
-            lr=group["lr"],
-            rho=group["rho"],
+        return settings_of(
+            Settings,
+            group,
             beta=group["momentum"],
-            eps=group["eps"],
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
-            gamma_max=None if group["gamma_max"] == math.inf else group["gamma_max"],
-            growth_limit=None if group["growth_limit"] == math.inf else group["growth_limit"],
-            grad_bound=group["grad_bound"],
-            initial_accumulator_value=group["initial_accumulator_value"],
-            lazy=group["lazy"],
-            project=None if projection is None else Checked(projection),
+            project=None if group["projection"] is None else Checked(group["projection"]),
         )

@@ -1844,7 +1844,7 @@ struct auto_decide {
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
-      const double weight_decay = settings[4];
+      const double weight_decay = settings[5];
       c0 = opaque<T>(2097151.0);
       c1 = opaque<T>(1.0);
       t7 = T(steady_lr);
@@ -1894,8 +1894,8 @@ struct auto_move {
     using T = P;
     T pace0, pace1, pace2, pace3, pace4, pace5, pace6, t9, t13, t18, t21;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
-      const double beta = settings[2];
-      const double eps = settings[3];
+      const double beta = settings[3];
+      const double eps = settings[4];
       pace0 = pace[0];
       pace1 = pace[1];
       pace2 = pace[2];
@@ -1974,7 +1974,7 @@ struct auto_learn {
     double TINY, LARGEST, gamma_max;
     T c0;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
-      gamma_max = settings[5];
+      gamma_max = settings[6];
       TINY = opaque<double>(std::numeric_limits<T>::min());
       LARGEST = opaque<double>(std::numeric_limits<T>::max());
       c0 = opaque<T>(2097151.0);
@@ -2053,7 +2053,7 @@ struct auto_guard_decide {
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
-      const double weight_decay = settings[4];
+      const double weight_decay = settings[5];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       c0 = opaque<T>(2097151.0);
       c1 = opaque<T>(1.0);
@@ -2121,7 +2121,7 @@ struct auto_average_decide {
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
-      const double weight_decay = settings[4];
+      const double weight_decay = settings[5];
       c0 = opaque<T>(2097151.0);
       c1 = opaque<T>(1.0);
       t7 = T(steady_lr);
@@ -2173,8 +2173,8 @@ struct auto_average_move {
     using T = P;
     T pace0, pace1, pace2, pace3, pace4, pace5, pace6, pace7, t9, t13, t18, t21;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
-      const double beta = settings[2];
-      const double eps = settings[3];
+      const double beta = settings[3];
+      const double eps = settings[4];
       pace0 = pace[0];
       pace1 = pace[1];
       pace2 = pace[2];
@@ -2258,8 +2258,8 @@ struct auto_average_rest {
     using T = P;
     T t37, t39;
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
-      const double since = settings[6];
-      const double now = settings[7];
+      const double since = settings[7];
+      const double now = settings[8];
       const double t0 = maximum(now, 1.0);
       const double t1 = since + 0.0;
       const double t2 = t0 + 0.0;
@@ -2324,7 +2324,7 @@ struct auto_average_guard_decide {
     GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
-      const double weight_decay = settings[4];
+      const double weight_decay = settings[5];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       c0 = opaque<T>(2097151.0);
       c1 = opaque<T>(1.0);
@@ -2445,28 +2445,28 @@ const Rule rules[] = {
               gradagrad_lazy_full_momentum_step, gradagrad_plain_measure, gradagrad_lazy_full_momentum_decide, gradagrad_full_momentum_move, None, None, None, None>(),
      loop_of<None, double>()},
     // auto
-    {3, 4, 0, 8, 1, 6, false, {0, 1, 2}, {0, 0, 0, 0},
+    {3, 4, 0, 8, 1, 7, false, {0, 1, 2}, {0, 0, 0, 0},
      loops_of<float,
               None, None, None, auto_move, None, None, None, None>(),
      loops_of<double,
               None, None, auto_decide, auto_move, None, None, None, None>(),
      loop_of<auto_learn, double>()},
     // auto_guard
-    {3, 5, 1, 8, 1, 6, false, {0, 1, 2}, {0, 0, 0, 0, 0},
+    {3, 5, 1, 8, 1, 7, false, {0, 1, 2}, {0, 0, 0, 0, 0},
      loops_of<float,
               None, auto_guard_measure, None, auto_move, None, None, None, None>(),
      loops_of<double,
               None, auto_guard_measure, auto_guard_decide, auto_move, None, None, None, None>(),
      loop_of<auto_learn, double>()},
     // auto_average
-    {4, 4, 0, 8, 1, 6, false, {0, 1, 2, 3}, {0, 0, 0, 0},
+    {4, 4, 0, 8, 1, 7, false, {0, 1, 2, 3}, {0, 0, 0, 0},
      loops_of<float,
               None, None, None, auto_average_move, None, None, auto_average_rest, None>(),
      loops_of<double,
               None, None, auto_average_decide, auto_average_move, None, None, auto_average_rest, None>(),
      loop_of<auto_learn, double>()},
     // auto_average_guard
-    {4, 5, 1, 8, 1, 6, false, {0, 1, 2, 3}, {0, 0, 0, 0, 0},
+    {4, 5, 1, 8, 1, 7, false, {0, 1, 2, 3}, {0, 0, 0, 0, 0},
      loops_of<float,
               None, auto_guard_measure, None, auto_average_move, None, None, auto_average_rest, None>(),
      loops_of<double,

@@ -14,8 +14,9 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gradagrad.arguments import GRADAGRAD, check_choice, checked
+from gradagrad.arguments import GRADAGRAD, check_choice, checked, named
 from gradagrad.rules.gradagrad import RULE, Settings
+from gradagrad.rules.protocol import settings_of
 from gradagrad.scope import slot_shape
 
 Tensor = Any
@@ -56,18 +57,8 @@ class GradaGrad(keras.optimizers.Optimizer):
         name: str = "gradagrad",
         **kwargs: Any,
     ) -> None:
+        given = {key: a for key, a in named(locals()).items() if key not in ("learning_rate", "name", "kwargs")}
         check_choice("granularity", granularity, GRANULARITIES)
-        given: dict[str, Any] = {
-            "rho": rho,
-            "momentum": momentum,
-            "initial_accumulator_value": initial_accumulator_value,
-            "eps": eps,
-            "grad_bound": grad_bound,
-            "gamma_max": gamma_max,
-            "growth_limit": growth_limit,
-            "lazy": lazy,
-            "granularity": granularity,
-        }
         rate = {"lr": learning_rate} if isinstance(learning_rate, int | float) else {}  # or a schedule
         arguments = checked(GRADAGRAD, {**given, **rate}, lr_name="learning_rate")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
@@ -116,23 +107,11 @@ class GradaGrad(keras.optimizers.Optimizer):
             self.assign(state[key], value)
 
     def _settings(self, learning_rate: Any) -> Settings:
-        given = self._given
-        return Settings(
-            lr=learning_rate,
-            rho=given["rho"],
-            beta=given["momentum"],
-            eps=given["eps"],
-            gamma_max=None if given["gamma_max"] == math.inf else given["gamma_max"],
-            growth_limit=None if given["growth_limit"] == math.inf else given["growth_limit"],
-            grad_bound=given["grad_bound"],
-            initial_accumulator_value=given["initial_accumulator_value"],
-            lazy=given["lazy"],
-        )
+        return settings_of(Settings, self._given, lr=learning_rate, beta=self._given["momentum"])
 
     def get_config(self) -> dict[str, Any]:
         """All arguments; infinite limits are left out, since JSON has none."""
-        infinite = {key for key in ("gamma_max", "growth_limit") if self._given[key] == math.inf}
-        return super().get_config() | {key: value for key, value in self._given.items() if key not in infinite}
+        return super().get_config() | {key: value for key, value in self._given.items() if value != math.inf}
 
 
 class _Ops:

@@ -14,6 +14,7 @@ from gradagrad.optax.arguments import checked
 from gradagrad.optax.arrays import like
 from gradagrad.optax.step import Method
 from gradagrad.rules.auto import RULE, Settings
+from gradagrad.rules.protocol import settings_of
 
 Numeric = float | Any
 """A float, or an array: `optax.inject_hyperparams` passes traced ones."""
@@ -108,35 +109,15 @@ def auto_gradagrad(
         >>> bool(jnp.abs(auto_gradagrad_eval_params(state, params)["w"]).max() < 0.1)
         True
     """
-    arguments = checked(
-        AUTOGRADAGRAD,
-        {
-            "lr": learning_rate,
-            "gamma0": gamma0,
-            "momentum": momentum,
-            "weight_decay": weight_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "eps": eps,
-            "gamma_max": gamma_max,
-            "guard": guard,
-            "averaging": averaging,
-            "maximize": maximize,
-            "state_dtype": state_dtype,
-            "stochastic_rounding": stochastic_rounding,
-            "axis_name": axis_name,
-            "fused": fused,
-        },
-    )
-    lr, gamma_max = arguments["lr"], arguments["gamma_max"]
+    arguments = checked(AUTOGRADAGRAD, {"lr": learning_rate, **locals()})
+    lr = arguments["lr"]
     return Method(
         rule=RULE,
-        settings=Settings(
+        settings=settings_of(
+            Settings,
+            {key: a for key, a in arguments.items() if key not in ("lr", "weight_decay")},  # `Method` has them
             steady_lr=lr if isinstance(lr, float) else 1.0,
-            gamma0=arguments["gamma0"],
             beta=arguments["momentum"],
-            eps=arguments["eps"],
-            gamma_max=None if isinstance(gamma_max, float) and math.isinf(gamma_max) else gamma_max,
-            guard=guard,
             averaging=averaging is not None,
         ),
         scope="all",

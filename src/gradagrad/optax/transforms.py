@@ -14,6 +14,7 @@ from gradagrad.arguments import GRADAGRAD
 from gradagrad.optax.arguments import checked
 from gradagrad.optax.step import Method
 from gradagrad.rules.gradagrad import RULE, Settings
+from gradagrad.rules.protocol import settings_of
 from gradagrad.scope import Scope
 
 Numeric = float | Any
@@ -114,30 +115,7 @@ def gradagrad(
         >>> bool(jnp.abs(params["w"]).max() < 1e-3)
         True
     """
-    arguments = checked(
-        GRADAGRAD,
-        {
-            "lr": learning_rate,
-            "rho": rho,
-            "momentum": momentum,
-            "granularity": granularity,
-            "weight_decay": weight_decay,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "lr_decay": lr_decay,
-            "initial_accumulator_value": initial_accumulator_value,
-            "eps": eps,
-            "grad_bound": grad_bound,
-            "gamma_max": gamma_max,
-            "growth_limit": growth_limit,
-            "projection": projection,
-            "lazy": lazy,
-            "maximize": maximize,
-            "state_dtype": state_dtype,
-            "stochastic_rounding": stochastic_rounding,
-            "axis_name": axis_name,
-            "fused": fused,
-        },
-    )
+    arguments = checked(GRADAGRAD, {"lr": learning_rate, **locals()})
     return replace(
         _method(arguments),
         learning_rate=arguments["lr"],
@@ -170,23 +148,7 @@ def scale_by_gradagrad(
 
     Arguments as in `gradagrad`; gamma_max is a cap on growth alone.
     """
-    arguments = checked(
-        GRADAGRAD,
-        {
-            "rho": rho,
-            "momentum": momentum,
-            "granularity": granularity,
-            "initial_accumulator_value": initial_accumulator_value,
-            "eps": eps,
-            "grad_bound": grad_bound,
-            "gamma_max": gamma_max,
-            "growth_limit": growth_limit,
-            "lazy": lazy,
-            "state_dtype": state_dtype,
-            "axis_name": axis_name,
-            "fused": fused,
-        },
-    )
+    arguments = checked(GRADAGRAD, locals())
     return replace(_method(arguments), descends=False).transformation()
 
 
@@ -194,15 +156,10 @@ def _method(arguments: Mapping[str, Any]) -> Method:
     """What both transformations share."""
     return Method(
         rule=RULE,
-        settings=Settings(
-            rho=arguments["rho"],
+        settings=settings_of(
+            Settings,
+            {key: a for key, a in arguments.items() if key not in ("lr", "weight_decay")},  # `Method` has them
             beta=arguments["momentum"],
-            eps=arguments["eps"],
-            gamma_max=_unless_infinite(arguments["gamma_max"]),
-            growth_limit=_unless_infinite(arguments["growth_limit"]),
-            grad_bound=arguments["grad_bound"],
-            initial_accumulator_value=arguments["initial_accumulator_value"],
-            lazy=arguments["lazy"],
             project=arguments.get("projection"),
         ),
         scope=arguments["granularity"],
@@ -211,7 +168,3 @@ def _method(arguments: Mapping[str, Any]) -> Method:
         axis_name=arguments["axis_name"],
         fused=arguments["fused"],
     )
-
-
-def _unless_infinite(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isinf(value) else value

@@ -14,8 +14,9 @@ suffices. Since no function branches on data, running one on symbols yields stra
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 # Arrays of any framework, 0-d ones and plain floats included; a rule asks only for arithmetic.
 Array = Any
@@ -23,6 +24,9 @@ Values = Mapping[str, Array]
 """A tensor's numbers by name: ``x``, its gradient ``g``, and its element fields by key."""
 Slot = Mapping[str, Array]
 """The numbers of whoever shares a decision, by key."""
+
+S = TypeVar("S", bound=tuple[Any, ...])
+"""A rule's own NamedTuple of settings."""
 
 POINT = "point"
 POINT_LANE = 4
@@ -143,6 +147,16 @@ class Rule(Protocol):
     def rest(self, values: Values, slot: Slot, since: Array, now: Array, s: Any, ops: Ops) -> dict[str, Array]:
         """Element and slot fields of what was last touched at step ``since`` as they stand after step ``now``."""
         ...
+
+
+def settings_of(kind: type[S], arguments: Mapping[str, Any], **others: Any) -> S:
+    """A rule's settings from a user's arguments of the same names, and ``others``, which are not an argument as it is.
+
+    A limit that is infinite becomes None, for which the rule has no operations.
+    """
+    names: tuple[str, ...] = kind._fields  # pyright: ignore[reportAttributeAccessIssue]  # as every NamedTuple has
+    given = {name: arguments[name] for name in names if name in arguments} | others
+    return kind(**{name: None if isinstance(a, float) and a == math.inf else a for name, a in given.items()})
 
 
 def is_off(number: Array) -> bool:

@@ -64,22 +64,26 @@ class Variant:
         return bool(getattr(self.static, "lazy", False))
 
 
-GRADAGRAD_ORDER = (
-    "lr", "rho", "beta", "eps", "weight_decay", "gamma_max", "growth_limit", "grad_bound", "initial_accumulator_value",
-    "lower", "upper", "projects",
-)  # fmt: skip
-AUTO_ORDER = ("lr", "steady_lr", "beta", "eps", "weight_decay", "gamma_max")
+def _numbers(settings: Any) -> tuple[str, ...]:
+    """The settings that are numbers, of which None are those that these settings go without."""
+    return tuple(name for name, a in settings._asdict().items() if not isinstance(a, bool) and name != "project")
+
+
+_OPTIONS = tuple(name for name, a in gradagrad.Settings()._asdict().items() if a is None)
+_BOX = ("lower", "upper", "projects")
+GRADAGRAD_ORDER = (*_numbers(gradagrad.Settings()), *_BOX)
+AUTO_ORDER = _numbers(auto.Settings())
 
 
 def _gradagrad(options: str, *, momentum: bool) -> Variant:
     full = "full" in options
-    numbers = GRADAGRAD_ORDER if full else ("lr", "rho", "beta", "eps", "weight_decay")
+    left_out = () if full else (*_OPTIONS, *_BOX)
     static = gradagrad.Settings(lazy="lazy" in options, beta=0.9 if momentum else 0.0)
     return Variant(
         f"gradagrad_{options}{'_momentum' if momentum else ''}",
         _BoundedGradaGrad() if full else gradagrad.RULE,
         static,
-        tuple(name for name in numbers if momentum or name != "beta"),
+        tuple(name for name in GRADAGRAD_ORDER if name not in left_out and (momentum or name != "beta")),
         GRADAGRAD_ORDER,
         True,
     )
@@ -108,14 +112,14 @@ def variant_of(s: Any) -> int | None:
         return _PLACES[f"auto{'_average' if s.averaging else ''}{'_guard' if s.guard else ''}"]
     if not isinstance(s, gradagrad.Settings):
         return None
-    plain = s.gamma_max is None and s.growth_limit is None and s.grad_bound is None and s.project is None
+    plain = all(getattr(s, name) is None for name in _OPTIONS)
     form = ("lazy" if plain else "lazy_full") if s.lazy else ("plain" if plain else "full")
     return _PLACES[f"gradagrad_{form}{'' if is_off(s.beta) else '_momentum'}"]
 
 
-# An option that is None is given as a number without effect: a comparison with NaN is false.
-_NEUTRAL = {"gamma_max": math.inf, "growth_limit": math.inf, "grad_bound": math.nan}
-_GRADAGRAD, _AUTO = attrgetter(*GRADAGRAD_ORDER[:-3]), attrgetter(*AUTO_ORDER)
+# An option that is None is given as a number without effect: a limit is infinite, and a comparison with NaN is false.
+_NEUTRAL = {name: math.nan if name == "grad_bound" else math.inf for name in _OPTIONS}
+_GRADAGRAD, _AUTO = attrgetter(*_numbers(gradagrad.Settings())), attrgetter(*AUTO_ORDER)
 
 
 def numbers_of(s: Any, bounds: tuple[float, float] | None = None) -> list[float]:
