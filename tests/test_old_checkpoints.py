@@ -29,7 +29,7 @@ def test_a_run_goes_on_as_version_0_1_would_have(name, fused):
     optimizer.load_state_dict(SAVED[name]["saved"])
     assert all(optimizer.state[p]["step"].dtype == torch.int64 for p in params)
     maker.advance(optimizer, 6, 4, sparse=sparse)
-    # bf16 state draws other random bits where a field's lane has changed; none of GradaGrad's has.
+    # bf16 state draws other random bits where a field's word has changed; none of GradaGrad's has.
     torch.testing.assert_close([p.detach() for p in params], SAVED[name]["after"], rtol=1e-12, atol=1e-14)
 
 

@@ -58,7 +58,7 @@ def from_adagrad(source: Optimizer | Mapping[str, Any], params: ParamsT | None =
     with torch.no_grad():
         begun: set[int] = set()
         for parameter, state in zip(parameters, states, strict=True):
-            _take_over(result, parameter, state, begun)
+            _adopt(result, parameter, state, begun)
     return result
 
 
@@ -90,7 +90,7 @@ def _check(state: Any, where: str) -> None:
         checkpoint.check_range(_SUM, checkpoint.tensor_of(state, _SUM, where), None, where)
 
 
-def _take_over(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any], begun: set[int]) -> None:
+def _adopt(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any], begun: set[int]) -> None:
     """``begun`` are the accumulators that hold sums already: one that parameters share adds up what each brings."""
     if not state or not float(state["step"]):
         return  # Adagrad makes its state at once; without a step there is nothing to take over

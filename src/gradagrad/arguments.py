@@ -34,7 +34,7 @@ class Number:
 class Table:
     """All rules of one optimizer's arguments."""
 
-    numbers: Mapping[str, Number]
+    numeric: Mapping[str, Number]
     flags: tuple[str, ...]
     choices: Mapping[str, tuple[str | None, ...]]
     scope: str
@@ -45,7 +45,7 @@ class Table:
     @property
     def deciding(self) -> list[str]:
         """Arguments of the decision itself, which serves all param groups where the scope is "all"."""
-        return [name for name in (*self.numbers, *self.flags) if name not in self.free]
+        return [name for name in (*self.numeric, *self.flags) if name not in self.free]
 
 
 def named(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,7 +61,7 @@ _GAMMA_MAX = Number("a number > 0", lambda v: v > 0.0, "math.inf means no cap.")
 _FLAGS = ("decoupled_weight_decay", "maximize", "differentiable", "capturable", "stochastic_rounding")
 
 GRADAGRAD = Table(
-    numbers={
+    numeric={
         "lr": _not_negative("1.0 suits convex problems, 0.01 neural nets."),
         "rho": _not_negative("0 is AdaGrad, 2 the paper's default."),
         "momentum": Number("in [0, 1)", lambda v: 0.0 <= v < 1.0, "0.9 is a common choice, 0 means none."),
@@ -88,7 +88,7 @@ GRADAGRAD = Table(
     free=("lr", "weight_decay", "lr_decay", *_FLAGS),
 )
 AUTOGRADAGRAD = Table(
-    numbers={
+    numeric={
         "lr": _not_negative("It multiplies the learning rate that the optimizer finds: 1.0, or less for a slow group."),
         "gamma0": Number(
             "a finite number > 0",
@@ -153,7 +153,7 @@ def checked(
     checks a number where a framework has kinds of its own, and returns it as it shall be kept.
     """
     result = dict(group)
-    for name, wanted in table.numbers.items():
+    for name, wanted in table.numeric.items():
         if name in group:
             result[name] = number(lr_name if name == "lr" else name, group[name], wanted)
     for name in table.flags:
@@ -161,13 +161,13 @@ def checked(
             raise TypeError(complaint(name, "True or False", group[name]))
     for name, choices in table.choices.items():
         if name in group:
-            check_choice(name, group[name], choices)
+            check_one_of(name, group[name], choices)
     _check_together(result, lr_name)
     _check_agreement(table, result, others)
     return result
 
 
-def check_choice(name: str, value: Any, choices: Sequence[str | None]) -> None:
+def check_one_of(name: str, value: Any, choices: Sequence[str | None]) -> None:
     """Raises unless the value is one of the choices. Only strings are compared: arrays compare entry by entry."""
     if not (value is None and None in choices) and not (isinstance(value, str) and value in choices):
         rule = " or ".join(map(repr, choices)) if len(choices) < 3 else f"one of {', '.join(map(repr, choices))}"

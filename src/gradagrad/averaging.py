@@ -60,8 +60,10 @@ class Averaged(EngineOptimizer):
         """Each parameter's average at the present step."""
         self._finish_pending()
         self._catch_up()
-        kept = chain.from_iterable(group["params"] for group in self.param_groups if group["averaging"] is not None)
-        return {p: state["average"] for p in kept if "average" in (state := self.state.get(p, {}))}
+        averaging = chain.from_iterable(
+            group["params"] for group in self.param_groups if group["averaging"] is not None
+        )
+        return {p: state["average"] for p in averaging if "average" in (state := self.state.get(p, {}))}
 
     def averaged_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
         """The model's state dict with averaged weights, as copies: what to export."""

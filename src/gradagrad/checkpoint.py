@@ -53,8 +53,8 @@ def load(optimizer: EngineOptimizer, state_dict: StateDict, load_base: Callable[
 
     def after(_: Optimizer) -> None:
         optimizer.state.update(rebuilt)
-        for group, kept in zip(optimizer.param_groups, own, strict=True):
-            group.update(kept, state_dtype=_dtype(group["state_dtype"]))
+        for group, ours in zip(optimizer.param_groups, own, strict=True):
+            group.update(ours, state_dtype=_dtype(group["state_dtype"]))
 
     checking = optimizer.register_load_state_dict_pre_hook(before)
     restoring = optimizer.register_load_state_dict_post_hook(after, prepend=True)
@@ -121,7 +121,7 @@ def _saved_states(
         try:
             merged_groups.append(checked(optimizer.arguments, merged, merged_groups))
             if "initial_lr" in saved:  # a scheduler's, which AutoGradaGrad steps by
-                check_number_or_lr("lr", saved["initial_lr"], optimizer.arguments.numbers["lr"])
+                check_number_or_lr("lr", saved["initial_lr"], optimizer.arguments.numeric["lr"])
         except (TypeError, ValueError) as error:
             raise ValueError(f"the state dict is damaged: in param group {index}, {error}") from None
     for index, (saved, group) in enumerate(zip(merged_groups, groups, strict=True)):
@@ -217,19 +217,19 @@ def _check_fit(field: Field, value: Tensor, scope: str, parameter: Tensor, where
 
 def check_range(field: Field, value: Tensor, settings: Any, where: str) -> None:
     """Raises where numbers are not finite or lie below what the rule can have made of them."""
-    numbers = distributed.local(value.detach())
+    here = distributed.local(value.detach())
     least = getattr(settings, field.least) if isinstance(field.least, str) else field.least
-    wrong = ~torch.isfinite(numbers)
+    wrong = ~torch.isfinite(here)
     rule = "finite"
     if least is not None:
         # What is stored in bf16 may lie below a start that bf16 does not hold.
-        slack = 2.0**-7 * abs(least) if numbers.dtype == torch.bfloat16 else 1e-6 * abs(least)
-        wrong, rule = wrong | (numbers < least - slack), f"finite and >= {least}"
+        slack = 2.0**-7 * abs(least) if here.dtype == torch.bfloat16 else 1e-6 * abs(least)
+        wrong, rule = wrong | (here < least - slack), f"finite and >= {least}"
     if bool(wrong.any()):
-        example = numbers[wrong].reshape(-1)[0].item()
+        example = here[wrong].reshape(-1)[0].item()
         raise ValueError(
             f'the state dict is damaged: "{field.key}" of {where} must be {rule}, got {example} '
-            f"({int(wrong.sum())} of {numbers.numel()} entries). Load an earlier checkpoint."
+            f"({int(wrong.sum())} of {here.numel()} entries). Load an earlier checkpoint."
         )
 
 
@@ -249,11 +249,11 @@ def _as_new(field: Field, value: Tensor, group: Mapping[str, Any], scope: str, p
 def _rows(saved: Mapping[str, Any], step: int, parameter: Tensor, where: str) -> dict[str, Tensor]:
     """Clocks of rows: as they are, or from the list of the last step's rows that version 0.1 kept instead."""
     rows, clocks = saved.get("last_rows"), saved.get("row_steps")
-    kept = clocks if clocks is not None else rows
-    if kept is None:
+    found = clocks if clocks is not None else rows
+    if found is None:
         return {}
-    whole = isinstance(kept, Tensor) and kept.layout == torch.strided and not kept.is_meta
-    whole = whole and kept.dtype in (torch.int32, torch.int64) and kept.dim() <= parameter.dim() + 1
+    whole = isinstance(found, Tensor) and found.layout == torch.strided and not found.is_meta
+    whole = whole and found.dtype in (torch.int32, torch.int64) and found.dim() <= parameter.dim() + 1
     if clocks is not None:
         in_time = whole and bool(((clocks >= 0) & (clocks <= step)).all())
         if in_time and clocks.shape == parameter.shape[: clocks.dim()]:

@@ -171,7 +171,7 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any 
         batch = optimizer._alone(group, parameter)
         steps = max(steps, int(batch.steps[0]))
         dtype = computing_dtype(parameter.dtype)
-        values, slot = _numbers(batch, dtype)
+        values, slot = _fields_of(batch, dtype)
         lr = batch.lr_after(0, dtype)
         gamma, growth, size = batch.rule.rates(values, slot, batch.settings._replace(lr=lr), tensor_ops(dtype))
         accumulator = _flat(values.get("accumulator", slot.get("accumulator", growth)))
@@ -192,16 +192,14 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any 
     )
 
 
-def _numbers(batch: Any, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def _fields_of(batch: Any, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """A parameter's element fields and slot fields on this rank, in computing precision."""
     values: dict[str, Tensor] = {}
     slot: dict[str, Tensor] = dict(batch.shared)
     for field in batch.fields:
         if field.key in batch.state:
-            numbers = distributed.local(batch.state[field.key][0].detach())
-            (values if field.at == "element" else slot)[field.key] = numbers.to(
-                torch.promote_types(dtype, numbers.dtype)
-            )
+            own = distributed.local(batch.state[field.key][0].detach())
+            (values if field.at == "element" else slot)[field.key] = own.to(torch.promote_types(dtype, own.dtype))
     return values, slot
 
 

@@ -72,8 +72,8 @@ def _proposals(parts: Sequence[Part]) -> list[tuple[View, Tensor, Tensor]]:
         found = list(views(batch, together=False))
         if batch.is_shared:
             totals = shared.get(id(next(iter(batch.shared.values()))))
-            _, pace = decide(batch, added_up(totals, batch) if totals else None)
-            news = [v.move([a.to(v.device) if isinstance(a, Tensor) else a for a in pace])[0] for v in found]
+            _, factors = decide(batch, added_up(totals, batch) if totals else None)
+            news = [v.move([a.to(v.device) if isinstance(a, Tensor) else a for a in factors])[0] for v in found]
         else:
             news = [v.step(tuple(own.unbind()))[0] for v, own in zip(found, sums, strict=True)]
         result += [(view, view.values["x"], new["x"]) for view, new in zip(found, news, strict=True)]

@@ -117,16 +117,16 @@ def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, pr
     send = _sender(logger, prefix)
     inner = unwrapped(optimizer)
     history = History()
-    taken = 0
+    steps = 0
 
     def before(*_: object) -> None:
-        nonlocal taken
-        taken += 1
+        nonlocal steps
+        steps += 1
         inner._watch = inner._watch or Watch()
-        inner._watch.active = taken % every == 0
+        inner._watch.active = steps % every == 0
 
     def after(*_: object) -> None:
-        if taken % every == 0:
+        if steps % every == 0:
             record = _record(inner)
             history.records.append(record)
             send(_flat(record, prefix), record.step)

@@ -31,9 +31,9 @@ def test_every_setting_has_a_variant_that_has_its_options():
         assert place is not None
         variant = variants.VARIANTS[place]
         assert variant.static.lazy == given.get("lazy", False)
-        assert ("beta" in variant.numbers) == bool(beta)
-        assert set(given) - {"lazy", "project"} <= set(variant.numbers)
-        assert ("projects" in variant.numbers) or "project" not in given
+        assert ("beta" in variant.variable) == bool(beta)
+        assert set(given) - {"lazy", "project"} <= set(variant.variable)
+        assert ("projects" in variant.variable) or "project" not in given
     for averaging, guard in itertools.product((False, True), repeat=2):
         place = variants.variant_of(auto.Settings(averaging=averaging, guard=guard))
         assert place is not None
@@ -44,7 +44,7 @@ def test_every_setting_has_a_variant_that_has_its_options():
 
 def test_numbers_stand_where_the_header_looks_for_them():
     s = gradagrad.Settings(lr=0.5, rho=3.0, beta=0.9, growth_limit=1.5)
-    given = dict(zip(variants.GRADAGRAD_ORDER, variants.numbers_of(s, (-1.0, 2.0)), strict=True))
+    given = dict(zip(variants.GRADAGRAD_ORDER, variants.kernel_settings(s, (-1.0, 2.0)), strict=True))
     assert (given["lr"], given["rho"], given["growth_limit"]) == (0.5, 3.0, 1.5)
     assert (given["lower"], given["upper"], given["projects"]) == (-1.0, 2.0, 1.0)
     assert given["gamma_max"] == math.inf

@@ -117,8 +117,8 @@ def test_bf16_state_resumes_bit_for_bit(rule: Any, options: dict[str, bool | Non
 def test_rounding_is_unbiased_and_keeps_what_is_exact():
     value, like = torch.tensor(1.0 + 3 / 1024), torch.empty(100_000)  # between 1 and 1 + 1/128
     bits = rounding.RandomBits(like, torch.tensor(7), 2)
-    for lane in range(5):
-        result = rounding.stored(like.bfloat16(), value.expand(100_000), bits, lane)
+    for word in range(5):
+        result = rounding.stored(like.bfloat16(), value.expand(100_000), bits, word)
         assert set(result.tolist()) == {1.0, 1.0 + 1 / 128}
         assert abs(result.float().mean() - value) < 6e-5  # five standard errors
     exact = torch.tensor([0.0, -0.0, 1.0, -3.5, float("inf"), -float("inf"), 2.0**127, 2.0**-126])

@@ -15,7 +15,7 @@ from benchmarks import gpu_model
 from engine import golden
 from engine.interpreted.batches import batch_of, set_gradients
 from gradagrad import gpu_check
-from gradagrad.engine import choice, triton_plan, triton_runtime
+from gradagrad.engine import choose_backend, triton_plan, triton_runtime
 from gradagrad.engine import triton as backend
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.triton import TritonBackend
@@ -231,19 +231,19 @@ def test_who_steps_on_a_gpu(fused, foreach, monkeypatch):
     group = {"fused": fused, "foreach": foreach, "differentiable": False}
     monkeypatch.setattr(backend.TRITON, "refusal", lambda batch: None)
     wanted = fused or (fused is None and not foreach)
-    assert (choice.choose(_on("cuda"), group) is backend.TRITON) == wanted
+    assert (choose_backend.choose_backend(_on("cuda"), group) is backend.TRITON) == wanted
     monkeypatch.setattr(backend.TRITON, "refusal", lambda batch: "no reason.")
     if fused:
         with pytest.raises(RuntimeError, match="fused=True is impossible here: no reason"):
-            choice.choose(_on("cuda"), group)
+            choose_backend.choose_backend(_on("cuda"), group)
     else:
-        assert choice.choose(_on("cuda"), group).name == "torch"
+        assert choose_backend.choose_backend(_on("cuda"), group).name == "torch"
 
 
 def test_who_is_refused_is_stepped_by_others():
     for batch in (batch_of("group"), batch_of("all", rule=auto.RULE, guard=False)):
         assert TritonBackend(Launches()).refusal(batch) is None
-        choice.ONE_BY_ONE.step(batch)
+        choose_backend.ONE_BY_ONE.step(batch)
         assert int(batch.steps[0]) == 1
 
 

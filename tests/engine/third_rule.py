@@ -17,7 +17,7 @@ class HeavyBallRule(Rule):
     name, numerator, decay_remedy = "heavy ball", "accumulator", "leave it out."
 
     def fields(self, s):
-        return Field("velocity", "element"), Field("accumulator", "slot", least=0.0, lane=1)
+        return Field("velocity", "element"), Field("accumulator", "slot", least=0.0, word=1)
 
     def measures(self, s):
         return True
@@ -29,8 +29,8 @@ class HeavyBallRule(Rule):
         total = ops.minimum(slot["accumulator"] + sums[0], ops.largest)
         return {"accumulator": total}, (1.0 / ops.sqrt(ops.maximum(total, ops.tiny)),)
 
-    def move(self, values, pace, s, slots, ops, touched=None):
-        step = values["g"] * (ops.narrow(pace[0]) * s.lr)
+    def move(self, values, factors, s, slots, ops, touched=None):
+        step = values["g"] * (ops.narrow(factors[0]) * s.lr)
         velocity = step if is_off(s.beta) else values["velocity"] * s.beta + step
         new = {"x": values["x"] - velocity, "velocity": velocity}
         if touched is not None:

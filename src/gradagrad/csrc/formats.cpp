@@ -23,9 +23,9 @@ struct Convert {
     for (int64_t i = 0; i < size; ++i) to[i] = to_f16(static_cast<float>(from[i]));
   }
   GRADAGRAD_CLONES static void stochastic(
-      uint16_t* __restrict to, const T* __restrict from, int64_t size, const uint32_t* __restrict bits, int lane) {
+      uint16_t* __restrict to, const T* __restrict from, int64_t size, const uint32_t* __restrict bits, int word) {
     GRADAGRAD_VECTORS
-    for (int64_t i = 0; i < size; ++i) to[i] = to_bf16_stochastic(to_float(from[i]), half_of(bits[i], lane));
+    for (int64_t i = 0; i < size; ++i) to[i] = to_bf16_stochastic(to_float(from[i]), half_of(bits[i], word));
   }
   GRADAGRAD_CLONES static void transform(T* __restrict g, const T* __restrict x, T sign, int64_t size, T decay) {
     GRADAGRAD_VECTORS
@@ -47,13 +47,13 @@ void load(Format format, const void* from, T* to, int64_t size) {
 }
 
 template <class T>
-void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits, int lane) {
+void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits, int word) {
   if (format == own_format<T>) {
     std::memcpy(to, from, static_cast<size_t>(size) * sizeof(T));
   } else if (format == Format::f16) {
     Convert<T>::f16_out(static_cast<uint16_t*>(to), from, size);
   } else if (bits) {
-    Convert<T>::stochastic(static_cast<uint16_t*>(to), from, size, bits, lane);
+    Convert<T>::stochastic(static_cast<uint16_t*>(to), from, size, bits, word);
   } else {
     Convert<T>::bf16_out(static_cast<uint16_t*>(to), from, size);
   }

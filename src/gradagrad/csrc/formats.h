@@ -57,10 +57,10 @@ GRADAGRAD_INLINE uint16_t to_bf16_stochastic(float a, uint32_t random16) {
 }
 GRADAGRAD_INLINE float quiet(float a) { return a != a ? std::numeric_limits<float>::quiet_NaN() : a; }
 
-// Random bits are a function of (seed, step, parameter, lane, element) alone, so they depend neither on the number of
+// Random bits are a function of (seed, step, parameter, word, element) alone, so they depend neither on the number of
 // threads nor on what ran before a checkpoint was loaded. `gradagrad.rounding` restates them; change both together.
-constexpr int lane_pairs = 3;  // an even lane and the next share a hash, the low half and the high half of it
-constexpr int point_lane = 4;  // gradagrad.rules.protocol.POINT_LANE
+constexpr int word_pairs = 3;  // an even word and the next share a hash, the low half and the high half of it
+constexpr int point_word = 4;  // gradagrad.rules.protocol.POINT_WORD
 
 GRADAGRAD_INLINE uint32_t scramble(uint32_t a) {
   a ^= a >> 16;
@@ -76,7 +76,7 @@ inline uint32_t random_key(int64_t seed, int64_t step, int64_t stream, int pair)
   return scramble(scramble(scramble(static_cast<uint32_t>(seed) + 0x9e3779b9u) ^ static_cast<uint32_t>(step)) ^ number);
 }
 
-// The random bits of a piece of a parameter for a pair of lanes.
+// The random bits of a piece of a parameter for a pair of words.
 class RandomBits {
  public:
   static constexpr int64_t most = 512;  // elements
@@ -102,13 +102,13 @@ class RandomBits {
   int64_t shift_ = 0;
   alignas(64) uint32_t bits_[most + 16];
 };
-GRADAGRAD_INLINE uint32_t half_of(uint32_t bits, int lane) { return lane % 2 ? bits >> 16 : bits & 0xffffu; }
+GRADAGRAD_INLINE uint32_t half_of(uint32_t bits, int word) { return word % 2 ? bits >> 16 : bits & 0xffffu; }
 
-// Arrays of T from and to arrays of a format; with bits, bf16 is rounded stochastically, by those of a lane.
+// Arrays of T from and to arrays of a format; with bits, bf16 is rounded stochastically, by those of a word.
 template <class T>
 void load(Format format, const void* from, T* to, int64_t size);
 template <class T>
-void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits = nullptr, int lane = 0);
+void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits = nullptr, int word = 0);
 void draw(RandomBits& random, uint32_t key, int64_t index, int64_t size);
 
 // The gradient as the rule takes it: negated, or with coupled weight decay. x is not read without decay: 0·inf is NaN.

@@ -51,19 +51,19 @@ class Numbered {
 Numbered<const Handles> lists;
 Numbered<Prepared> steps;
 
-Settings settings_from(StableIValue rule, StableIValue scope, StableIValue numbers, StableIValue flags, StableIValue seed) {
+Settings settings_from(StableIValue rule, StableIValue scope, StableIValue values, StableIValue flags, StableIValue seed) {
   const auto number = to<int64_t>(rule), flag = to<int64_t>(flags), wide = to<int64_t>(scope);
   const bool known = number >= 0 && number < rule_count && wide >= 0 && wide <= static_cast<int64_t>(Scope::all);
   if (!known) throw std::runtime_error("gradagrad: the kernel lacks this rule; rebuild the package.");
-  Settings settings{&rules[number], static_cast<Scope>(wide), to<std::vector<double>>(numbers), 0.0, 0.0,
+  Settings settings{&rules[number], static_cast<Scope>(wide), to<std::vector<double>>(values), 0.0, 0.0,
                     (flag & 1) != 0, (flag & 2) != 0, to<int64_t>(seed)};
-  if (static_cast<int64_t>(settings.numbers.size()) != settings.rule->settings + 2) {
+  if (static_cast<int64_t>(settings.values.size()) != settings.rule->settings + 2) {
     throw std::runtime_error("gradagrad: the kernel was built for other settings of this rule; rebuild the package.");
   }
-  settings.lr_decay = settings.numbers.back();
-  settings.numbers.pop_back();
-  settings.coupled_decay = settings.numbers.back();
-  settings.numbers.pop_back();
+  settings.lr_decay = settings.values.back();
+  settings.values.pop_back();
+  settings.coupled_decay = settings.values.back();
+  settings.values.pop_back();
   return settings;
 }
 
@@ -75,9 +75,9 @@ int64_t ticket_of(std::shared_ptr<S> step) {
 }
 
 void prepare(StableIValue* stack, uint64_t, uint64_t) {
-  auto state = std::make_shared<const Handles>(stack[2]);  // empty if kept
-  const auto kept = to<int64_t>(stack[3]);
-  if (kept) state = lists.get(kept);
+  auto state = std::make_shared<const Handles>(stack[2]);  // empty if it is a list that the kernel has
+  const auto list = to<int64_t>(stack[3]);
+  if (list) state = lists.get(list);
   Settings settings = settings_from(stack[4], stack[5], stack[6], stack[7], stack[8]);
   auto step = std::make_shared<Step>(
       std::move(settings), stack[0], stack[1], std::move(state), to<std::vector<int64_t>>(stack[9]));
@@ -92,7 +92,7 @@ void prepare_sparse(StableIValue* stack, uint64_t, uint64_t) {
   stack[0] = from(ticket_of(std::move(step)));
 }
 
-double* numbers_at(const Tensor& tensor, int64_t count) {
+double* doubles_at(const Tensor& tensor, int64_t count) {
   const View a = view(tensor.get());
   if (!a.on_cpu || !a.strided || a.kind != Kind::f64 || a.size != count || !contiguous(a)) {
     throw std::runtime_error("gradagrad: sums and traces must be contiguous float64 tensors on the CPU, a row for each slot.");
@@ -110,21 +110,21 @@ void run(StableIValue* stack, uint64_t, uint64_t) {
 void measure(StableIValue* stack, uint64_t, uint64_t) {
   const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
   const Tensor sums = to<Tensor>(stack[1]);
-  step->measure(numbers_at(sums, step->slots() * step->rule().sums));
+  step->measure(doubles_at(sums, step->slots() * step->rule().sums));
 }
 
 void move(StableIValue* stack, uint64_t, uint64_t) {
   const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
   const Tensor sums = to<Tensor>(stack[1]), traces = to<Tensor>(stack[2]);
   const int64_t slots = step->slots();
-  step->move(numbers_at(sums, slots * step->rule().sums), numbers_at(traces, slots * step->rule().traces));
+  step->move(doubles_at(sums, slots * step->rule().sums), doubles_at(traces, slots * step->rule().traces));
 }
 
 void settle(StableIValue* stack, uint64_t, uint64_t) {
   const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
   const Tensor sums = to<Tensor>(stack[1]), traces = to<Tensor>(stack[2]);
   const int64_t slots = step->slots();
-  step->settle(numbers_at(sums, slots * step->rule().sums), numbers_at(traces, slots * step->rule().traces));
+  step->settle(doubles_at(sums, slots * step->rule().sums), doubles_at(traces, slots * step->rule().traces));
 }
 
 void keep(StableIValue* stack, uint64_t, uint64_t) { stack[0] = from(lists.add(std::make_shared<const Handles>(stack[0]))); }
@@ -138,11 +138,11 @@ STABLE_TORCH_LIBRARY(gradagrad, m) {
   m.def("release_list(int number) -> ()");
   m.def("release_step(int ticket) -> ()");
   m.def(
-      "prepare(Tensor[] params, Tensor[] grads, Tensor[] state, int kept, int rule, int scope, float[] numbers, int flags, "
+      "prepare(Tensor[] params, Tensor[] grads, Tensor[] state, int list, int rule, int scope, float[] settings, int flags, "
       "int seed, int[] streams) -> int");
   m.def(
       "prepare_sparse(Tensor param, Tensor rows, Tensor values, Tensor[] state, Tensor? row_steps, int rule, int scope, "
-      "float[] numbers, int flags, int seed, int stream, int clock_slot) -> int");
+      "float[] settings, int flags, int seed, int stream, int clock_slot) -> int");
   m.def("step_(int ticket) -> ()");
   m.def("measure_(int ticket, Tensor(a!) sums) -> ()");
   m.def("move_(int ticket, Tensor sums, Tensor(a!) traces) -> ()");

@@ -38,7 +38,7 @@ Pass<T>::Pass(const Job& job) : job_(job), loops_(job.rule->loops<T>()) {
 template <class T>
 void Pass<T>::run(const Loop<T>& loop, const Range* ranges, int64_t count, int64_t size, double* totals) {
   if (job_.kind != through_buffers && loop.over[job_.kind]) {
-    return loop.over[job_.kind]({settings_, pace_, job_.data, ranges, count, size, totals, job_.keys});
+    return loop.over[job_.kind]({settings_, factors_, job_.data, ranges, count, size, totals, job_.keys});
   }
   for (int64_t i = 0; i < count; ++i) run_buffered(loop, ranges[i], size, totals);
 }
@@ -51,7 +51,7 @@ void Pass<T>::run_buffered(const Loop<T>& loop, const Range& range, int64_t size
   for (int64_t at = 0; at < size; at += chunk) {
     const int64_t some = std::min(chunk, size - at);
     load(loop.reads, range, at, some);
-    loop.over[own]({settings_, pace_, data, &here, 1, some, totals, job_.keys});
+    loop.over[own]({settings_, factors_, data, &here, 1, some, totals, job_.keys});
     store(loop.writes, range.begin + at, some);
   }
 }
@@ -70,21 +70,21 @@ void Pass<T>::load(uint32_t streams, const Range& range, int64_t at, int64_t siz
 
 template <class T>
 void Pass<T>::store(uint32_t streams, int64_t index, int64_t size) {
-  int known = -1;  // pair of lanes whose random bits are at hand
+  int known = -1;  // pair of words whose random bits are at hand
   for_each(streams, [&](int s) {
-    const int lane = lane_of(s);
-    if (lane >= 0 && known != lane / 2) draw(random_, job_.keys[known = lane / 2], index, size);
+    const int word = word_of(s);
+    if (word >= 0 && known != word / 2) draw(random_, job_.keys[known = word / 2], index, size);
     char* to = job_.data[s] + index * size_of(job_.formats[s]);
-    gradagrad::store(job_.formats[s], to, buffers_[s], size, lane < 0 ? nullptr : random_.bits(), lane);
+    gradagrad::store(job_.formats[s], to, buffers_[s], size, word < 0 ? nullptr : random_.bits(), word);
   });
 }
 
 // Of the random bits that round a stream; -1: it is rounded to nearest, or not at all.
 template <class T>
-int Pass<T>::lane_of(int s) const {
+int Pass<T>::word_of(int s) const {
   if (job_.formats[s] != Format::bf16 || s == stream::g) return -1;  // a gradient is never written
-  if (s == stream::x) return job_.stochastic_x ? point_lane : -1;
-  return s < stream::slots ? job_.rule->element_lanes[s - stream::elements] : job_.rule->slot_lanes[s - stream::slots];
+  if (s == stream::x) return job_.stochastic_x ? point_word : -1;
+  return s < stream::slots ? job_.rule->element_words[s - stream::elements] : job_.rule->slot_words[s - stream::slots];
 }
 
 template <class T>
@@ -99,8 +99,8 @@ bool Pass<T>::any_gradient(const Range& range) {
 }
 
 template <class T>
-void Pass<T>::set_pace(const double* pace) {
-  for (int k = 0; k < job_.rule->paces; ++k) pace_[k] = static_cast<T>(pace[k]);
+void Pass<T>::set_factors(const double* factors) {
+  for (int k = 0; k < job_.rule->factors; ++k) factors_[k] = static_cast<T>(factors[k]);
 }
 
 template <class T>
@@ -116,18 +116,18 @@ void Pass<T>::measure(int64_t begin, int64_t end, double* sums, bool early) {
 }
 
 template <class T>
-void Pass<T>::move(int64_t begin, int64_t end, const double* pace, double* traces, bool early) {
+void Pass<T>::move(int64_t begin, int64_t end, const double* factors, double* traces, bool early) {
   const Loop<T>& loop = early && loops_.move_late ? loops_.move_late : loops_.move;
   const int64_t unit = job_.rule->lazy ? job_.width : end - begin;  // whole rows: see Step
-  set_pace(pace);
+  set_factors(factors);
   for (Range range{begin, nullptr}; range.begin < end; range.begin += unit) {
     if (!job_.rule->lazy || any_gradient(range)) run(loop, &range, 1, unit, traces);
   }
 }
 
 template <class T>
-void Pass<T>::move(const Range* rows, int64_t count, const double* pace, double* traces) {
-  set_pace(pace);
+void Pass<T>::move(const Range* rows, int64_t count, const double* factors, double* traces) {
+  set_factors(factors);
   run(loops_.move, rows, count, job_.width, traces);
 }
 
@@ -149,28 +149,28 @@ void Pass<T>::step_rows(const Range* rows, int64_t count) {
   const Rule& rule = *job_.rule;
   const int64_t width = job_.width, together = std::clamp<int64_t>(chunk / width, 1, most);
   const Range here{0, nullptr};
-  T numbers[stream::count][most];
+  T gathered[stream::count][most];
   char* data[stream::count];
-  for (int s = 0; s < stream::count; ++s) data[s] = reinterpret_cast<char*>(numbers[s]);
+  for (int s = 0; s < stream::count; ++s) data[s] = reinterpret_cast<char*>(gathered[s]);
   for (int64_t r = 0; r < count; r += together) {
     const int64_t some = std::min(together, count - r);
     for (int64_t i = 0; i < some; ++i) {
-      double sums[stream::paces - stream::sums] = {};
+      double sums[stream::factors - stream::sums] = {};
       run(loops_.measure, rows + r + i, 1, width, sums);
-      for (int k = 0; k < rule.sums; ++k) numbers[stream::sums + k][i] = static_cast<T>(sums[k]);
+      for (int k = 0; k < rule.sums; ++k) gathered[stream::sums + k][i] = static_cast<T>(sums[k]);
       const int64_t row = rows[r + i].begin / width;
       for (int s = stream::slots; s < stream::slots + rule.slots; ++s) {
-        numbers[s][i] = reinterpret_cast<const T*>(job_.data[s])[row];
+        gathered[s][i] = reinterpret_cast<const T*>(job_.data[s])[row];
       }
     }
     loops_.decide.over[own]({settings_, nullptr, data, &here, 1, some, nullptr, nullptr});
     for (int64_t i = 0; i < some; ++i) {
       const int64_t row = rows[r + i].begin / width;
       for (int s = stream::slots; s < stream::slots + rule.slots; ++s) {
-        reinterpret_cast<T*>(job_.data[s])[row] = numbers[s][i];
+        reinterpret_cast<T*>(job_.data[s])[row] = gathered[s][i];
       }
       if (rule.lazy && !any_gradient(rows[r + i])) continue;
-      for (int k = 0; k < rule.paces; ++k) pace_[k] = numbers[stream::paces + k][i];
+      for (int k = 0; k < rule.factors; ++k) factors_[k] = gathered[stream::factors + k][i];
       run(loops_.move, rows + r + i, 1, width, nullptr);
     }
   }

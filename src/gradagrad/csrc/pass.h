@@ -19,7 +19,7 @@ struct Job {
   bool stochastic_x;  // bf16 parameters are rounded at random
   double coupled_decay;
   double settings[max_settings];  // with the parameter's own lr
-  uint32_t keys[lane_pairs];      // of the random bits
+  uint32_t keys[word_pairs];      // of the random bits
 };
 
 // The kind of a job, given how many of its fields the loops over elements see.
@@ -33,16 +33,16 @@ class Pass {
 
   // Elements [begin, end), each a slot of its own.
   void step(int64_t begin, int64_t end);
-  // Elements of a slot that has this pace; adds to `sums` and `traces`. `early`: see Loops.
+  // Elements of a slot with these factors; adds to `sums` and `traces`. `early`: see Loops.
   void measure(int64_t begin, int64_t end, double* sums, bool early);
-  void move(int64_t begin, int64_t end, const double* pace, double* traces, bool early);
+  void move(int64_t begin, int64_t end, const double* factors, double* traces, bool early);
   // Rows [begin, end), each a slot.
   void step_rows(int64_t begin, int64_t end);
 
   // The same for rows that a sparse gradient touches.
   void step(const Range* rows, int64_t count) { run(loops_.step, rows, count, job_.width, nullptr); }
   void measure(const Range* rows, int64_t count, double* sums) { run(loops_.measure, rows, count, job_.width, sums); }
-  void move(const Range* rows, int64_t count, const double* pace, double* traces);
+  void move(const Range* rows, int64_t count, const double* factors, double* traces);
   void step_rows(const Range* rows, int64_t count);
   // Brings rows up to date that no gradient touched since the step that `clocks` have for them, until `now`, and sets these.
   // `row_slots`: rows are slots.
@@ -55,14 +55,14 @@ class Pass {
   void run_buffered(const Loop<T>& loop, const Range& range, int64_t size, double* totals);
   void load(uint32_t streams, const Range& range, int64_t at, int64_t size);
   void store(uint32_t streams, int64_t index, int64_t size);
-  int lane_of(int s) const;
+  int word_of(int s) const;
   bool any_gradient(const Range& range);
-  void set_pace(const double* pace);
+  void set_factors(const double* factors);
 
   const Job& job_;
   const Loops<T>& loops_;
   double settings_[max_settings];
-  T pace_[stream::traces - stream::paces];
+  T factors_[stream::traces - stream::factors];
   RandomBits random_;
   alignas(64) T buffers_[stream::stored][chunk + 64 / sizeof(T)];  // not a power of two apart, which caches dislike
 };
@@ -74,7 +74,7 @@ class Slot {
   void decide(const double* sums);
   void learn(const double* traces);
   void write() const;
-  const double* pace() const { return values_ + stream::paces; }
+  const double* factors() const { return values_ + stream::factors; }
 
  private:
   void run(const Loop<double>& loop);

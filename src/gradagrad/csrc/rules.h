@@ -5,9 +5,9 @@
 
 namespace gradagrad {
 
-// The streams of a loop, by number. Each is an array; phases hand sums, pace and traces on.
+// The streams of a loop, by number. Each is an array; phases hand sums, factors and traces on.
 namespace stream {
-constexpr int x = 0, g = 1, elements = 2, slots = 8, sums = 16, paces = 20, traces = 28, count = 32;
+constexpr int x = 0, g = 1, elements = 2, slots = 8, sums = 16, factors = 20, traces = 28, count = 32;
 constexpr int stored = sums;  // those below are tensors
 }  // namespace stream
 constexpr int max_settings = 16;
@@ -22,12 +22,12 @@ struct Range {
 template <class T>
 struct Arguments {
   const double* settings;
-  const T* pace;  // what all elements of a move are given
+  const T* factors;  // what all elements of a move are given
   char* const* data;
   const Range* ranges;
   int64_t count, size;
   double* totals;        // what measure and move add their sums or traces to
-  const uint32_t* keys;  // of the random bits, by pair of lanes
+  const uint32_t* keys;  // of the random bits, by pair of words
 };
 
 // The formats for which there is a loop of its own. The gradient has the parameter's format, and all fields one.
@@ -50,9 +50,9 @@ struct Loops {
 };
 
 struct Rule {
-  int elements, slots, sums, paces, traces, settings;
+  int elements, slots, sums, factors, traces, settings;
   bool lazy;                  // rows without a gradient stay
-  int element_lanes[6], slot_lanes[8];  // of the random bits
+  int element_words[6], slot_words[8];  // of the random bits
   Loops<float> in_float;
   Loops<double> in_double;
   Loop<double> learn;

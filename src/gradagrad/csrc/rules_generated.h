@@ -5,12 +5,12 @@ namespace gradagrad {
 namespace {
 
 struct gradagrad_plain_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, words = 0x3;
   template <class P>
   struct Body {
     using T = P;
     T t2, t4, t7, c0, t24, t29, t32;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double eps = settings[3];
@@ -73,11 +73,11 @@ struct gradagrad_plain_step {
 };
 
 struct gradagrad_plain_measure {
-  static constexpr uint32_t reads = 0x6, writes = 0x0, lanes = 0x0;
+  static constexpr uint32_t reads = 0x6, writes = 0x0, words = 0x0;
   template <class P>
   struct Body {
     using T = double;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
     }
     template <class Streams>
     GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
@@ -98,12 +98,12 @@ struct gradagrad_plain_measure {
 };
 
 struct gradagrad_plain_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x100300, lanes = 0x2;
+  static constexpr uint32_t reads = 0x30300, writes = 0x100300, words = 0x2;
   template <class P>
   struct Body {
     using T = P;
     T t0, t2, t5, c0, t22;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double rho = settings[1];
       const double eps = settings[3];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
@@ -152,15 +152,15 @@ struct gradagrad_plain_decide {
 };
 
 struct gradagrad_plain_move {
-  static constexpr uint32_t reads = 0x3, writes = 0x5, lanes = 0x1;
+  static constexpr uint32_t reads = 0x3, writes = 0x5, words = 0x1;
   template <class P>
   struct Body {
     using T = P;
-    T pace0, t2, t5;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    T factor0, t2, t5;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double weight_decay = settings[4];
-      pace0 = pace[0];
+      factor0 = factors[0];
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
       t2 = T(t1);
@@ -173,7 +173,7 @@ struct gradagrad_plain_move {
         const T x = streams.template read<0>(i);
         const T g = streams.template read<1>(i);
         const T t3 = x * t2;
-        const T t4 = g * pace0;
+        const T t4 = g * factor0;
         const T t6 = t4 * t5;
         const T t7 = t3 - t6;
         streams.template write<0, 4>(i, t7);
@@ -184,12 +184,12 @@ struct gradagrad_plain_move {
 };
 
 struct gradagrad_plain_rest {
-  static constexpr uint32_t reads = 0x4, writes = 0x4, lanes = 0x1;
+  static constexpr uint32_t reads = 0x4, writes = 0x4, words = 0x1;
   template <class P>
   struct Body {
     using T = P;
     mask_t<T> mask_t0;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double since = settings[12];
       const double now = settings[13];
       const bool t0 = since < now;
@@ -208,11 +208,11 @@ struct gradagrad_plain_rest {
 };
 
 struct gradagrad_plain_measure_early {
-  static constexpr uint32_t reads = 0x6, writes = 0x4, lanes = 0x1;
+  static constexpr uint32_t reads = 0x6, writes = 0x4, words = 0x1;
   template <class P>
   struct Body {
     using T = double;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
     }
     template <class Streams>
     GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
@@ -234,15 +234,15 @@ struct gradagrad_plain_measure_early {
 };
 
 struct gradagrad_plain_move_late {
-  static constexpr uint32_t reads = 0x3, writes = 0x1, lanes = 0x0;
+  static constexpr uint32_t reads = 0x3, writes = 0x1, words = 0x0;
   template <class P>
   struct Body {
     using T = P;
-    T pace0, t2, t5;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    T factor0, t2, t5;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double weight_decay = settings[4];
-      pace0 = pace[0];
+      factor0 = factors[0];
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
       t2 = T(t1);
@@ -255,7 +255,7 @@ struct gradagrad_plain_move_late {
         const T x = streams.template read<0>(i);
         const T g = streams.template read<1>(i);
         const T t3 = x * t2;
-        const T t4 = g * pace0;
+        const T t4 = g * factor0;
         const T t6 = t4 * t5;
         const T t7 = t3 - t6;
         streams.template write<0, 4>(i, t7);
@@ -265,12 +265,12 @@ struct gradagrad_plain_move_late {
 };
 
 struct gradagrad_plain_momentum_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, words = 0x3;
   template <class P>
   struct Body {
     using T = P;
     T t2, t4, t7, c0, t27, t34, t38, t42, t46;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double beta = settings[2];
@@ -348,12 +348,12 @@ struct gradagrad_plain_momentum_step {
 };
 
 struct gradagrad_plain_momentum_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x300300, lanes = 0x2;
+  static constexpr uint32_t reads = 0x30300, writes = 0x300300, words = 0x2;
   template <class P>
   struct Body {
     using T = P;
     T t0, t2, t5, c0, t25, t32;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double rho = settings[1];
       const double beta = settings[2];
       const double eps = settings[3];
@@ -413,17 +413,17 @@ struct gradagrad_plain_momentum_decide {
 };
 
 struct gradagrad_plain_momentum_move {
-  static constexpr uint32_t reads = 0x7, writes = 0x5, lanes = 0x1;
+  static constexpr uint32_t reads = 0x7, writes = 0x5, words = 0x1;
   template <class P>
   struct Body {
     using T = P;
-    T pace0, pace1, t2, t6, t10;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    T factor0, factor1, t2, t6, t10;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double beta = settings[2];
       const double weight_decay = settings[4];
-      pace0 = pace[0];
-      pace1 = pace[1];
+      factor0 = factors[0];
+      factor1 = factors[1];
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
       t2 = T(t1);
@@ -439,10 +439,10 @@ struct gradagrad_plain_momentum_move {
         const T g = streams.template read<1>(i);
         const T momentum = streams.template read<2>(i);
         const T t3 = x * t2;
-        const T t5 = momentum * pace1;
+        const T t5 = momentum * factor1;
         const T t7 = g * t6;
         const T t8 = t5 + t7;
-        const T t9 = t8 * pace0;
+        const T t9 = t8 * factor0;
         const T t11 = t9 * t10;
         const T t12 = t3 - t11;
         streams.template write<0, 4>(i, t12);
@@ -453,13 +453,13 @@ struct gradagrad_plain_momentum_move {
 };
 
 struct gradagrad_full_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, words = 0x3;
   template <class P>
   struct Body {
     using T = P;
     T t2, t4, t10, t13, t15, c0, t21, t34, t39, t68, t71, t79, t82, t84;
     mask_t<T> mask_t62, mask_t90;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double eps = settings[3];
@@ -589,13 +589,13 @@ struct gradagrad_full_step {
 };
 
 struct gradagrad_full_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x100300, lanes = 0x2;
+  static constexpr uint32_t reads = 0x30300, writes = 0x100300, words = 0x2;
   template <class P>
   struct Body {
     using T = P;
     T t0, t2, t8, t11, t13, c0, t19, t32, t37;
     mask_t<T> mask_t60;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double eps = settings[3];
@@ -689,29 +689,29 @@ struct gradagrad_full_decide {
 };
 
 struct gradagrad_full_move {
-  static constexpr uint32_t reads = 0x3, writes = 0x5, lanes = 0x1;
+  static constexpr uint32_t reads = 0x3, writes = 0x5, words = 0x1;
   template <class P>
   struct Body {
     using T = P;
-    T pace0, t2, t5, t8, t16, t18, t21;
+    T factor0, t2, t5, t8, t16, t18, t21;
     mask_t<T> mask_t24;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double weight_decay = settings[4];
       const double lower = settings[9];
       const double upper = settings[10];
       const double projects = settings[11];
-      pace0 = pace[0];
+      factor0 = factors[0];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
       t2 = T(t1);
       t5 = T(lr);
-      t8 = pace0 * t5;
+      t8 = factor0 * t5;
       const double t11 = root(TINY);
       const double t12 = maximum(lr, t11);
       const T t13 = T(t12);
-      const T t14 = pace0 * t13;
+      const T t14 = factor0 * t13;
       const T t15 = T(1.0) / t14;
       t16 = T(lower);
       t18 = T(upper);
@@ -726,7 +726,7 @@ struct gradagrad_full_move {
         const T x = streams.template read<0>(i);
         const T g = streams.template read<1>(i);
         const T t3 = x * t2;
-        const T t4 = g * pace0;
+        const T t4 = g * factor0;
         const T t6 = t4 * t5;
         const T t7 = t3 - t6;
         const T t9 = g * t8;
@@ -746,13 +746,13 @@ struct gradagrad_full_move {
 };
 
 struct gradagrad_full_rest_slots {
-  static constexpr uint32_t reads = 0x200, writes = 0x200, lanes = 0x2;
+  static constexpr uint32_t reads = 0x200, writes = 0x200, words = 0x2;
   template <class P>
   struct Body {
     using T = P;
     T t5, t7;
     mask_t<T> mask_t0;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double grad_bound = settings[7];
       const double initial_accumulator_value = settings[8];
       const double since = settings[12];
@@ -781,13 +781,13 @@ struct gradagrad_full_rest_slots {
 };
 
 struct gradagrad_full_momentum_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, words = 0x3;
   template <class P>
   struct Body {
     using T = P;
     T t2, t4, t10, t13, t15, c0, t21, t37, t44, t48, t86, t90, t94, t104, t107, t109;
     mask_t<T> mask_t79, mask_t118;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double beta = settings[2];
@@ -946,13 +946,13 @@ struct gradagrad_full_momentum_step {
 };
 
 struct gradagrad_full_momentum_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x300300, lanes = 0x2;
+  static constexpr uint32_t reads = 0x30300, writes = 0x300300, words = 0x2;
   template <class P>
   struct Body {
     using T = P;
     T t0, t2, t8, t11, t13, c0, t19, t35, t42, t46;
     mask_t<T> mask_t77;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double beta = settings[2];
@@ -1066,21 +1066,21 @@ struct gradagrad_full_momentum_decide {
 };
 
 struct gradagrad_full_momentum_move {
-  static constexpr uint32_t reads = 0x7, writes = 0x5, lanes = 0x1;
+  static constexpr uint32_t reads = 0x7, writes = 0x5, words = 0x1;
   template <class P>
   struct Body {
     using T = P;
-    T pace0, pace1, t2, t6, t10, t15, t23, t25, t28;
+    T factor0, factor1, t2, t6, t10, t15, t23, t25, t28;
     mask_t<T> mask_t34;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double beta = settings[2];
       const double weight_decay = settings[4];
       const double lower = settings[9];
       const double upper = settings[10];
       const double projects = settings[11];
-      pace0 = pace[0];
-      pace1 = pace[1];
+      factor0 = factors[0];
+      factor1 = factors[1];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double t0 = lr * weight_decay;
       const double t1 = 1.0 - t0;
@@ -1088,11 +1088,11 @@ struct gradagrad_full_momentum_move {
       const double t4 = 1.0 - beta;
       t6 = T(t4);
       t10 = T(lr);
-      t15 = pace0 * t10;
+      t15 = factor0 * t10;
       const double t18 = root(TINY);
       const double t19 = maximum(lr, t18);
       const T t20 = T(t19);
-      const T t21 = pace0 * t20;
+      const T t21 = factor0 * t20;
       const T t22 = T(1.0) / t21;
       t23 = T(lower);
       t25 = T(upper);
@@ -1108,10 +1108,10 @@ struct gradagrad_full_momentum_move {
         const T g = streams.template read<1>(i);
         const T momentum = streams.template read<2>(i);
         const T t3 = x * t2;
-        const T t5 = momentum * pace1;
+        const T t5 = momentum * factor1;
         const T t7 = g * t6;
         const T t8 = t5 + t7;
-        const T t9 = t8 * pace0;
+        const T t9 = t8 * factor0;
         const T t11 = t9 * t10;
         const T t12 = t3 - t11;
         const T t13 = t5 / t6;
@@ -1136,12 +1136,12 @@ struct gradagrad_full_momentum_move {
 };
 
 struct gradagrad_lazy_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, words = 0x3;
   template <class P>
   struct Body {
     using T = P;
     T t3, t5, t8, c0, t25, t30, t33;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double eps = settings[3];
@@ -1207,12 +1207,12 @@ struct gradagrad_lazy_step {
 };
 
 struct gradagrad_lazy_momentum_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, words = 0x3;
   template <class P>
   struct Body {
     using T = P;
     T t3, t5, t8, c0, t28, t35, t39, t43, t47;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double beta = settings[2];
@@ -1293,13 +1293,13 @@ struct gradagrad_lazy_momentum_step {
 };
 
 struct gradagrad_lazy_full_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, words = 0x3;
   template <class P>
   struct Body {
     using T = P;
     T t3, t5, t11, t15, t18, c0, t24, t37, t42, t72, t75, t85, t88, t90;
     mask_t<T> mask_t66, mask_t98;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double eps = settings[3];
@@ -1437,13 +1437,13 @@ struct gradagrad_lazy_full_step {
 };
 
 struct gradagrad_lazy_full_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x100300, lanes = 0x2;
+  static constexpr uint32_t reads = 0x30300, writes = 0x100300, words = 0x2;
   template <class P>
   struct Body {
     using T = P;
     T t0, t2, t8, t12, t15, c0, t21, t34, t39;
     mask_t<T> mask_t63;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double eps = settings[3];
@@ -1540,13 +1540,13 @@ struct gradagrad_lazy_full_decide {
 };
 
 struct gradagrad_lazy_full_momentum_step {
-  static constexpr uint32_t reads = 0x307, writes = 0x305, lanes = 0x3;
+  static constexpr uint32_t reads = 0x307, writes = 0x305, words = 0x3;
   template <class P>
   struct Body {
     using T = P;
     T t3, t5, t11, t15, t18, c0, t24, t40, t47, t51, t90, t94, t98, t110, t113, t115;
     mask_t<T> mask_t83, mask_t126;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double beta = settings[2];
@@ -1713,13 +1713,13 @@ struct gradagrad_lazy_full_momentum_step {
 };
 
 struct gradagrad_lazy_full_momentum_decide {
-  static constexpr uint32_t reads = 0x30300, writes = 0x300300, lanes = 0x2;
+  static constexpr uint32_t reads = 0x30300, writes = 0x300300, words = 0x2;
   template <class P>
   struct Body {
     using T = P;
     T t0, t2, t8, t12, t15, c0, t21, t37, t44, t48;
     mask_t<T> mask_t80;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double rho = settings[1];
       const double beta = settings[2];
@@ -1836,12 +1836,12 @@ struct gradagrad_lazy_full_momentum_decide {
 };
 
 struct auto_decide {
-  static constexpr uint32_t reads = 0xb00, writes = 0xff00100, lanes = 0x1;
+  static constexpr uint32_t reads = 0xb00, writes = 0xff00100, words = 0x1;
   template <class P>
   struct Body {
     using T = P;
     T c0, c1, t7, t10, t16;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
       const double weight_decay = settings[5];
@@ -1888,21 +1888,21 @@ struct auto_decide {
 };
 
 struct auto_move {
-  static constexpr uint32_t reads = 0x1f, writes = 0x1d, lanes = 0x7;
+  static constexpr uint32_t reads = 0x1f, writes = 0x1d, words = 0x7;
   template <class P>
   struct Body {
     using T = P;
-    T pace0, pace1, pace2, pace3, pace4, pace5, pace6, t9, t13, t18, t21;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    T factor0, factor1, factor2, factor3, factor4, factor5, factor6, t9, t13, t18, t21;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double beta = settings[3];
       const double eps = settings[4];
-      pace0 = pace[0];
-      pace1 = pace[1];
-      pace2 = pace[2];
-      pace3 = pace[3];
-      pace4 = pace[4];
-      pace5 = pace[5];
-      pace6 = pace[6];
+      factor0 = factors[0];
+      factor1 = factors[1];
+      factor2 = factors[2];
+      factor3 = factors[3];
+      factor4 = factors[4];
+      factor5 = factors[5];
+      factor6 = factors[6];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
       t9 = T(LARGEST);
@@ -1923,10 +1923,10 @@ struct auto_move {
         const T way = streams.template read<4>(i);
         const bool t0 = g != T(0.0);
         const T t1 = select(t0, T(1.0), T(0.0));
-        const T t2 = g * pace6;
+        const T t2 = g * factor6;
         const T t3 = t2 * t2;
-        const T t4 = t3 * pace0;
-        const T t5 = accumulator * pace1;
+        const T t4 = t3 * factor0;
+        const T t5 = accumulator * factor1;
         const T t6 = t4 - t5;
         const T t7 = t6 * t1;
         const T t8 = accumulator + t7;
@@ -1935,21 +1935,21 @@ struct auto_move {
         const T t14 = t1 * t13;
         const T t15 = t11 * t14;
         const T t16 = momentum + t15;
-        const T t17 = t10 * pace2;
+        const T t17 = t10 * factor2;
         const T t19 = at_least(t17, t18);
         const T t20 = root(t19);
         const T t22 = t20 + t21;
         const T t23 = t16 / t22;
-        const T t24 = x * pace5;
+        const T t24 = x * factor5;
         const T t25 = t23 + t24;
         const T t26 = x * t22;
-        const T t27 = t1 * pace5;
+        const T t27 = t1 * factor5;
         const T t28 = t26 * t27;
         const T t29 = t2 + t28;
         const T t30 = t25 * t1;
-        const T t31 = t30 * pace3;
+        const T t31 = t30 * factor3;
         const T t32 = x - t31;
-        const T t33 = t30 * pace4;
+        const T t33 = t30 * factor4;
         const T t34 = way + t33;
         const T t35 = t29 * way;
         const T t36 = t35 * T(0.0);
@@ -1967,13 +1967,13 @@ struct auto_move {
 };
 
 struct auto_learn {
-  static constexpr uint32_t reads = 0x10000f00, writes = 0xe00, lanes = 0x1;
+  static constexpr uint32_t reads = 0x10000f00, writes = 0xe00, words = 0x1;
   template <class P>
   struct Body {
     using T = P;
     double TINY, LARGEST, gamma_max;
     T c0;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       gamma_max = settings[6];
       TINY = opaque<double>(std::numeric_limits<T>::min());
       LARGEST = opaque<double>(std::numeric_limits<T>::max());
@@ -2021,11 +2021,11 @@ struct auto_learn {
 };
 
 struct auto_guard_measure {
-  static constexpr uint32_t reads = 0x2, writes = 0x0, lanes = 0x0;
+  static constexpr uint32_t reads = 0x2, writes = 0x0, words = 0x0;
   template <class P>
   struct Body {
     using T = double;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
     }
     template <class Streams>
     GRADAGRAD_INLINE void loop(const Streams& streams, int64_t size, [[maybe_unused]] double* totals) const {
@@ -2045,12 +2045,12 @@ struct auto_guard_measure {
 };
 
 struct auto_guard_decide {
-  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100, lanes = 0x1;
+  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100, words = 0x1;
   template <class P>
   struct Body {
     using T = P;
     T c0, c1, t6, t19, t22, t28;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
       const double weight_decay = settings[5];
@@ -2113,12 +2113,12 @@ struct auto_guard_decide {
 };
 
 struct auto_average_decide {
-  static constexpr uint32_t reads = 0xb00, writes = 0xff00100, lanes = 0x1;
+  static constexpr uint32_t reads = 0xb00, writes = 0xff00100, words = 0x1;
   template <class P>
   struct Body {
     using T = P;
     T c0, c1, t7, t10, t18;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
       const double weight_decay = settings[5];
@@ -2167,22 +2167,22 @@ struct auto_average_decide {
 };
 
 struct auto_average_move {
-  static constexpr uint32_t reads = 0x3f, writes = 0x3d, lanes = 0xf;
+  static constexpr uint32_t reads = 0x3f, writes = 0x3d, words = 0xf;
   template <class P>
   struct Body {
     using T = P;
-    T pace0, pace1, pace2, pace3, pace4, pace5, pace6, pace7, t9, t13, t18, t21;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    T factor0, factor1, factor2, factor3, factor4, factor5, factor6, factor7, t9, t13, t18, t21;
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double beta = settings[3];
       const double eps = settings[4];
-      pace0 = pace[0];
-      pace1 = pace[1];
-      pace2 = pace[2];
-      pace3 = pace[3];
-      pace4 = pace[4];
-      pace5 = pace[5];
-      pace6 = pace[6];
-      pace7 = pace[7];
+      factor0 = factors[0];
+      factor1 = factors[1];
+      factor2 = factors[2];
+      factor3 = factors[3];
+      factor4 = factors[4];
+      factor5 = factors[5];
+      factor6 = factors[6];
+      factor7 = factors[7];
       const double TINY = opaque<double>(std::numeric_limits<T>::min());
       const double LARGEST = opaque<double>(std::numeric_limits<T>::max());
       t9 = T(LARGEST);
@@ -2204,10 +2204,10 @@ struct auto_average_move {
         const T average = streams.template read<5>(i);
         const bool t0 = g != T(0.0);
         const T t1 = select(t0, T(1.0), T(0.0));
-        const T t2 = g * pace6;
+        const T t2 = g * factor6;
         const T t3 = t2 * t2;
-        const T t4 = t3 * pace0;
-        const T t5 = accumulator * pace1;
+        const T t4 = t3 * factor0;
+        const T t5 = accumulator * factor1;
         const T t6 = t4 - t5;
         const T t7 = t6 * t1;
         const T t8 = accumulator + t7;
@@ -2216,24 +2216,24 @@ struct auto_average_move {
         const T t14 = t1 * t13;
         const T t15 = t11 * t14;
         const T t16 = momentum + t15;
-        const T t17 = t10 * pace2;
+        const T t17 = t10 * factor2;
         const T t19 = at_least(t17, t18);
         const T t20 = root(t19);
         const T t22 = t20 + t21;
         const T t23 = t16 / t22;
-        const T t24 = x * pace5;
+        const T t24 = x * factor5;
         const T t25 = t23 + t24;
         const T t26 = x * t22;
-        const T t27 = t1 * pace5;
+        const T t27 = t1 * factor5;
         const T t28 = t26 * t27;
         const T t29 = t2 + t28;
         const T t30 = t25 * t1;
-        const T t31 = t30 * pace3;
+        const T t31 = t30 * factor3;
         const T t32 = x - t31;
-        const T t33 = t30 * pace4;
+        const T t33 = t30 * factor4;
         const T t34 = way + t33;
         const T t35 = t32 - average;
-        const T t36 = t35 * pace7;
+        const T t36 = t35 * factor7;
         const T t37 = average + t36;
         const T t38 = t29 * way;
         const T t39 = t38 * T(0.0);
@@ -2252,12 +2252,12 @@ struct auto_average_move {
 };
 
 struct auto_average_rest {
-  static constexpr uint32_t reads = 0x21, writes = 0x20, lanes = 0x8;
+  static constexpr uint32_t reads = 0x21, writes = 0x20, words = 0x8;
   template <class P>
   struct Body {
     using T = P;
     T t37, t39;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double since = settings[7];
       const double now = settings[8];
       const double t0 = maximum(now, 1.0);
@@ -2316,12 +2316,12 @@ struct auto_average_rest {
 };
 
 struct auto_average_guard_decide {
-  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100, lanes = 0x1;
+  static constexpr uint32_t reads = 0x11b00, writes = 0xff01100, words = 0x1;
   template <class P>
   struct Body {
     using T = P;
     T c0, c1, t6, t19, t22, t30;
-    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {
+    GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {
       const double lr = settings[0];
       const double steady_lr = settings[1];
       const double weight_decay = settings[5];

@@ -180,7 +180,7 @@ void SparseStep::move(const double* sums, double* traces) {
   std::vector<double> groups(touched_.size() * count);
   parallel([&](auto& pass, const Range* rows, int64_t size, int64_t group) {
     if (clocks_) pass.rest(rows, size, clocks_, now, row_slots_);
-    pass.move(rows, size, slot.pace(), groups.data() + group * count);
+    pass.move(rows, size, slot.factors(), groups.data() + group * count);
   });
   std::fill(traces, traces + count, 0.0);
   for (size_t i = 0; i < groups.size(); ++i) traces[i % count] += groups[i];

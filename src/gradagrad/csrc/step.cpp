@@ -22,14 +22,14 @@ void Settings::set(Job& job, int64_t steps, int64_t stream) const {
   job.stochastic_x = stochastic_x;
   const bool elementwise = scope == Scope::element || (scope == Scope::row && job.width == 1);
   job.kind = kind_of(job, rule->elements, elementwise ? rule->slots : 0);
-  std::copy(numbers.begin(), numbers.end(), job.settings);
+  std::copy(values.begin(), values.end(), job.settings);
   if (lr_decay != 0.0) {  // as torch operations do it, in the precision of the parameter
-    const double lr = numbers[0];
+    const double lr = values[0];
     job.settings[0] = job.in_double
                           ? 1.0 / (1.0 + static_cast<double>(steps) * lr_decay) * lr
                           : 1.0f / (1.0f + static_cast<float>(steps) * static_cast<float>(lr_decay)) * static_cast<float>(lr);
   }
-  for (int pair = 0; pair < lane_pairs; ++pair) job.keys[pair] = random_key(seed, steps + 1, stream, pair);
+  for (int pair = 0; pair < word_pairs; ++pair) job.keys[pair] = random_key(seed, steps + 1, stream, pair);
 }
 
 Step::Step(Settings settings, StableIValue params, StableIValue grads, std::shared_ptr<const Handles> state,
@@ -170,11 +170,11 @@ void Step::run() {
 
 template <class P>
 void Step::step_slot(const Job& job, P& pass) const {
-  double sums[stream::paces - stream::sums] = {}, traces[stream::count - stream::traces] = {};
+  double sums[stream::factors - stream::sums] = {}, traces[stream::count - stream::traces] = {};
   Slot slot(job);
   if (rule().sums) pass.measure(0, job.size, sums, true);
   slot.decide(sums);
-  pass.move(0, job.size, slot.pace(), traces, true);
+  pass.move(0, job.size, slot.factors(), traces, true);
   slot.learn(traces);
   slot.write();
 }
@@ -229,7 +229,7 @@ void Step::move(const double* sums, double* traces) {
       if (at_once(i)) return step_slot(jobs_[i], pass);
       for (int64_t at = begin; at < end; at += place.unit) {
         double* to = units_.data() + (place.first_block + at / place.unit) * count;
-        pass.move(at, std::min(at + place.unit, end), slots[i].pace(), to, whole_);
+        pass.move(at, std::min(at + place.unit, end), slots[i].factors(), to, whole_);
       }
     });
   });

@@ -17,7 +17,7 @@ enum class Scope : int64_t { element, row, tensor, group, all };
 struct Settings {
   const Rule* rule;
   Scope scope;
-  std::vector<double> numbers;  // the rule's, in the order it was generated with
+  std::vector<double> values;   // the rule's, in the order it was generated with
   double coupled_decay, lr_decay;
   bool maximize, stochastic_x;
   int64_t seed;

@@ -26,7 +26,7 @@ struct Streams {
   using Stored = std::conditional_t<(N < stream::elements), X, std::conditional_t<(N < stream::stored), S, T>>;
 
   char* at[stream::count];
-  const uint32_t* bits[lane_pairs];  // random ones
+  const uint32_t* bits[word_pairs];  // random ones
 
   template <int N>
   GRADAGRAD_INLINE Stored<N>& stored(int64_t i) const {
@@ -37,17 +37,17 @@ struct Streams {
     if constexpr (std::is_same_v<Stored<N>, T>) return stored<N>(i);
     else return from_bf16(stored<N>(i));
   }
-  template <int N, int LANE>
+  template <int N, int WORD>
   GRADAGRAD_INLINE void write(int64_t i, T a) const {
     if constexpr (std::is_same_v<Stored<N>, T>) stored<N>(i) = a;
     else if constexpr (N == stream::x && !RANDOM) stored<N>(i) = to_bf16(a);
-    else stored<N>(i) = to_bf16_stochastic(a, half_of(bits[LANE / 2][i], LANE));
+    else stored<N>(i) = to_bf16_stochastic(a, half_of(bits[WORD / 2][i], WORD));
   }
-  template <int N, int LANE, int FROM>
+  template <int N, int WORD, int FROM>
   GRADAGRAD_INLINE void copy(int64_t i) const {
     if constexpr (std::is_same_v<Stored<N>, Stored<FROM>>) stored<N>(i) = stored<FROM>(i);
     else if constexpr (std::is_same_v<Stored<N>, T>) stored<N>(i) = read<FROM>(i);
-    else write<N, LANE>(i, quiet(read<FROM>(i)));
+    else write<N, WORD>(i, quiet(read<FROM>(i)));
   }
 };
 
@@ -56,7 +56,7 @@ struct Over {
   using Here = Streams<T, X, S, RANDOM>;
   static constexpr uint32_t streams = Function::reads | Function::writes;
   static constexpr bool rounds = sizeof(S) == 2, rounds_point = RANDOM && (Function::writes & 1);
-  static constexpr uint32_t lanes = (rounds ? Function::lanes : 0) | (rounds_point ? 1u << point_lane : 0);
+  static constexpr uint32_t words = (rounds ? Function::words : 0) | (rounds_point ? 1u << point_word : 0);
   static constexpr int64_t ahead = 32;  // rows lie anywhere in a table, so the hardware cannot guess the next one
 
   template <int N>
@@ -76,8 +76,8 @@ struct Over {
     if constexpr (streams >> N & 1) here.at[N] += size * int64_t{sizeof(typename Here::template Stored<N>)};
   }
   static GRADAGRAD_INLINE void draw(RandomBits* random, const uint32_t* keys, int64_t index, int64_t size, Here& here) {
-    for (int pair = 0; pair < lane_pairs; ++pair) {
-      if (!(lanes >> 2 * pair & 3)) continue;
+    for (int pair = 0; pair < word_pairs; ++pair) {
+      if (!(words >> 2 * pair & 3)) continue;
       random[pair].draw(keys[pair], index, size);
       here.bits[pair] = random[pair].bits();
     }
@@ -85,14 +85,14 @@ struct Over {
 
   template <int... N>
   static GRADAGRAD_INLINE void ranges(const Arguments<T>& given, std::integer_sequence<int, N...>) {
-    const typename Function::template Body<T> body(given.settings, given.pace);
+    const typename Function::template Body<T> body(given.settings, given.factors);
     for (int64_t r = 0; r < given.count; ++r) {
       Here here;
       (point<N>(given, r, here), ...);
-      if constexpr (lanes == 0) {
+      if constexpr (words == 0) {
         body.loop(here, given.size, given.totals);
       } else {
-        RandomBits random[lane_pairs];
+        RandomBits random[word_pairs];
         for (int64_t i = 0; i < given.size; i += RandomBits::most) {
           const int64_t size = std::min(RandomBits::most, given.size - i);
           draw(random, given.keys, given.ranges[r].begin + i, size, here);

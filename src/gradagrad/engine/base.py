@@ -20,7 +20,7 @@ from gradagrad.engine.batch import Batch
 from gradagrad.engine.kernel import HandleCache
 from gradagrad.engine.rows import catch_up
 from gradagrad.engine.state import begin, join_shared, shared_keys
-from gradagrad.engine.tensors import dress_numbers
+from gradagrad.engine.tensors import dress_scalars
 from gradagrad.rules.protocol import Rule
 from gradagrad.scope import Scope
 from gradagrad.torch_arguments import (
@@ -111,14 +111,14 @@ class EngineOptimizer(Optimizer, ABC):
             self._finish_pending()
         is_first = not torch.compiler.is_compiling() and not any(self.state.values())
         try:
-            self._take_step(is_first)
+            self._step_groups(is_first)
         except Exception:
             if is_first and not any(bool(state.get("step")) for state in self.state.values()):
                 self.state.clear()  # nothing has been done yet
             raise
         return loss
 
-    def _take_step(self, is_first: bool) -> None:
+    def _step_groups(self, is_first: bool) -> None:
         groups, batches = self._batches()
         if not batches:
             return
@@ -212,7 +212,7 @@ class EngineOptimizer(Optimizer, ABC):
             if states is not None:
                 states.append(state)
         if states is None:
-            dress_numbers(self.state.values())
+            dress_scalars(self.state.values())
 
     def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
         """A batch of one parameter with its state and without a gradient."""

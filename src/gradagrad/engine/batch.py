@@ -18,7 +18,7 @@ def _tensors() -> list[Tensor]:
     return []  # not list[Tensor], which torch.compile cannot trace
 
 
-def _numbers() -> list[int]:
+def _places() -> list[int]:
     return []
 
 
@@ -30,7 +30,7 @@ def _states() -> list[dict[str, Any]]:
     return []
 
 
-def _kept() -> dict[str, Any]:
+def _derived() -> dict[str, Any]:
     return {}
 
 
@@ -70,7 +70,7 @@ class Batch:
     """By field key: the slot fields of scope "group" or "all", one 0-d tensor each."""
     rows: list[dict[str, Any]] = field(default_factory=_states)
     """Each parameter's own entry in the optimizer's state, where sparse gradients keep their rows' clocks."""
-    streams: list[int] = field(default_factory=_numbers)
+    streams: list[int] = field(default_factory=_places)
     """Each parameter's place in the optimizer, which numbers its random bits."""
     owners: list[Tensor] = field(default_factory=_tensors)
     """The parameters as the user has them, where ``params`` are this rank's shards."""
@@ -78,7 +78,7 @@ class Batch:
     """What a backend has prepared or read, good for the rest of the step."""
     handles: Any = None
     """The optimizer's `HandleCache`, if it has one."""
-    kept: dict[str, Any] = field(init=False, default_factory=_kept)
+    derived: dict[str, Any] = field(init=False, default_factory=_derived)
     """What is worked out from the settings alone: good for every step until one of them changes."""
 
     fields: tuple[Field, ...] = field(init=False)

@@ -147,7 +147,7 @@ class Kernel:
 
     def _prepare(self, batch: Batch) -> list[int] | str:
         """Tickets, or why there are none. Under a ticket the kernel takes the step, whole or phase by phase."""
-        common = batch.kept.get("kernel") or _common(batch)
+        common = batch.derived.get("kernel") or _common(batch)
         if isinstance(common, str):
             return common
         ops, settings = common
@@ -168,12 +168,12 @@ class RowKernel(Kernel):
     is_one_call = False
 
     def _prepare(self, batch: Batch) -> list[int] | str:
-        common = batch.kept.get("kernel") or _common(batch)
+        common = batch.derived.get("kernel") or _common(batch)
         if isinstance(common, str):
             return common
         if batch.scope in SINGLE and batch.rule.measures(batch.settings) and not batch.rule.learns(batch.settings):
             return f'sparse gradients with granularity="{batch.scope}" are stepped by torch operations.'
-        ops, (rule, scope, numbers, flags, seed) = common
+        ops, (rule, scope, given, flags, seed) = common
         clock_place = next((k for k, f in enumerate(_slot_fields(batch)) if f.key == "clock" and batch.is_shared), -1)
         tickets: list[int] = []
         for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
@@ -185,7 +185,7 @@ class RowKernel(Kernel):
             clocks = batch.rows[i].get("row_steps") if batch.rows else None
             stream = batch.streams[i] if batch.streams else 0
             code = ops.prepare_sparse(
-                parameter, rows, values, state, clocks, rule, scope, numbers, flags, seed, stream, clock_place
+                parameter, rows, values, state, clocks, rule, scope, given, flags, seed, stream, clock_place
             )
             if code <= 0:
                 for ticket in tickets:
@@ -242,11 +242,11 @@ def _common(batch: Batch) -> tuple[Any, tuple[int, int, list[float], int, int]] 
         return bounds
     if isinstance(s.lr, Tensor) and s.lr.device.type != "cpu":
         return "lr must be a number or a tensor on the CPU."
-    numbers = [*variants.numbers_of(s, bounds), batch.coupled_decay, batch.lr_decay]
+    given = [*variants.kernel_settings(s, bounds), batch.coupled_decay, batch.lr_decay]
     flags = batch.maximize + 2 * batch.stochastic_rounding
-    common = ops, (variant, SCOPES.index(batch.scope), numbers, flags, rounding.SEED)
+    common = ops, (variant, SCOPES.index(batch.scope), given, flags, rounding.SEED)
     if project is None and not any(isinstance(a, Tensor) for a in s):  # whose numbers may change in place
-        batch.kept["kernel"] = common
+        batch.derived["kernel"] = common
     return common
 
 

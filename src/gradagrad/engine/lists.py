@@ -225,7 +225,7 @@ def lifted(a: Any, count: int) -> Any:
 class Summand(NamedTuple):
     """What is to be added up over each slot."""
 
-    numbers: TensorList
+    terms: TensorList
     bounded: bool
     """Whether numbers stop at the largest one; else those that are not finite are left out."""
 
@@ -249,8 +249,8 @@ class ListSums:
             return ()
         if self._scope == "element":
             return tuple(map(TensorList, _formed(asked)))
-        dtype, bounded = asked[0].numbers.dtype, asked[0].bounded
-        every = list(chain.from_iterable(_formed([summand.numbers for summand in asked], wide=bounded)))
+        dtype, bounded = asked[0].terms.dtype, asked[0].bounded
+        every = list(chain.from_iterable(_formed([summand.terms for summand in asked], wide=bounded)))
         wide = wide_dtype(every[0].device)
         limits = not bounded or dtype == wide  # double's products of float32 numbers are finite
         if self._scope in SHARED:
@@ -283,9 +283,9 @@ def _formed(lists: Sequence[TensorList], *, wide: bool = False) -> list[list[Ten
     )
     size = len(flat) // len(products)
     formed = [list(flat[i : i + size]) for i in range(0, len(flat), size)]
-    for product, numbers in zip(products, formed, strict=True):
+    for product, tensors in zip(products, formed, strict=True):
         if product.scale != 1.0:
-            torch._foreach_mul_(numbers, product.scale)
+            torch._foreach_mul_(tensors, product.scale)
     return formed
 
 

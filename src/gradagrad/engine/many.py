@@ -13,8 +13,8 @@ from gradagrad import rounding
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.lists import ListOps, ListSums, Sum, TensorList, entries, lifted
 from gradagrad.engine.tensors import computing_dtype, in_precision, joined, parts, real_view, touched, wide_dtype
-from gradagrad.engine.view import Numbers, View, gradient_of, random_bits
-from gradagrad.rules.protocol import POINT_LANE
+from gradagrad.engine.view import Arrays, View, gradient_of, random_bits
+from gradagrad.rules.protocol import POINT_WORD
 from gradagrad.scope import SINGLE
 
 
@@ -36,8 +36,8 @@ class Many(View):
                     self._like = tensors
                     self.slot[field.key] = joined(tensors).to(torch.promote_types(dtype, tensors[0].dtype))
                 else:
-                    numbers = self.values if field.at == "element" else self.slot
-                    numbers[field.key] = TensorList(in_precision(tensors, dtype))
+                    fields = self.values if field.at == "element" else self.slot
+                    fields[field.key] = TensorList(in_precision(tensors, dtype))
         project = getattr(batch.settings, "project", None)
         self._lr = batch.lrs(dtype)
         lr = TensorList(self._lr.unbind()) if batch.lr_decay else lifted(self._lr, len(x))
@@ -66,19 +66,19 @@ class Many(View):
     def from_tensors(self, sums: Iterator[Tensor]) -> Tensor:
         return torch.cat([(own := next(sums)).reshape(len(own), -1) for _ in self._like], 1)
 
-    def decide(self, sums: Any) -> tuple[Numbers, Sequence[Any]]:
+    def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
         if not self._like:
             return super().decide(sums)
         lr = self._lr
         if self.batch.lr_decay:
             lr = torch.cat([a.expand(t.numel()) for a, t in zip(lr, self._like, strict=True)])
         settings = self.settings._replace(lr=lr)
-        after, pace = self.rule.decide(tuple(sums), self.slot, settings, self._slot_ops())
-        narrow = [self.ops.single.narrow(a) for a in pace]
+        after, factors = self.rule.decide(tuple(sums), self.slot, settings, self._slot_ops())
+        narrow = [self.ops.single.narrow(a) for a in factors]
         return after, [TensorList(parts(a, self._like)) if isinstance(a, Tensor) else a for a in narrow]
 
-    def move(self, pace: Sequence[Any]) -> tuple[Numbers, Any]:
-        new, traces = super().move(pace)
+    def move(self, factors: Sequence[Any]) -> tuple[Arrays, Any]:
+        new, traces = super().move(factors)
         return new, self._added(traces)
 
     def touched(self) -> Tensor:
@@ -86,15 +86,15 @@ class Many(View):
             return self.values["g"].row() != 0
         return joined([touched(g, self.batch.scope).expand_as(g) for g in self.values["g"]])
 
-    def write(self, new: Numbers, after: Numbers) -> None:
+    def write(self, new: Arrays, after: Arrays) -> None:
         batch, x = self.batch, new["x"]
         targets = {field.key: batch.state[field.key] for field in batch.fields if field.key in batch.state}
-        lanes = {field.key: field.lane for field in batch.fields}
+        words = {field.key: field.word for field in batch.fields}
         values = {key: (new if key in new else after)[key] for key in targets}
         lists = {key: parts(a, self._like) if isinstance(a, Tensor) else a.tensors for key, a in values.items()}
         params = [real_view(p) for p in batch.params]
         if not (isinstance(x, Sum) and x.replaces(params)):  # all else has been worked out by now
-            targets, lists, lanes["x"] = {**targets, "x": params}, {**lists, "x": x.tensors}, POINT_LANE
+            targets, lists, words["x"] = {**targets, "x": params}, {**lists, "x": x.tensors}, POINT_WORD
         rounded = {
             key
             for key, tensors in targets.items()
@@ -110,7 +110,7 @@ class Many(View):
                 bits = random_bits(batch, i)
                 for key in rounded:
                     target = targets[key][i]
-                    target.copy_(rounding.stored(target, lists[key][i], bits, lanes[key]))
+                    target.copy_(rounding.stored(target, lists[key][i], bits, words[key]))
 
 
 def _each(project: Any, points: TensorList, metric: Any) -> TensorList:

@@ -10,8 +10,8 @@ from torch import Tensor
 from gradagrad import rounding
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.tensors import computing_dtype, real_view, reduction, tensor_ops, touched
-from gradagrad.engine.view import Numbers, View, random_bits
-from gradagrad.rules.protocol import POINT_LANE
+from gradagrad.engine.view import Arrays, View, random_bits
+from gradagrad.rules.protocol import POINT_WORD
 from gradagrad.scope import SINGLE
 
 
@@ -32,9 +32,9 @@ class Rows(View):
         self.slot = {}
         for field in batch.fields:
             if field.key in batch.state:
-                numbers = batch.state[field.key][i]
-                numbers = numbers[self.index].to(dtype) if self._has_rows(field.at) else numbers
-                (self.values if field.at == "element" else self.slot)[field.key] = numbers
+                stored = batch.state[field.key][i]
+                stored = stored[self.index].to(dtype) if self._has_rows(field.at) else stored
+                (self.values if field.at == "element" else self.slot)[field.key] = stored
         self.settings = batch.settings._replace(lr=batch.lr(i, dtype))
         self.ops, self.slots, self.device = tensor_ops(dtype), reduction(batch.scope), parameter.device
         self._catch_up()
@@ -56,19 +56,19 @@ class Rows(View):
     def touched(self) -> Tensor:
         return touched(self.values["g"], self.batch.scope)
 
-    def write(self, new: Numbers, after: Numbers) -> None:
+    def write(self, new: Arrays, after: Arrays) -> None:
         batch, i, index = self.batch, self.i, self.index
         bits = random_bits(batch, i, index)
         parameter = real_view(batch.params[i])
         x_bits = bits if batch.stochastic_rounding else None
-        parameter.index_put_(index, rounding.stored(parameter, new["x"], x_bits, POINT_LANE))
+        parameter.index_put_(index, rounding.stored(parameter, new["x"], x_bits, POINT_WORD))
         for field in batch.fields:
             if field.key not in batch.state:
                 continue
             target = batch.state[field.key][i]
             values = (new if field.at == "element" else after)[field.key]
             if self._has_rows(field.at):
-                target.index_put_(index, rounding.stored(target, values, bits, field.lane))
+                target.index_put_(index, rounding.stored(target, values, bits, field.word))
             else:
                 target.copy_(values)
         if self.rule.rests(self.settings):
@@ -95,7 +95,7 @@ def row_clocks(batch: Batch, i: int, dims: int, now: Tensor) -> Tensor:
     return clocks
 
 
-def rested(batch: Batch, values: Numbers, slot: Numbers, since: Tensor, now: Tensor, ops: Any) -> Numbers:
+def rested(batch: Batch, values: Arrays, slot: Arrays, since: Tensor, now: Tensor, ops: Any) -> Arrays:
     """The fields of rows last up to date at ``since`` as they stand after step ``now``."""
     wide = torch.float64
     now = now.to(device=since.device, dtype=wide)
@@ -111,8 +111,8 @@ def catch_up(batch: Batch, i: int) -> None:
     if clocks is None:
         return
     dtype = computing_dtype(batch.params[i].dtype)
-    values: Numbers = {"x": real_view(batch.params[i].detach()).to(dtype)}
-    slot: Numbers = {}
+    values: Arrays = {"x": real_view(batch.params[i].detach()).to(dtype)}
+    slot: Arrays = {}
     targets: dict[str, Tensor] = {}
     for field in batch.fields:
         if field.key in batch.state:

@@ -12,7 +12,7 @@ from torch import Tensor
 from gradagrad import distributed
 from gradagrad.engine.backend import Backend
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.choice import choose
+from gradagrad.engine.choose_backend import choose_backend
 from gradagrad.engine.refusals import refuse_misfits, refuse_unfit
 from gradagrad.engine.torch_steps import added_up
 from gradagrad.engine.uninterrupted import uninterrupted
@@ -57,7 +57,7 @@ def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]]) -> li
             if not whole:
                 refuse_unfit(batch)
             for axes, part in [((), batch)] if whole else distributed.parts(batch):
-                backend = choose(part, group, axes)
+                backend = choose_backend(part, group, axes)
                 parts.append(Part(part, backend, axes))
                 if backend.name != "kernel":  # which has looked at all shapes
                     refuse_misfits(part)

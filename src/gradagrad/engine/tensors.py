@@ -174,7 +174,7 @@ def real_view(a: Tensor) -> Tensor:
     return torch.view_as_real(a.resolve_conj()) if a.is_complex() else a
 
 
-def write_numbers(targets: list[Tensor], values: list[Tensor]) -> None:
+def write_scalars(targets: list[Tensor], values: list[Tensor]) -> None:
     """Writes single numbers, such as those of a slot.
 
     Compiled, all are worked out in one place before any is written, for one would else be recomputed from another that
@@ -189,7 +189,7 @@ def write_numbers(targets: list[Tensor], values: list[Tensor]) -> None:
         torch._foreach_copy_(targets, values)
 
 
-def dress_numbers(states: Iterable[dict[str, Any]]) -> None:
+def dress_scalars(states: Iterable[dict[str, Any]]) -> None:
     """Makes parameters of single doubles on a CPU, for torch.compile (2.13) takes plain ones for Python numbers that it
     might make inputs, finds that it need not, and traces the whole step once more. They keep their memory."""
     dressed: dict[Tensor, Tensor] = {}  # one for all states that share a number

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.tensors import tensor_ops, write_numbers
+from gradagrad.engine.tensors import tensor_ops, write_scalars
 from gradagrad.engine.view import View
 from gradagrad.engine.views import views
 
@@ -31,8 +31,8 @@ class TorchSteps:
 
     def step(self, batch: Batch) -> None:
         if batch.is_shared:
-            after, pace = decide(batch, self.measure(batch))
-            write_slot(batch, after, self._move_shared(batch, pace))
+            after, factors = decide(batch, self.measure(batch))
+            write_slot(batch, after, self._move_shared(batch, factors))
         else:
             for view in views(batch, together=self.together):  # one after the other: only one holds temporaries
                 view.write(*view.step(view.measure()))
@@ -53,20 +53,20 @@ class TorchSteps:
             traces = self._move_shared(batch, decide(batch, sums)[1])
         else:
             remaining = iter(sums)
-            for view in self._taken(batch):
+            for view in self._read_views(batch):
                 view.write(*view.step(view.from_tensors(remaining)))
         torch._foreach_add_(batch.steps, 1)
         return traces
 
-    def _taken(self, batch: Batch) -> list[View]:
+    def _read_views(self, batch: Batch) -> list[View]:
         """The views that were measured, no longer kept."""
         found, batch.views = batch.views, None
         return found or list(views(batch, together=self.together))
 
-    def _move_shared(self, batch: Batch, pace: Sequence[Any]) -> Tensor | None:
+    def _move_shared(self, batch: Batch, factors: Sequence[Any]) -> Tensor | None:
         traces: list[Tensor] = []
-        for view in self._taken(batch):
-            new, left = view.move(_narrowed(pace, view))
+        for view in self._read_views(batch):
+            new, left = view.move(_narrowed(factors, view))
             view.write(new, {})
             traces += [_stacked(left)] if len(left) else []
         return added_up(traces, batch) if traces else None
@@ -76,7 +76,7 @@ class TorchSteps:
 
 
 def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple[dict[str, Any], tuple[Any, ...]]:
-    """What the rule decides for a batch that shares one slot: the slot after this step, and the pace of its move.
+    """What the rule decides for a batch that shares one slot: the slot after this step, and the factors of its move.
 
     ``counted`` says that the counters have counted this step already.
     """
@@ -84,9 +84,9 @@ def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple
     if batch.differentiable:  # what autograd saves must not be what is overwritten
         slot = {key: number.clone() for key, number in slot.items()}
     wide = next(iter(slot.values())).dtype
-    numbers = {key: a.reshape(()) for key, a in batch.settings._asdict().items() if isinstance(a, Tensor)}
-    numbers["lr"] = batch.lr_after(0, wide) if counted else batch.lr(0, wide)
-    settings = batch.settings._replace(**numbers)
+    scalars = {key: a.reshape(()) for key, a in batch.settings._asdict().items() if isinstance(a, Tensor)}
+    scalars["lr"] = batch.lr_after(0, wide) if counted else batch.lr(0, wide)
+    settings = batch.settings._replace(**scalars)
     return batch.rule.decide(() if sums is None else sums[0].unbind(), slot, settings, tensor_ops(wide))
 
 
@@ -100,7 +100,7 @@ def write_slot(batch: Batch, after: dict[str, Any], traces: Tensor | None) -> No
     if batch.rule.learns(batch.settings) and traces is not None:
         after = batch.rule.learn(traces[0].unbind(), after, batch.settings, tensor_ops(traces.dtype))
     changed = [key for key, number in batch.shared.items() if after[key] is not number]
-    write_numbers([batch.shared[key] for key in changed], [after[key] for key in changed])
+    write_scalars([batch.shared[key] for key in changed], [after[key] for key in changed])
 
 
 def added_up(parts: Sequence[Tensor], batch: Batch) -> Tensor:
@@ -114,9 +114,9 @@ def _stacked(sums: Any) -> Tensor:
     return sums if isinstance(sums, Tensor) else torch.stack(sums)
 
 
-def _narrowed(pace: Sequence[Any], view: View) -> list[Any]:
-    """The pace where the view computes, and as precisely; in one go."""
-    tensors = [a for a in pace if isinstance(a, Tensor)]
+def _narrowed(factors: Sequence[Any], view: View) -> list[Any]:
+    """The factors where the view computes, and as precisely; in one go."""
+    tensors = [a for a in factors if isinstance(a, Tensor)]
     together = torch.stack(tensors) if len(tensors) > 1 else tensors[0].reshape(1)
     moved = iter(together.to(view.device, view.ops.dtype).unbind())
-    return [next(moved) if isinstance(a, Tensor) else a for a in pace]
+    return [next(moved) if isinstance(a, Tensor) else a for a in factors]

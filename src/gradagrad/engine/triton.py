@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.triton_plan import numbers_of, refusal
+from gradagrad.engine.triton_plan import refusal, settings_of
 from gradagrad.engine.triton_program import Plan
 from gradagrad.engine.triton_ready import NotCapturedError, Part, Preparation, slots_of
 from gradagrad.engine.triton_runtime import load
@@ -128,7 +128,7 @@ class _Run:
     def __init__(self, backend: TritonBackend, batch: Batch, *, ahead: int) -> None:
         self.batch, self.launcher, self.sizes = batch, backend.launcher, backend.sizes
         self.ready = backend.preparation.ready(batch, capturing=_capturing(batch))
-        self.arguments = numbers_of(batch) | {"BLOCK": self.sizes.block, "LANES": self.sizes.lanes, "ahead": ahead}
+        self.arguments = settings_of(batch) | {"BLOCK": self.sizes.block, "LANES": self.sizes.lanes, "ahead": ahead}
         self.ahead = ahead
         device = batch.params[0].device
         self._device: Any = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
@@ -141,20 +141,20 @@ class _Run:
         self._device.__exit__(*error)
 
     def measure(self) -> Sums | None:
-        numbers = writer(self.ready.parts[0].plan).sums
-        return self.walk("measure", numbers) if numbers else None
+        columns = writer(self.ready.parts[0].plan).sums
+        return self.walk("measure", columns) if columns else None
 
     def move(self, sums: Sums | None) -> Sums | None:
         return self.walk("move", len(writer(self.ready.parts[0].plan).traces), **_named("sum", sums))
 
-    def walk(self, name: str, numbers: int, **given: Tensor) -> Sums | None:
+    def walk(self, name: str, columns: int, **given: Tensor) -> Sums | None:
         """Launches a kernel over all parts; what its programs leave to be summed."""
         walk = self.ready.walks["measure" if name == "measure" else "move"]
         device = self.batch.params[0].device
-        partial = torch.empty((max(walk.firsts[-1], 1), numbers), dtype=torch.float64, device=device)
+        partial = torch.empty((max(walk.firsts[-1], 1), columns), dtype=torch.float64, device=device)
         for part, work, first in zip(self.ready.parts, walk.works, walk.firsts, strict=False):
             self.launch(part, name, work.programs, work=work.shares, partial=partial, first=first, **given)
-        return Sums(partial, walk.spans) if numbers else None
+        return Sums(partial, walk.spans) if columns else None
 
     def settle(self, sums: Sums | None, traces: Sums | None) -> None:
         given = _named("sum", sums) | _named("trace", traces)
@@ -166,9 +166,9 @@ class _Run:
         """Each slot's sums, added up."""
         if sums is None:
             return None
-        slots, numbers = slots_of(self.batch), sums.partial.shape[1]
-        result = torch.empty((slots, numbers), dtype=torch.float64, device=sums.partial.device)
-        arguments = {"partial": sums.partial, "spans": sums.spans, "result": result, "NUMBERS": numbers}
+        slots, columns = slots_of(self.batch), sums.partial.shape[1]
+        result = torch.empty((slots, columns), dtype=torch.float64, device=sums.partial.device)
+        arguments = {"partial": sums.partial, "spans": sums.spans, "result": result, "COLUMNS": columns}
         self.launch(self.ready.parts[0], "complete", slots, **arguments)
         return result
 

@@ -9,7 +9,7 @@ import math
 import struct
 
 from gradagrad.rounding import _FIRST_KEY, _GOLDEN
-from gradagrad.rules.protocol import POINT_LANE, Field
+from gradagrad.rules.protocol import POINT_WORD, Field
 from gradagrad.rules.trace import Function, Kind, Language, Symbol
 
 _LIMITS = {  # smallest normal and largest finite number
@@ -73,10 +73,10 @@ def define(name: str, arguments: list[str], lines: list[str], decorator: str = "
     return f"{decorator}\ndef {name}({', '.join(arguments)}):\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def lanes(fields: tuple[Field, ...]) -> dict[str, tuple[int, str]]:
+def words(fields: tuple[Field, ...]) -> dict[str, tuple[int, str]]:
     """By key: which of an element's hashes rounds it to bf16, and how its 16 bits are taken."""
-    numbers = {f.key: f.lane for f in fields} | {"x": POINT_LANE}
-    return {key: (lane // 2, ">> 16" if lane % 2 else "& 0xFFFF") for key, lane in numbers.items()}
+    words = {f.key: f.word for f in fields} | {"x": POINT_WORD}
+    return {key: (word // 2, ">> 16" if word % 2 else "& 0xFFFF") for key, word in words.items()}
 
 
 BASICS = """\
@@ -131,22 +131,22 @@ def write(at, a, mask, MASKED: tl.constexpr):
 ADDING = """
 
 @triton.jit
-def add_up(partial, spans, slot, column, NUMBERS: tl.constexpr, LANES: tl.constexpr):
+def add_up(partial, spans, slot, column, COLUMNS: tl.constexpr, LANES: tl.constexpr):
     first = tl.load(spans + 2 * slot)
     count = tl.load(spans + 2 * slot + 1)
     lane = tl.arange(0, LANES)
     total = tl.zeros([LANES], tl.float64)
     for j in range(0, count, LANES):
-        at = partial + (first + j + lane) * NUMBERS + column
+        at = partial + (first + j + lane) * COLUMNS + column
         total += tl.load(at, mask=j + lane < count, other=0.0)
     return tl.sum(total)
 
 
 @triton.jit
-def complete_kernel(partial, spans, result, NUMBERS: tl.constexpr, LANES: tl.constexpr):
+def complete_kernel(partial, spans, result, COLUMNS: tl.constexpr, LANES: tl.constexpr):
     slot = tl.program_id(0).to(tl.int64)
-    for i in range(NUMBERS):
-        tl.store(result + slot * NUMBERS + i, add_up(partial, spans, slot, i, NUMBERS, LANES))
+    for i in range(COLUMNS):
+        tl.store(result + slot * COLUMNS + i, add_up(partial, spans, slot, i, COLUMNS, LANES))
 """
 
 # The hash of `rounding.random_bits`, whose numbers these are.

@@ -87,9 +87,9 @@ class Planner:
     def __init__(self, batch: Batch, *, read_counters: bool) -> None:
         self.batch, s = batch, batch.settings
         self.device = batch.params[0].device
-        numbers = tuple(_numbers(s))
+        variable = tuple(_numeric(s))
         box = _box(s)
-        changes = dict.fromkeys(numbers, 1.0) | ({"project": None} if hasattr(s, "project") else {})
+        changes = dict.fromkeys(variable, 1.0) | ({"project": None} if hasattr(s, "project") else {})
         lr = _lr_in_memory(batch)
         self.rests = batch.rule.rests(s)
         self.lazy = bool(getattr(s, "lazy", False))
@@ -99,7 +99,7 @@ class Planner:
         self.base = Plan(
             rule=batch.rule,
             settings=s._replace(**changes),
-            numbers=numbers,
+            variable=variable,
             scope=batch.scope,
             layout="flat",
             dtypes=(),
@@ -152,16 +152,16 @@ class Planner:
         return Extent(rows, values.numel() // rows if rows else 0, aligned)
 
 
-def numbers_of(batch: Batch) -> dict[str, Any]:
+def settings_of(batch: Batch) -> dict[str, Any]:
     """The arguments of the kernels that are numbers, now."""
     lr = _lr_in_memory(batch)
     arguments: dict[str, Any] = {
-        name: a if name == "lr" and lr is not None else float(a) for name, a in _numbers(batch.settings).items()
+        name: a if name == "lr" and lr is not None else float(a) for name, a in _numeric(batch.settings).items()
     }
     return arguments | {"coupled_decay": batch.coupled_decay, "lr_decay": batch.lr_decay, "lr_at": lr}
 
 
-def _numbers(settings: Any) -> dict[str, Any]:
+def _numeric(settings: Any) -> dict[str, Any]:
     """The settings that are numbers and not off; lr always."""
     return {name: a for name, a in settings._asdict().items() if name == "lr" or _is_number(a)}
 

@@ -20,7 +20,7 @@ class Plan(NamedTuple):
     rule: Rule
     settings: Any
     """The rule's settings, every number that may change without a new text replaced by 1."""
-    numbers: tuple[str, ...]
+    variable: tuple[str, ...]
     """Those numbers: arguments of the kernels, in double."""
     scope: str
     layout: Literal["flat", "rows", "sparse"]
@@ -57,11 +57,11 @@ class Program:
         self.rests = plan.layout == "sparse" and self.rule.rests(self.s)
         rounded = {k for k in self.element if k not in ("x", "g") and self.types[k] == "bfloat16"}
         rounded |= {"x"} if plan.stochastic and self.types["x"] == "bfloat16" else set()
-        self.lanes = {key: lane for key, lane in language.lanes(self.fields).items() if key in rounded}
-        self.keys = sorted({number for number, _ in self.lanes.values()})
+        self.words = {key: word for key, word in language.words(self.fields).items() if key in rounded}
+        self.keys = sorted({number for number, _ in self.words.values()})
         self.rows = [*self.element, *self.slots]
         self.rows += ["step"] if plan.counter == "device" else []
-        self.rows += ["stream"] if self.lanes else []
+        self.rows += ["stream"] if self.words else []
         self.rows += ["slot"] if plan.scope == "tensor" else []
         if plan.layout != "flat":
             self.rows += ["length"]
@@ -70,24 +70,24 @@ class Program:
         self._functions()
 
     def _functions(self) -> None:
-        plan, rule, s, numbers = self.plan, self.rule, self.s, self.plan.numbers
+        plan, rule, s, variable = self.plan, self.rule, self.s, self.plan.variable
         products = trace.Contribution if self.single and self.computing == "float32" else trace.Bounded
-        self.measure = trace.measure(rule, s, numbers, slots=products) if self.sums else None
-        self.step = trace.element_step(rule, s, numbers) if plan.scope == "element" else None
-        decide = trace.decide(rule, s, numbers, self.sums, wide=self.single)
-        paces = [key for key in decide.results if key.startswith("pace")]
+        self.measure = trace.measure(rule, s, variable, slots=products) if self.sums else None
+        self.step = trace.element_step(rule, s, variable) if plan.scope == "element" else None
+        decide = trace.decide(rule, s, variable, self.sums, wide=self.single)
+        factors = [key for key in decide.results if key.startswith("factor")]
         touched = self.lazy and plan.layout != "flat" and plan.scope != "element"
-        self.move = trace.move(rule, s, numbers, len(paces), touched=touched)
-        after = {key: a for key, a in decide.results.items() if key not in paces and not unchanged(a, key)}
+        self.move = trace.move(rule, s, variable, len(factors), touched=touched)
+        after = {key: a for key, a in decide.results.items() if key not in factors and not unchanged(a, key)}
         used = {key: a for key, a in decide.results.items() if key in self.move.used()}
-        self.pace = replace(decide, name="pace", results=used)
+        self.factors = replace(decide, name="factors", results=used)
         self.after = replace(decide, name="decide", results=after)
         self.decide = replace(decide, results=used | after)
         self.traces = [key for key in self.move.results if key.startswith("trace")]
-        self.rest = trace.rest(rule, s, numbers, wide=self.single) if self.rests else None
+        self.rest = trace.rest(rule, s, variable, wide=self.single) if self.rests else None
         self.learn: Function | None = None
         if rule.learns(s):
-            learned = trace.learn(rule, s, numbers, len(self.traces))
+            learned = trace.learn(rule, s, variable, len(self.traces))
             self.learn = replace(learned, results={k: a for k, a in learned.results.items() if not unchanged(a, k)})
 
     @property
@@ -109,13 +109,13 @@ class Program:
         results = {key: a for key, a in self.rest.results.items() if key in keys} if self.rest else {}
         return replace(self.rest, results=results) if self.rest and results else None
 
-    def used_numbers(self, name: str) -> list[str]:
+    def used_settings(self, name: str) -> list[str]:
         """The rule's numbers that a kernel needs."""
-        inside = {"measure": [self.measure], "move": [self.pace, self.move], "settle": [self.after, self.learn]}
+        inside = {"measure": [self.measure], "move": [self.factors, self.move], "settle": [self.after, self.learn]}
         inside["step"] = [self.step] if self.step else [self.measure, self.decide, self.move]
         functions = [f for f in (*inside[name], self.rest if name != "settle" else None) if f]
         names = {key for f in functions for key in f.used()} | ({"lr"} if self.plan.lr_decay else set())
-        return [number for number in self.plan.numbers if number in names]
+        return [number for number in self.plan.variable if number in names]
 
 
 def unchanged(result: Any, key: str) -> bool:

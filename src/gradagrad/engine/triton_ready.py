@@ -98,7 +98,7 @@ class Preparation:
         if memo.ready is None:
             memo.ready = self._make(batch, memo.planner)
             if memo.key is not None and not memo.ready.held:
-                _keep(self._known, memo.key, memo.ready)
+                _remember(self._known, memo.key, memo.ready)
         return memo.ready
 
     def is_fit(self, batch: Batch) -> bool:
@@ -109,7 +109,7 @@ class Preparation:
     def remember_fit(self, batch: Batch) -> None:
         """Lets `is_fit` be true of a batch that has been checked."""
         if (key := self._memo(batch).key) is not None:
-            _keep(self._fit, key, None)
+            _remember(self._fit, key, None)
 
     def _memo(self, batch: Batch) -> _Memo:
         gradients = tuple(map(id, batch.grads))
@@ -169,8 +169,8 @@ def _key(batch: Batch, planner: Planner) -> Hashable | None:
         counters = tuple(map(Tensor.data_ptr, batch.steps))
     elif batch.lr_decay or any(torch.bfloat16 in each for each in dtypes):
         # Numbers of steps passed as arguments must go on being the same for the tensors of a part.
-        numbers = tuple(map(int, batch.steps))
-        counters = tuple(number - numbers[0] for number in numbers)
+        steps = tuple(map(int, batch.steps))
+        counters = tuple(step - steps[0] for step in steps)
     return (
         planner.base,
         planner.counter,
@@ -184,10 +184,10 @@ def _key(batch: Batch, planner: Planner) -> Hashable | None:
     )
 
 
-def _keep(kept: OrderedDict[Hashable, Any], key: Hashable, value: Any, most: int = 64) -> None:
-    kept[key] = value
-    if len(kept) > most:
-        kept.popitem(last=False)
+def _remember(known: OrderedDict[Hashable, Any], key: Hashable, value: Any, most: int = 64) -> None:
+    known[key] = value
+    if len(known) > most:
+        known.popitem(last=False)
 
 
 def _part(planner: Planner, plan: Plan, indices: list[int], memory: Memory, held: list[Any]) -> Part:

@@ -42,7 +42,7 @@ def kernel(w: Writer, name: str) -> list[str]:
 
     walked = [key for key in w.element if any(key in b.addresses for b in blocks) or (touched and key == "g")]
     walked += [*(w.slots if own else []), *(["index"] if sparse else []), *(["row_steps"] if w.rests else [])]
-    local = {"touched", "since", "now", "begin", *(w.slots if own else []), *(w.pace.results if own else [])}
+    local = {"touched", "since", "now", "begin", *(w.slots if own else []), *(w.factors.results if own else [])}
     wanted = [*(k for b in blocks for k in b.extras), *(w.decide.used() if own else []), *(rest.used() if rest else [])]
     given = [k for k in dict.fromkeys(wanted) if k not in local and k not in w.element and not k.startswith("sum")]
     given += ["now"] if w.rests else []
@@ -76,7 +76,7 @@ def kernel(w: Writer, name: str) -> list[str]:
     texts = [text for b in blocks for text in b.texts]
     texts += [w.function("rule_rest_slot", rest)] if rest else []
     texts += [w.function("rule_decide", w.decide)] if own else []
-    texts += [w.function("rule_pace", w.pace)] if name == "move" else []
+    texts += [w.function("rule_factors", w.factors)] if name == "move" else []
     texts.append(define(f"{name}_rows", [*arguments, "ROWS: tl.constexpr", "COLUMNS: tl.constexpr"], lines))
 
     head = w.head(name, rounds=any(key.startswith("key") for key in given))

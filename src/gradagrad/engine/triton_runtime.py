@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-_numbers = itertools.count()
+_count = itertools.count()
 _PROBE = """\
 import triton
 import triton.language as tl
@@ -66,7 +66,7 @@ def triton_status() -> str:
 
 def load(text: str, name: str) -> dict[str, Any]:
     """The functions of a generated module by name. Triton reads their source back through `linecache`."""
-    file = f"<gradagrad {name} {next(_numbers)}>"
+    file = f"<gradagrad {name} {next(_count)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     space: dict[str, Any] = {"__name__": "gradagrad.engine.triton_generated"}
     exec(compile(text, file, "exec"), space)

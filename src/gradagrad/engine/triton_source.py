@@ -2,9 +2,9 @@
 
 The arithmetic is traced from the rule; what stands here is how memory is walked. Three kernels follow the three things
 a backend does, each one launch for any number of tensors: ``measure`` adds up over chunks, ``move`` works out its
-slot's pace from those sums and moves, ``settle`` writes the slots. Where slots are elements or rows, ``step`` does all
-of it at once. No program waits for another, nothing is added atomically, and the order of every sum follows from shapes
-alone.
+slot's factors from those sums and moves, ``settle`` writes the slots. Where slots are elements or rows, ``step`` does
+all of it at once. No program waits for another, nothing is added atomically, and the order of every sum follows from
+shapes alone.
 
 Dense tensors whose slots need no rows are walked ``flat``: a program has a chunk of one tensor, whole aligned blocks of
 it without a mask (128 bits at a time), the rest with one. ``rows`` and ``sparse`` walk tiles of whole rows, ``sparse``
@@ -55,7 +55,7 @@ class Writer(Program):
 
         texts: list[str] = [language.BASICS]
         texts += [language.ADDING] if self.single else []
-        texts += [language.ROUNDING] if self.lanes else []
+        texts += [language.ROUNDING] if self.words else []
         for name in self.kernels:
             if name == "settle":
                 texts += self._settle()
@@ -83,7 +83,7 @@ class Writer(Program):
         wanted.update(rest.used() if rest else [])
         read = [key for key in self.element if key in wanted]
         extras = [key for key in _once([*used, *(rest.used() if rest else [])]) if key not in self.element]
-        rounded = {key: self.lanes[key] for key in written if key in self.lanes}
+        rounded = {key: self.words[key] for key in written if key in self.words}
         keys = sorted({number for number, _ in rounded.values()})
         lines = [f"{k} = read(at_{k} + {'j' if k == 'g' else 'i'}, mask, MASKED, tl.{self.computing})" for k in read]
         lines += ["g = -g"] if self.plan.maximize else []
@@ -120,13 +120,13 @@ class Writer(Program):
         result += ["sums", "sum_spans"] if self.single and self.sums and name != "measure" else []
         result += ["traces", "trace_spans"] if name == "settle" and self.learn else []
         result += ["partial", "first"] if name == "measure" or (name == "move" and self.traces) else []
-        doubles = [number for number in self.used_numbers(name) if number != "lr" or not plan.lr]
+        doubles = [number for number in self.used_settings(name) if number != "lr" or not plan.lr]
         doubles += [*(["coupled_decay"] if plan.coupled else []), *(["lr_decay"] if plan.lr_decay else [])]
         result += [f"{number}: tl.float64" for number in doubles]
         result += ["lr_at"] if plan.lr else []
         return [*result, *({"argument": ["step"], "device": ["ahead"]}.get(plan.counter, []))]
 
-    def numbers(self, name: str) -> list[str]:
+    def settings(self, name: str) -> list[str]:
         """Reads the arguments that are numbers."""
         given = [a.removesuffix(": tl.float64") for a in self.arguments(name) if a.endswith(": tl.float64")]
         lines = [f"{number} = tl.full([], {number}, tl.float64)" for number in given]
@@ -138,14 +138,18 @@ class Writer(Program):
         return [*lines, *(["lr = lr / ((step - 1).to(tl.float64) * lr_decay + 1.0)"] if self.plan.lr_decay else [])]
 
     def head(self, name: str, *, rounds: bool) -> list[str]:
-        """What every program starts with: its share of the work, the numbers, its slot's pace."""
-        lines = ["program = tl.program_id(0).to(tl.int64)", "tensor = tl.load(work + 4 * program)", *self.numbers(name)]
+        """What every program starts with: its share of the work, the numbers, its slot's factors."""
+        lines = [
+            "program = tl.program_id(0).to(tl.int64)",
+            "tensor = tl.load(work + 4 * program)",
+            *self.settings(name),
+        ]
         if name == "move":
             lines += [
-                *self._slot(self.pace),
-                f"{', '.join(self.pace.results)} = rule_pace({', '.join(self.pace.used())})",
+                *self._slot(self.factors),
+                f"{', '.join(self.factors.results)} = rule_factors({', '.join(self.factors.used())})",
             ]
-            lines += [f"{key} = tl.full([], {key}, tl.float64).to(tl.{self.computing})" for key in self.pace.results]
+            lines += [f"{key} = tl.full([], {key}, tl.float64).to(tl.{self.computing})" for key in self.factors.results]
         lines += ["begin = tl.load(work + 4 * program + 1)", "count = tl.load(work + 4 * program + 2).to(tl.int32)"]
         if rounds:
             lines.append(f"stream = tl.load(table + {self.row('stream')} * n + tensor)")
@@ -189,7 +193,7 @@ class Writer(Program):
             lines += [f"        part_{key} += {key}" for key in block.results]
             lines += [f"    total_{key} += widened(part_{key})" for key in block.results]
         lines += self.leave(block.results, "tl.sum(total_{})")
-        texts = [self.function("rule_pace", self.pace)] if name == "move" else []
+        texts = [self.function("rule_factors", self.factors)] if name == "move" else []
         return [*texts, *block.texts, self.kernel(name, lines, "BLOCK")]
 
     def leave(self, results: list[str], form: str) -> list[str]:
@@ -200,7 +204,7 @@ class Writer(Program):
     def _settle(self) -> list[str]:
         functions = {"rule_decide": self.after} if self.after.results else {}
         functions |= {"rule_learn": self.learn} if self.learn else {}
-        lines = ["tensor = tl.program_id(0).to(tl.int64)", *self.numbers("settle"), *self._slot(*functions.values())]
+        lines = ["tensor = tl.program_id(0).to(tl.int64)", *self.settings("settle"), *self._slot(*functions.values())]
         for name, f in functions.items():
             lines.append(f"{', '.join(f.results)} = {name}({', '.join(f.used())})")
         changed = dict.fromkeys(key for f in functions.values() for key in f.results)

@@ -56,8 +56,8 @@ class Work(NamedTuple):
 class Memory:
     """Tables on one device, kept by what they were made from; the oldest goes when there are too many."""
 
-    def __init__(self, device: torch.device, kept: int = 128) -> None:
-        self.device, self.kept = device, kept
+    def __init__(self, device: torch.device, most: int = 128) -> None:
+        self.device, self.most = device, most
         self._known: OrderedDict[Hashable, Any] = OrderedDict()
 
     def recall(self, key: Hashable, make: Callable[[], Any]) -> Any:
@@ -65,22 +65,22 @@ class Memory:
         if key in self._known:
             self._known.move_to_end(key)
             return self._known[key]
-        made = self._known[key] = make()
-        if len(self._known) > self.kept:
+        value = self._known[key] = make()
+        if len(self._known) > self.most:
             self._known.popitem(last=False)
-        return made
+        return value
 
     def knows(self, key: Hashable) -> bool:
         """Whether `recall` would make nothing."""
         return key in self._known
 
-    def table(self, numbers: tuple[int, ...]) -> Tensor:
+    def table(self, rows: tuple[int, ...]) -> Tensor:
         """These numbers on the device."""
-        return self.recall(numbers, lambda: self.upload(numbers))
+        return self.recall(rows, lambda: self.upload(rows))
 
-    def upload(self, numbers: Sequence[int]) -> Tensor:
+    def upload(self, rows: Sequence[int]) -> Tensor:
         """A copy on the device, without waiting for it."""
-        table = torch.tensor(numbers, dtype=torch.int64)
+        table = torch.tensor(rows, dtype=torch.int64)
         return table if self.device.type == "cpu" else table.pin_memory().to(self.device, non_blocking=True)
 
     def work(self, extents: tuple[Extent, ...], size: int, block: int, *, rows: bool) -> Work:

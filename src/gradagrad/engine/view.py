@@ -21,19 +21,19 @@ from gradagrad.engine.tensors import (
     tensor_ops,
     touched,
     wide_dtype,
-    write_numbers,
+    write_scalars,
 )
-from gradagrad.rules.protocol import POINT_LANE
+from gradagrad.rules.protocol import POINT_WORD
 from gradagrad.scope import SINGLE
 
-Numbers = dict[str, Any]
+Arrays = dict[str, Any]
 
 
 class View:
     """Arrays in computing precision, real, of one kind: the values of elements, and the slots that are their own."""
 
-    values: Numbers
-    slot: Numbers
+    values: Arrays
+    slot: Arrays
     settings: Any
     ops: Any
     slots: Any
@@ -65,23 +65,23 @@ class View:
         """The next sums in the form that this view measured them."""
         return next(sums).unbind()
 
-    def decide(self, sums: Any) -> tuple[Numbers, Sequence[Any]]:
-        """The view's own slots after this step, and the pace."""
+    def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
+        """The view's own slots after this step, and the factors."""
         return self.rule.decide(sums, self.slot, self.settings, self._slot_ops())
 
     def _slot_ops(self) -> Any:
         """Of the precision of slots, which for a whole tensor are double."""
         return tensor_ops(wide_dtype(self.device)) if self.batch.scope in SINGLE else self.ops
 
-    def move(self, pace: Sequence[Any]) -> tuple[Numbers, Any]:
+    def move(self, factors: Sequence[Any]) -> tuple[Arrays, Any]:
         """The values after this step, and the sums of the traces."""
         mask = self.touched() if getattr(self.settings, "lazy", False) else None
-        return self.rule.move(self.values, pace, self.settings, self.slots, self.ops, mask)
+        return self.rule.move(self.values, factors, self.settings, self.slots, self.ops, mask)
 
-    def step(self, sums: Any) -> tuple[Numbers, Numbers]:
+    def step(self, sums: Any) -> tuple[Arrays, Arrays]:
         """Values and own slots after this step, given complete sums."""
-        after, pace = self.decide(sums)
-        new, traces = self.move(pace)
+        after, factors = self.decide(sums)
+        new, traces = self.move(factors)
         if self.rule.learns(self.settings):
             after = self.rule.learn(traces, after, self.settings, self._slot_ops())
         return new, after
@@ -89,7 +89,7 @@ class View:
     def touched(self) -> Any:
         raise NotImplementedError
 
-    def write(self, new: Numbers, after: Numbers) -> None:
+    def write(self, new: Arrays, after: Arrays) -> None:
         """Stores values, and the slots that are this view's own."""
         raise NotImplementedError
 
@@ -107,9 +107,9 @@ class Single(View):
         self.slot = {}
         for field in batch.fields:
             if field.key in batch.state:
-                numbers = batch.state[field.key][i]
-                numbers = numbers.to(torch.promote_types(dtype, numbers.dtype))
-                (self.values if field.at == "element" else self.slot)[field.key] = numbers
+                stored = batch.state[field.key][i]
+                stored = stored.to(torch.promote_types(dtype, stored.dtype))
+                (self.values if field.at == "element" else self.slot)[field.key] = stored
         if batch.differentiable:
             # What autograd saves must not be what is overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
@@ -120,23 +120,23 @@ class Single(View):
     def touched(self) -> Tensor:
         return touched(self.values["g"], self.batch.scope)
 
-    def write(self, new: Numbers, after: Numbers) -> None:
+    def write(self, new: Arrays, after: Arrays) -> None:
         batch, i = self.batch, self.i
         bits = random_bits(batch, i)
         parameter = real_view(batch.params[i])
         x_bits = bits if batch.stochastic_rounding else None
-        parameter.copy_(rounding.stored(parameter, new["x"], x_bits, POINT_LANE))
+        parameter.copy_(rounding.stored(parameter, new["x"], x_bits, POINT_WORD))
         single = batch.scope in SINGLE
-        numbers: list[tuple[Tensor, Tensor]] = []
+        scalars: list[tuple[Tensor, Tensor]] = []
         for field in batch.fields:
             if field.key in batch.state:
                 target = batch.state[field.key][i]
                 values = (new if field.at == "element" else after)[field.key]
                 if single and field.at == "slot":
-                    numbers.append((target, values))
+                    scalars.append((target, values))
                 else:
-                    target.copy_(rounding.stored(target, values, bits, field.lane))
-        write_numbers([target for target, _ in numbers], [value.to(target.dtype) for target, value in numbers])
+                    target.copy_(rounding.stored(target, values, bits, field.word))
+        write_scalars([target for target, _ in scalars], [value.to(target.dtype) for target, value in scalars])
 
 
 def gradient_of(batch: Batch, g: Any, x: Any) -> Any:

@@ -32,12 +32,12 @@ def ours(optimizers: Iterable[Any]) -> list[EngineOptimizer]:
 def shown(optimizers: Iterable[Any]) -> dict[str, float]:
     """What a callback logs: γ and the learning rate of each param group; what is not known yet is left out."""
     groups = [(optimizer, group) for optimizer in ours(optimizers) for group in optimizer.param_groups]
-    numbers = {
+    every = {
         f"gradagrad/group{index}/{name}": value
         for index, (optimizer, group) in enumerate(groups)
         for name, value in readings(optimizer, group).items()
     }
-    return {name: value for name, value in numbers.items() if not math.isnan(value)}
+    return {name: value for name, value in every.items() if not math.isnan(value)}
 
 
 class AtAverage:

@@ -57,11 +57,11 @@ class GradaGradCallback(TrainerCallback):
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Numbers beside the loss."""
         if self._log and "loss" in kwargs["logs"]:
-            numbers = shown([kwargs["optimizer"]])
-            if FIRST in numbers:
-                numbers["learning_rate"] = numbers[FIRST]
-            kwargs["logs"].update(numbers)
-            state.log_history[-1].update(numbers)
+            readings = shown([kwargs["optimizer"]])
+            if FIRST in readings:
+                readings["learning_rate"] = readings[FIRST]
+            kwargs["logs"].update(readings)
+            state.log_history[-1].update(readings)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """An evaluation that is due will be at the average."""

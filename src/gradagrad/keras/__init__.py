@@ -14,7 +14,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gradagrad.arguments import GRADAGRAD, check_choice, checked, named
+from gradagrad.arguments import GRADAGRAD, check_one_of, checked, named
 from gradagrad.rules.gradagrad import RULE, Settings
 from gradagrad.rules.protocol import settings_of
 from gradagrad.scope import slot_shape
@@ -58,7 +58,7 @@ class GradaGrad(keras.optimizers.Optimizer):
         **kwargs: Any,
     ) -> None:
         given = {key: a for key, a in named(locals()).items() if key not in ("learning_rate", "name", "kwargs")}
-        check_choice("granularity", granularity, GRANULARITIES)
+        check_one_of("granularity", granularity, GRANULARITIES)
         rate = {"lr": learning_rate} if isinstance(learning_rate, int | float) else {}  # or a schedule
         arguments = checked(GRADAGRAD, {**given, **rate}, lr_name="learning_rate")
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
@@ -100,8 +100,8 @@ class GradaGrad(keras.optimizers.Optimizer):
             touched = ops.not_equal(values["g"], 0)
             if scope != "element" and len(variable.shape) > 1:
                 touched = ops.any(touched, axis=tuple(range(1, len(variable.shape))), keepdims=True)
-        after, pace = RULE.decide(RULE.measure(values, settings, slots, arithmetic), values, settings, arithmetic)
-        new, _ = RULE.move(values, pace, settings, slots, arithmetic, touched)
+        after, factors = RULE.decide(RULE.measure(values, settings, slots, arithmetic), values, settings, arithmetic)
+        new, _ = RULE.move(values, factors, settings, slots, arithmetic, touched)
         self.assign(variable, ops.cast(new.pop("x"), variable.dtype))
         for key, value in {**new, **after}.items():
             self.assign(state[key], value)

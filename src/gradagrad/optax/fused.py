@@ -20,7 +20,7 @@ import numpy as np
 
 from gradagrad.rules.cpp import STREAMS
 from gradagrad.rules.protocol import is_off
-from gradagrad.rules.variants import VARIANTS, numbers_of, phases_of, variant_of
+from gradagrad.rules.variants import VARIANTS, kernel_settings, phases_of, variant_of
 from gradagrad.scope import slot_shape
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def fits(leaf: Leaf, fused: bool | None) -> bool:
     return leaf.scope != "row" or (len(shape) > 1 and size >= NARROW * shape[0])
 
 
-def run(phase: str, leaf: Leaf, pace: Sequence[Array] = ()) -> tuple[dict[str, Array], tuple[Array, ...]]:
+def run(phase: str, leaf: Leaf, factors: Sequence[Array] = ()) -> tuple[dict[str, Array], tuple[Array, ...]]:
     """(the fields after a "step" or "move", the sums or traces of a "measure" or "move")."""
     traced = {key: value for key, value in leaf.settings._asdict().items() if isinstance(value, jax.Array)}
     needs_x = getattr(leaf.settings, "averaging", False) or not is_off(leaf.settings.weight_decay)
@@ -79,20 +79,20 @@ def run(phase: str, leaf: Leaf, pace: Sequence[Array] = ()) -> tuple[dict[str, A
     def given(g: Array, x: Array | None, state: Any, traced: Any) -> Leaf:
         return replace(plain, gradient=g, parameter=x, state=state, settings=leaf.settings._replace(**traced))
 
-    def compiled(g: Array, x: Array | None, state: Any, pace: Any, traced: Any) -> Any:
-        return _call(phase, given(g, x, state, traced), pace)
+    def compiled(g: Array, x: Array | None, state: Any, factors: Any, traced: Any) -> Any:
+        return _call(phase, given(g, x, state, traced), factors)
 
-    def ordinary(g: Array, x: Array | None, state: Any, pace: Any, traced: Any) -> Any:
+    def ordinary(g: Array, x: Array | None, state: Any, factors: Any, traced: Any) -> Any:
         same = given(g, x, state, traced)
         if phase == "measure":
             return {}, same.measure()
-        slot, pace = same.decide(same.measure()) if phase == "step" else ({}, pace)
-        _, new, traces = same.move(pace)
+        slot, factors = same.decide(same.measure()) if phase == "step" else ({}, factors)
+        _, new, traces = same.move(factors)
         return {**new, **slot}, traces
 
     call = _with_substitute(compiled, ordinary)
-    paces = tuple(jnp.asarray(a, leaf.dtype) for a in pace)
-    return call(leaf.values["g"], leaf.x if needs_x else None, dict(leaf.state), paces, traced)
+    factors = tuple(jnp.asarray(a, leaf.dtype) for a in factors)
+    return call(leaf.values["g"], leaf.x if needs_x else None, dict(leaf.state), factors, traced)
 
 
 def _with_substitute(function: Callable[..., Any], substitute: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,7 +115,7 @@ def _with_substitute(function: Callable[..., Any], substitute: Callable[..., Any
     return with_derivative
 
 
-def _call(phase: str, leaf: Leaf, pace: Sequence[Array]) -> tuple[dict[str, Array], tuple[Array, ...]]:
+def _call(phase: str, leaf: Leaf, factors: Sequence[Array]) -> tuple[dict[str, Array], tuple[Array, ...]]:
     settings, dtype = leaf.settings, leaf.dtype
     variant = variant_of(settings)
     assert variant is not None  # or it would not fit
@@ -131,7 +131,7 @@ def _call(phase: str, leaf: Leaf, pace: Sequence[Array]) -> tuple[dict[str, Arra
     nothing = jnp.zeros(1, dtype)
     operands = [
         jnp.stack([jnp.asarray(arrays[key], dtype) for key in traced]) if traced else nothing,
-        jnp.stack([jnp.broadcast_to(jnp.ravel(a), slots) for a in pace]) if pace else nothing,
+        jnp.stack([jnp.broadcast_to(jnp.ravel(a), slots) for a in factors]) if factors else nothing,
         *(values[key] for key in streams),
     ]
     results = {} if phase == "measure" else {key: i + 2 for i, key in enumerate(streams) if key not in ("g", "x")}
@@ -147,7 +147,7 @@ def _call(phase: str, leaf: Leaf, pace: Sequence[Array]) -> tuple[dict[str, Arra
         variant=np.int64(variant),
         phase=phase,
         slots=np.int64(slots),
-        settings=np.array(numbers_of(settings._replace(**dict.fromkeys(arrays, 0.0)))),
+        settings=np.array(kernel_settings(settings._replace(**dict.fromkeys(arrays, 0.0)))),
         traced=np.array([order.index(key) for key in traced], np.int64),
         streams=np.array(list(streams.values()), np.int64),
         results=np.array(list(results.values()), np.int64),

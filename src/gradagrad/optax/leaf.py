@@ -27,7 +27,7 @@ from gradagrad.optax.fused import LARGE, fits
 from gradagrad.optax.fused import run as run_pass
 from gradagrad.optax.rounding import Rounder, rounded
 from gradagrad.optax.sharing import Names, over_devices
-from gradagrad.rules.protocol import POINT_LANE, Field, Rule, is_off
+from gradagrad.rules.protocol import POINT_WORD, Field, Rule, is_off
 
 
 @dataclass(frozen=True)
@@ -123,31 +123,31 @@ class Leaf:
         return self.rule.measure(self.values, self._settings, self.reduction, self.ops)
 
     def decide(self, sums: Sequence[Array]) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """(this leaf's own slots after the step, the pace of the move)."""
+        """(this leaf's own slots after the step, the factors of the move)."""
         return self.rule.decide(
             sums, self.slot, in_precision(self.settings, self.slot_dtype), ArrayOps(self.slot_dtype)
         )
 
-    def move(self, pace: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
+    def move(self, factors: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
         """(the step to take off the parameter, the element fields after it, this array's part of the traces)."""
-        new, traces = self.rule.move(self.values, pace, self._settings, self.reduction, self.ops, self.touched)
+        new, traces = self.rule.move(self.values, factors, self._settings, self.reduction, self.ops, self.touched)
         return self._step_to(new.pop("x")), new, traces
 
-    def outcome(self, pace: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
+    def outcome(self, factors: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
         """`move`, with the fields of slots where each element is one: those are decided upon here."""
         by_itself = self.scope == "element"
         if self.is_fused:
-            new, traces = run_pass("step" if by_itself else "move", self, pace)
+            new, traces = run_pass("step" if by_itself else "move", self, factors)
             # From the fields as they are now, since those before are gone.
-            end = replace(self, state={**self.state, **new})._arrival(pace)
+            end = replace(self, state={**self.state, **new})._arrival(factors)
             return self._step_to(end), new, traces
-        slot, pace = self.decide(self.measure()) if by_itself else ({}, pace)
-        step, new, traces = self.move(pace)
+        slot, factors = self.decide(self.measure()) if by_itself else ({}, factors)
+        step, new, traces = self.move(factors)
         return step, {**new, **slot}, traces
 
-    def _arrival(self, pace: Sequence[Array]) -> Any:
+    def _arrival(self, factors: Sequence[Array]) -> Any:
         """Where a step ends whose fields these are."""
-        given = (self.values, self.slot, pace, self._settings, self.reduction, self.ops, self.touched)
+        given = (self.values, self.slot, factors, self._settings, self.reduction, self.ops, self.touched)
         return self.rule.arrival(*given)
 
     def _step_to(self, end: Any) -> Array:
@@ -163,7 +163,7 @@ class Leaf:
 
     def stored(self, field: Field, value: Array) -> Array:
         """A field's new value in the format of the old one."""
-        return self.rounder.stored(value, self.state[field.key], field.lane)
+        return self.rounder.stored(value, self.state[field.key], field.word)
 
     def update(self, step: Array) -> Array:
         """What is to be added to the parameter, in the format of the gradient."""
@@ -174,7 +174,7 @@ class Leaf:
         if self.parameter is None or self.x is None or jnp.asarray(self.parameter).dtype != jnp.bfloat16:
             return self.update(step)
         # In float32 the difference of two bf16 numbers is exact, unless one is 2¹⁶ times the other.
-        return rounded(self.x - step, self.rounder.bits(POINT_LANE)).astype(jnp.float32) - self.x
+        return rounded(self.x - step, self.rounder.bits(POINT_WORD)).astype(jnp.float32) - self.x
 
 
 def evaluate(leaf: Leaf, outcome: Callable[[Leaf], dict[str, Any]], order: Sequence[str]) -> dict[str, Any]:

@@ -65,16 +65,16 @@ template <class T>
 struct Pass {
   const Loop<T>& loop;
   const double* settings;
-  const T* pace;  // paces x slots
-  int paces;
+  const T* factors;  // factors x slots
+  int factor_count;
   int64_t slots, width;  // the array has slots * width elements
   T* streams[stream::count];
   int totals;
 
   // Elements [begin, end) of a slot. The point is a copy: its update is left to XLA, which can join it to what follows.
   void run(int64_t slot, int64_t begin, int64_t end, double* sums) const {
-    T own_pace[stream::traces - stream::paces];
-    for (int k = 0; k < paces; ++k) own_pace[k] = pace[k * slots + slot];
+    T own_factors[stream::traces - stream::factors];
+    for (int k = 0; k < factor_count; ++k) own_factors[k] = factors[k * slots + slot];
     alignas(64) T point[piece];
     char* at[stream::count] = {};
     const Range here{0, nullptr};
@@ -87,7 +87,7 @@ struct Pass {
         std::fill(point, point + size, T(0));
       }
       at[stream::x] = reinterpret_cast<char*>(point);
-      loop.over[own]({settings, own_pace, at, &here, 1, size, sums, nullptr});
+      loop.over[own]({settings, own_factors, at, &here, 1, size, sums, nullptr});
     }
   }
 
@@ -113,7 +113,7 @@ struct Pass {
   }
 };
 
-// Operands: the settings that are arrays, the pace, then arrays by number of `streams`. Results: arrays, each in the place of
+// Operands: the settings that are arrays, the factors, then arrays by number of `streams`. Results: arrays, each in the place of
 // the operand that `results` names, and totals if there are any.
 template <class T>
 ffi::Error run(ffi::ThreadPool pool, int64_t variant, std::string_view phase, int64_t slots,
@@ -123,14 +123,14 @@ ffi::Error run(ffi::ThreadPool pool, int64_t variant, std::string_view phase, in
   const Loops<T>& loops = rule.loops<T>();
   const bool measures = phase == "measure", moves = phase == "move";
   const auto data = [&](size_t i) { return static_cast<T*>(args.get<ffi::AnyBuffer>(i)->untyped_data()); };
-  double numbers[max_settings] = {};
-  std::copy(settings.begin(), settings.end(), numbers);
-  for (size_t i = 0; i < traced.size(); ++i) numbers[traced[i]] = data(0)[i];
+  double values[max_settings] = {};
+  std::copy(settings.begin(), settings.end(), values);
+  for (size_t i = 0; i < traced.size(); ++i) values[traced[i]] = data(0)[i];
   const int64_t size = args.get<ffi::AnyBuffer>(2)->element_count();
   Pass<T> pass{measures ? loops.measure : moves ? loops.move : loops.step,
-               numbers,
+               values,
                data(1),
-               moves ? rule.paces : 0,
+               moves ? rule.factors : 0,
                slots,
                size / slots,
                {},

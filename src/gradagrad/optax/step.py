@@ -92,7 +92,7 @@ class Method:
         leaves = self._leaves(tree, gradients, params, own, settings, count)
 
         after: list[dict[str, Array]] = []
-        paces: list[Sequence[Array]] = [()] * len(leaves)
+        moves: list[Sequence[Array]] = [()] * len(leaves)  # the factors of each leaf
         if self.scope != "element":
             sums = self._summed(leaves, [leaf.measure() for leaf in leaves])
             if shared:
@@ -100,8 +100,8 @@ class Method:
             else:
                 decided = [leaf.decide(part) for leaf, part in zip(leaves, sums, strict=True)]
             after = [slot for slot, _ in decided]
-            paces = [pace for _, pace in decided] * (len(leaves) if shared else 1)
-        results = [self._results(leaf, pace, fields) for leaf, pace in zip(leaves, paces, strict=True)]
+            moves = [factors for _, factors in decided] * (len(leaves) if shared else 1)
+        results = [self._results(leaf, factors, fields) for leaf, factors in zip(leaves, moves, strict=True)]
         if shared and self.rule.learns(settings):
             traces = self._summed(leaves, [result["traces"] for result in results])
             after = [self.rule.learn(traces[0], after[0], *_wide(settings))]
@@ -118,11 +118,11 @@ class Method:
                 )
         return tree.unflatten(result["update"] for result in results), state._replace(count=count, **new)
 
-    def _results(self, leaf: Leaf, pace: Sequence[Array], fields: Sequence[Field]) -> dict[str, Any]:
+    def _results(self, leaf: Leaf, factors: Sequence[Array], fields: Sequence[Field]) -> dict[str, Any]:
         """A leaf's update, what it leaves for the others, and its fields after the step."""
 
         def outcome(leaf: Leaf) -> dict[str, Any]:
-            step, new, traces = leaf.outcome(pace)
+            step, new, traces = leaf.outcome(factors)
             new = {f.key: leaf.stored(f, new[f.key]) for f in fields if f.key in new}
             if self.stochastic_rounding:
                 return {"update": leaf.rounded_update(step), "traces": traces, **new}

@@ -77,12 +77,12 @@ class AutoRule:
     decay_remedy = "use decoupled_weight_decay=True, which decays the touched rows."
 
     def fields(self, s: Settings) -> tuple[Field, ...]:
-        average = (Field("average", "element", start=POINT, lane=3),) if s.averaging else ()
+        average = (Field("average", "element", start=POINT, word=3),) if s.averaging else ()
         guard = (Field("square_total", "slot", least=0.0),) if s.guard else ()
         return (
             Field("momentum", "element"),
-            Field("accumulator", "element", least=0.0, lane=1),
-            Field("way", "element", lane=2),
+            Field("accumulator", "element", least=0.0, word=1),
+            Field("way", "element", word=2),
             *average,
             Field("clock", "slot", least=0.0),
             Field("gamma", "slot", start="gamma0", least=0.0),
@@ -128,7 +128,7 @@ class AutoRule:
     def move(
         self,
         values: Values,
-        pace: Sequence[Array],
+        factors: Sequence[Array],
         s: Settings,
         slots: Reduction,
         ops: Ops,
@@ -136,7 +136,7 @@ class AutoRule:
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """AdaGrad with momentum, the way it adds to, and how the gradient agrees with the way before."""
         x, g, h, B, Y = (values[key] for key in ("x", "g", "momentum", "accumulator", "way"))
-        weight, fade, scale, rate, onward, pull, damp, average_share = (ops.narrow(number) for number in pace)
+        weight, fade, scale, rate, onward, pull, damp, average_share = (ops.narrow(number) for number in factors)
         moves = ops.indicator(g)  # as a factor, for lists of tensors cannot be selected from at once
         if s.guard:
             g = g * damp
@@ -163,16 +163,16 @@ class AutoRule:
         self,
         values: Values,
         slot: Slot,
-        pace: Sequence[Array],
+        factors: Sequence[Array],
         s: Settings,
         slots: Reduction,
         ops: Ops,
         touched: Array | None = None,
     ) -> Array:
         """A gradient that is damped to nothing, under all of the momentum, changes no field."""
-        pace = [0.0 if i in (1, 6) else number for i, number in enumerate(pace)]  # fade and damp
+        factors = [0.0 if i in (1, 6) else number for i, number in enumerate(factors)]  # fade and damp
         still = s._replace(guard=True, beta=1.0, averaging=False)
-        return self.move(values, pace, still, slots, ops, touched)[0]["x"]
+        return self.move(values, factors, still, slots, ops, touched)[0]["x"]
 
     def learn(self, traces: Sequence[Array], slot: Slot, s: Settings, ops: Ops) -> dict[str, Array]:
         """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P²."""

@@ -1,7 +1,7 @@
 """The rules as C++ for the CPU kernel: ``python -m gradagrad.rules.cpp`` rewrites csrc/rules_generated.h.
 
 Each traced function becomes a loop over *streams*, arrays of equal length: ``x``, ``g``, the rule's fields, and what
-the phases hand on (sums, pace, traces). What depends on settings alone stands before the loop, in double.
+the phases hand on (sums, factors, traces). What depends on settings alone stands before the loop, in double.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gradagrad.rules.protocol import POINT_LANE, Field
+from gradagrad.rules.protocol import POINT_WORD, Field
 from gradagrad.rules.trace import Function, Kind, Language, Operation, Symbol, Tape
 from gradagrad.rules.variants import VARIANTS, Variant, phases_of
 
-STREAMS = {"x": 0, "element": 2, "slot": 8, "sum": 16, "pace": 20, "trace": 28}
+STREAMS = {"x": 0, "element": 2, "slot": 8, "sum": 16, "factor": 20, "trace": 28}
 """Where each kind of stream begins, as in csrc/rules.h: the same for all variants, so that they can share functions."""
 CLOCKS = ("since", "now")
 """Follow the settings of every rule, for `rest`."""
@@ -58,20 +58,20 @@ class _Writer:
         self,
         function: Function,
         streams: Mapping[str, int],
-        lanes: Mapping[str, int],
+        words: Mapping[str, int],
         order: Sequence[str],
         totals: str = "",
     ) -> None:
-        self.function, self.streams, self.lanes = function, streams, lanes
+        self.function, self.streams, self.words = function, streams, words
         self.settings = {name: i for i, name in enumerate((*order, *CLOCKS))}
-        self.pace = {name: int(name[4:]) for name in function.inputs if name.startswith("pace")}
+        self.factors = {name: int(name[6:]) for name in function.inputs if name.startswith("factor")}
         self.totals = [name for name in function.results if totals and name.startswith(totals)]
-        self.uniform = {"TINY", "LARGEST", *self.settings, *self.pace}
+        self.uniform = {"TINY", "LARGEST", *self.settings, *self.factors}
         self.before: list[str] = []
         self.inside: list[str] = []
         self.hidden: dict[str, str] = {}
         self.kinds: dict[str, str] = dict.fromkeys(("TINY", "LARGEST", *self.settings), "double")
-        self.kinds |= dict.fromkeys(self.pace, "T")
+        self.kinds |= dict.fromkeys(self.factors, "T")
 
     def text(self) -> str:
         """The body of the struct: which streams it reads and writes, what stands before the loop, and the loop."""
@@ -83,26 +83,28 @@ class _Writer:
         masks = [sum(1 << self.streams[name] for name in names) for names in (read, stored)]
         loop = self._loop(read, stored)
         constants = self._constants("\n".join(loop))
-        masks.append(sum({1 << self.lanes[name] for name in stored if name in self.lanes and name != "x"}))
-        lines = ["static constexpr uint32_t reads = {:#x}, writes = {:#x}, lanes = {:#x};".format(*masks)]
+        masks.append(sum({1 << self.words[name] for name in stored if name in self.words and name != "x"}))
+        lines = ["static constexpr uint32_t reads = {:#x}, writes = {:#x}, words = {:#x};".format(*masks)]
         lines += ["template <class P>"]
         # Products that are added up are worked out in double, where those of floats are exact.
         lines += ["struct Body {", f"  using T = {'double' if 'sum0' in self.totals else 'P'};"]
         for kind in dict.fromkeys(self.kinds[name] for name in constants):
             lines.append(f"  {kind} {', '.join(name for name in constants if self.kinds[name] == kind)};")
-        lines += ["  GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* pace) {"]
+        lines += [
+            "  GRADAGRAD_INLINE Body([[maybe_unused]] const double* settings, [[maybe_unused]] const P* factors) {"
+        ]
         lines += ["    " + line for line in self._beginning(used, constants)] + ["  }"]
         lines += ["  template <class Streams>", f"  GRADAGRAD_INLINE void loop({LOOP_ARGUMENTS}) const {{"]
         return "\n".join("  " + line for line in [*lines, *("    " + line for line in loop), "  }", "};"])
 
     def _constants(self, loop: str) -> list[str]:
         """What the loop needs of what stands before it."""
-        words = set(re.findall(r"\w+", loop))
-        return [name for name in self.kinds if name in words]
+        used = set(re.findall(r"\w+", loop))
+        return [name for name in self.kinds if name in used]
 
     def _beginning(self, used: Sequence[str], constants: Sequence[str]) -> list[str]:
         lines = [f"const double {name} = settings[{i}];" for name, i in self.settings.items() if name in used]
-        lines += [f"const T {name} = pace[{i}];" for name, i in self.pace.items() if name in used]
+        lines += [f"const T {name} = factors[{i}];" for name, i in self.factors.items() if name in used]
         for limit, call in (("TINY", "min"), ("LARGEST", "max")):
             if limit in constants or any(re.search(rf"\b{limit}\b", line) for line in self.before):
                 lines.append(f"const double {limit} = opaque<double>(std::numeric_limits<T>::{call}());")
@@ -119,7 +121,7 @@ class _Writer:
         lines += [f"  const T {name} = {self._read(name)};" for name in read]
         lines += ["  " + line for line in self.inside]
         for name in stored:
-            to, text = f"{self.streams[name]}, {self.lanes.get(name, 0)}", CPP.text(results[name], "value")
+            to, text = f"{self.streams[name]}, {self.words.get(name, 0)}", CPP.text(results[name], "value")
             if text in self.streams:  # what is only copied stays in its own precision
                 lines.append(f"  streams.template copy<{to}, {self.streams[text]}>(i);")
             else:
@@ -175,15 +177,15 @@ class _Header:
         variant, phases = VARIANTS[place], phases_of(place)
         fields = variant.rule.fields(variant.static)
         blocks = {at: [f.key for f in fields if f.at == at] for at in ("element", "slot")}
-        counts = {"sum": phases.sums, "pace": phases.paces, "trace": phases.traces}
-        blocks = {"x": ["x", "g"], **blocks, **{word: [f"{word}{i}" for i in range(n)] for word, n in counts.items()}}
+        counts = {"sum": phases.sums, "factor": phases.factors, "trace": phases.traces}
+        blocks = {"x": ["x", "g"], **blocks, **{kind: [f"{kind}{i}" for i in range(n)] for kind, n in counts.items()}}
         streams = {name: STREAMS[block] + i for block, names in blocks.items() for i, name in enumerate(names)}
-        lanes = {"x": POINT_LANE, **{f.key: f.lane for f in fields}}
+        words = {"x": POINT_WORD, **{f.key: f.word for f in fields}}
         structs: dict[str, str] = {}
         for name, function in phases.functions.items():
             structs[name] = "None"
             if function and function.results:
-                text = _Writer(function, streams, lanes, variant.order, TOTALS.get(name, "")).text()
+                text = _Writer(function, streams, words, variant.order, TOTALS.get(name, "")).text()
                 structs[name] = self._struct(f"{variant.name}_{name}", text)
         sizes = (len(blocks["element"]), len(blocks["slot"]), *counts.values())
         self._enter(variant, fields, sizes, structs)
@@ -195,8 +197,8 @@ class _Header:
         return self.known[text]
 
     def _enter(self, variant: Variant, fields: Sequence[Field], counts: Sequence[int], structs: dict[str, str]) -> None:
-        lanes = ["{" + ", ".join(str(f.lane) for f in fields if f.at == at) + "}" for at in ("element", "slot")]
-        head = [*map(str, counts), str(len(variant.order)), str(variant.static_lazy).lower(), *lanes]
+        words = ["{" + ", ".join(str(f.word) for f in fields if f.at == at) + "}" for at in ("element", "slot")]
+        head = [*map(str, counts), str(len(variant.order)), str(variant.static_lazy).lower(), *words]
         phases = ["step", "measure", "decide", "move", "measure_early", "move_late", "rest", "rest_slots"]
         tables = {
             "double": [structs[phase] for phase in phases],

@@ -10,7 +10,7 @@ here                  meaning
 ``gg``, ``gm``        Σ g² and Σ g·m over whoever shares a step size (a *slot*)
 ``rho``, ``beta``     adaptivity ρ and momentum β
 ``A``                 (√α + ε) / growth: the metric of the step, before the learning rate
-``rate``, ``carry``   the pace: 1/A' and β·A'/A
+``rate``, ``carry``   the factors: 1/A' and β·A'/A
 ====================  =============================================================================================
 
 Three things differ from the paper's listing, none in exact arithmetic. The point z is not stored, because
@@ -53,9 +53,9 @@ class GradaGradRule:
     def fields(self, s: Settings) -> tuple[Field, ...]:
         return (
             Field("momentum", "element"),
-            Field("growth", "slot", start=1.0, least=1.0, lane=1),
-            # One lane for both: where one of them changes the other does not.
-            Field("accumulator", "slot", start="initial_accumulator_value", least="initial_accumulator_value", lane=1),
+            Field("growth", "slot", start=1.0, least=1.0, word=1),
+            # One word for both: where one of them changes the other does not.
+            Field("accumulator", "slot", start="initial_accumulator_value", least="initial_accumulator_value", word=1),
         )
 
     def measures(self, s: Settings) -> bool:
@@ -96,12 +96,12 @@ class GradaGradRule:
             clip = ops.minimum(clip, s.growth_limit)
         grows = root = None
         if is_off(s.beta):
-            factor = ops.minimum(ops.sqrt(positive / floored + 1.0), clip)
+            increase = ops.minimum(ops.sqrt(positive / floored + 1.0), clip)
         else:
             grows = ops.less(0.0, surplus)
             root = ops.sqrt(ops.where(grows, surplus / floored + 1.0, floored))
-            factor = ops.where(grows, ops.minimum(root, clip), 1.0)
-        new_growth = ops.minimum(growth * factor, cap)
+            increase = ops.where(grows, ops.minimum(root, clip), 1.0)
+        new_growth = ops.minimum(growth * increase, cap)
         if s.gamma_max is not None:
             new_growth = ops.maximum(new_growth, growth)  # a schedule may lower the cap; growth never falls
         new_alpha = ops.minimum(alpha - ops.minimum(surplus, 0.0), ops.largest)
@@ -116,7 +116,7 @@ class GradaGradRule:
     def move(
         self,
         values: Values,
-        pace: Sequence[Array],
+        factors: Sequence[Array],
         s: Settings,
         slots: Reduction,
         ops: Ops,
@@ -124,18 +124,18 @@ class GradaGradRule:
     ) -> tuple[dict[str, Array], tuple[()]]:
         """x' = x − lr·m'/A' with m' = β·(A'/A)·m + (1−β)·g, or the projection of it."""
         x, g, m = values["x"], values["g"], values["momentum"]
-        rate, *carried = (ops.narrow(number) for number in pace)
+        rate, *carried = (ops.narrow(number) for number in factors)
         start = x if is_off(s.weight_decay) else x * (1.0 - s.lr * s.weight_decay)
-        kept = 1.0 - s.beta
-        new_m = m * carried[0] + g * kept if carried else g
+        share = 1.0 - s.beta
+        new_m = m * carried[0] + g * share if carried else g
         if s.project is None:
             new_x = start - new_m * rate * s.lr
         else:
-            z = start - (g + m * carried[0] / kept if carried else g) * (rate * s.lr)
+            z = start - (g + m * carried[0] / share if carried else g) * (rate * s.lr)
             metric = 1.0 / (rate * ops.maximum(s.lr, ops.sqrt(ops.tiny)))  # stays finite at lr = 0, where z − p is 0
             p = s.project(z, metric)
-            new_m = new_m + (z - p) * (metric * kept)
-            new_x = start + (p - start) * kept if carried else p
+            new_m = new_m + (z - p) * (metric * share)
+            new_x = start + (p - start) * share if carried else p
         if touched is not None:
             new_x, new_m = ops.where(touched, new_x, x), ops.where(touched, new_m, m)
         return {"x": new_x, "momentum": new_m}, ()
@@ -144,7 +144,7 @@ class GradaGradRule:
         self,
         values: Values,
         slot: Slot,
-        pace: Sequence[Array],
+        factors: Sequence[Array],
         s: Settings,
         slots: Reduction,
         ops: Ops,
@@ -152,7 +152,7 @@ class GradaGradRule:
     ) -> Array:
         """Without momentum, a gradient of m' goes where m' goes; no gradient at all leaves the rate as it is."""
         plain = s._replace(beta=0.0)
-        rate = pace[:1] or self.decide((0.0, 0.0), slot, plain, ops)[1]
+        rate = factors[:1] or self.decide((0.0, 0.0), slot, plain, ops)[1]
         return self.move({**values, "g": values["momentum"]}, rate, plain, slots, ops, touched)[0]["x"]
 
     def learn(self, traces: Sequence[Array], slot: Slot, s: Settings, ops: Ops) -> dict[str, Array]:

@@ -31,11 +31,11 @@ JAVASCRIPT = Language(
 )  # fmt: skip
 
 
-def _rates(rule: Rule, s: Any, numbers: tuple[str, ...]) -> Function:
+def _rates(rule: Rule, s: Any, variable: tuple[str, ...]) -> Function:
     """γ, its growth, and what a gradient is multiplied by, as `diagnostics` has them."""
     tape = Tape()
-    symbols = {name: Symbol(tape, name, "value") for name in [*(f.key for f in rule.fields(s)), *numbers]}
-    results = rule.rates(symbols, symbols, s._replace(**{name: symbols[name] for name in numbers}), tape)
+    symbols = {name: Symbol(tape, name, "value") for name in [*(f.key for f in rule.fields(s)), *variable]}
+    results = rule.rates(symbols, symbols, s._replace(**{name: symbols[name] for name in variable}), tape)
     return Function("rates", symbols, dict(zip(("gamma", "growth", "rate"), results, strict=True)), tape.operations)
 
 
@@ -59,8 +59,8 @@ def functions() -> dict[str, Function]:
     own = auto.Settings()
     measure = trace.measure(auto.RULE, own, ())
     decide = trace.decide(auto.RULE, own, ("lr", "steady_lr"), len(measure.results))
-    paces = sum(name.startswith("pace") for name in decide.results)
-    move = trace.move(auto.RULE, own, ("beta",), paces)
+    factors = sum(name.startswith("factor") for name in decide.results)
+    move = trace.move(auto.RULE, own, ("beta",), factors)
     traces = sum(name.startswith("trace") for name in move.results)
     return {
         "gradagradStep": trace.element_step(gradagrad.RULE, plain, ("lr", "rho")),

@@ -3,7 +3,7 @@
 A step has four phases, of which a rule uses those it needs::
 
     measure   sums over whoever shares a decision (a *slot*), before anything moves
-    decide    the slot's numbers for this step, and the *pace*: what the move multiplies with
+    decide    the slot's numbers for this step, and the *factors*: what the move multiplies with
     move      x and the element fields after this step, and *traces*: what is to be summed for the phase below
     learn     the slot's numbers for the next step, from the traces
 
@@ -29,7 +29,7 @@ S = TypeVar("S", bound=tuple[Any, ...])
 """A rule's own NamedTuple of settings."""
 
 POINT = "point"
-POINT_LANE = 4
+POINT_WORD = 4
 """The random bits of a parameter that is itself rounded stochastically."""
 
 
@@ -42,7 +42,7 @@ class Field(NamedTuple):
     """A number, the name of a setting, or ``POINT``: the parameter's own value."""
     least: float | str | None = None
     """The smallest value that can be right: a number or the name of a setting; None: any finite one."""
-    lane: int = 0
+    word: int = 0
     """Which 16 of an element's random bits round it where state is kept in bf16; fields that change together differ."""
 
 
@@ -105,11 +105,11 @@ class Rule(Protocol):
 
     def measure(self, values: Values, s: Any, slots: Reduction, ops: Ops) -> tuple[Array, ...]: ...
     def decide(self, sums: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """(the slot's numbers after this step, the pace of the move)."""
+        """(the slot's numbers after this step, the factors of the move)."""
         ...
 
     def move(
-        self, values: Values, pace: Sequence[Array], s: Any, slots: Reduction, ops: Ops, touched: Array | None = None
+        self, values: Values, factors: Sequence[Array], s: Any, slots: Reduction, ops: Ops, touched: Array | None = None
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """(``x`` and the element fields after this step, the traces). Where ``touched`` is false nothing changes."""
         ...
@@ -118,13 +118,13 @@ class Rule(Protocol):
         self,
         values: Values,
         slot: Slot,
-        pace: Sequence[Array],
+        factors: Sequence[Array],
         s: Any,
         slots: Reduction,
         ops: Ops,
         touched: Array | None = None,
     ) -> Array:
-        """``x`` after a step, of whose fields those after it are given; no ``pace`` where each element is a slot."""
+        """``x`` after a step, of whose fields those after it are given; no ``factors`` where each element is a slot."""
         ...
 
     def learn(self, traces: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> dict[str, Array]: ...

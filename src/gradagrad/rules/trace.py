@@ -126,12 +126,12 @@ class Function:
     def needed(self) -> list[Operation]:
         """The operations that some result depends on, in order."""
         wanted = {r.name for r in self.results.values() if isinstance(r, Symbol)}
-        kept: list[Operation] = []
+        found: list[Operation] = []
         for operation in reversed(self.operations):
             if operation.target.name in wanted:
-                kept.append(operation)
+                found.append(operation)
                 wanted.update(a.name for a in operation.arguments if isinstance(a, Symbol))
-        return kept[::-1]
+        return found[::-1]
 
     def used(self) -> list[str]:
         """The inputs that some result depends on, in order."""
@@ -177,8 +177,8 @@ def _inputs(tape: Tape, names: Sequence[str], kind: Kind) -> dict[str, Symbol]:
     return {name: Symbol(tape, name, kind) for name in names}
 
 
-def _settings(tape: Tape, s: Any, numbers: Sequence[str]) -> tuple[Any, dict[str, Symbol]]:
-    symbols = _inputs(tape, numbers, "wide")
+def _settings(tape: Tape, s: Any, variable: Sequence[str]) -> tuple[Any, dict[str, Symbol]]:
+    symbols = _inputs(tape, variable, "wide")
     return s._replace(**{name: symbol for name, symbol in symbols.items() if name in s._fields}), symbols
 
 
@@ -204,16 +204,16 @@ class Contribution:
         return self._tape.where(self._tape.unequal(a * 0.0, 0.0), 0.0, a)
 
 
-def element_step(rule: Rule, s: Any, numbers: Sequence[str], *, tape: Tape | None = None) -> Function:
-    """A whole step where every element is a slot of its own. ``numbers`` are the settings that stay variable."""
+def element_step(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None) -> Function:
+    """A whole step where every element is a slot of its own. ``variable`` names the settings that stay so."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
     slot = _inputs(tape, _slot_keys(rule, s), "value")
-    s, settings = _settings(tape, s, numbers)
+    s, settings = _settings(tape, s, variable)
     touched = tape.unequal(values["g"], 0.0) if getattr(s, "lazy", False) else None
     sums = rule.measure(values, s, Contribution(tape), tape) if rule.measures(s) else ()
-    after, pace = rule.decide(sums, slot, s, tape)
-    new, _ = rule.move(values, pace, s, Contribution(tape), tape, touched)
+    after, factors = rule.decide(sums, slot, s, tape)
+    new, _ = rule.move(values, factors, s, Contribution(tape), tape, touched)
     return Function("step", {**values, **slot, **settings}, {**new, **after}, tape.operations)
 
 
@@ -228,7 +228,7 @@ class Bounded(Contribution):
 def measure(
     rule: Rule,
     s: Any,
-    numbers: Sequence[str],
+    variable: Sequence[str],
     *,
     tape: Tape | None = None,
     slots: type[Contribution] = Contribution,
@@ -236,56 +236,56 @@ def measure(
     """What one element adds to the sums of its slot; to be compiled in double, where products of floats are exact."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
-    s, settings = _settings(tape, s, numbers)
+    s, settings = _settings(tape, s, variable)
     sums = rule.measure(values, s, slots(tape), tape)
     return Function("measure", {**values, **settings}, {f"sum{i}": a for i, a in enumerate(sums)}, tape.operations)
 
 
 def decide(
-    rule: Rule, s: Any, numbers: Sequence[str], sums: int, *, wide: bool = True, tape: Tape | None = None
+    rule: Rule, s: Any, variable: Sequence[str], sums: int, *, wide: bool = True, tape: Tape | None = None
 ) -> Function:
-    """The slot after a step, and the pace, from ``sums`` sums; wide unless slots are rows of values."""
+    """The slot after a step, and the factors, from ``sums`` sums; wide unless slots are rows of values."""
     tape = tape or Tape(wide=wide)
     kind: Kind = "wide" if wide else "value"
     given = _inputs(tape, [f"sum{i}" for i in range(sums)], kind)
     slot = _inputs(tape, _slot_keys(rule, s), kind)
-    s, settings = _settings(tape, s, numbers)
-    after, pace = rule.decide(list(given.values()), slot, s, tape)
-    results = {**after, **{f"pace{i}": a for i, a in enumerate(pace)}}
+    s, settings = _settings(tape, s, variable)
+    after, factors = rule.decide(list(given.values()), slot, s, tape)
+    results = {**after, **{f"factor{i}": a for i, a in enumerate(factors)}}
     return Function("decide", {**given, **slot, **settings}, results, tape.operations)
 
 
 def move(
-    rule: Rule, s: Any, numbers: Sequence[str], pace: int, *, tape: Tape | None = None, touched: bool = False
+    rule: Rule, s: Any, variable: Sequence[str], factors: int, *, tape: Tape | None = None, touched: bool = False
 ) -> Function:
-    """An element after a step, given ``pace`` numbers of its slot (and whether it is ``touched``), and its traces."""
+    """An element after a step, given so many ``factors`` (and whether it is ``touched``), and its traces."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
-    given = _inputs(tape, [f"pace{i}" for i in range(pace)], "value")
+    given = _inputs(tape, [f"factor{i}" for i in range(factors)], "value")
     mask = _inputs(tape, ["touched"], "mask") if touched else {}
-    s, settings = _settings(tape, s, numbers)
+    s, settings = _settings(tape, s, variable)
     new, traces = rule.move(values, list(given.values()), s, Contribution(tape), tape, mask.get("touched"))
     results = {**new, **{f"trace{i}": a for i, a in enumerate(traces)}}
     return Function("move", {**values, **given, **mask, **settings}, results, tape.operations)
 
 
-def learn(rule: Rule, s: Any, numbers: Sequence[str], traces: int, *, tape: Tape | None = None) -> Function:
+def learn(rule: Rule, s: Any, variable: Sequence[str], traces: int, *, tape: Tape | None = None) -> Function:
     """The slot for the next step, from ``traces`` sums of traces."""
     tape = tape or Tape(wide=True)
     given = _inputs(tape, [f"trace{i}" for i in range(traces)], "wide")
     slot = _inputs(tape, _slot_keys(rule, s), "wide")
-    s, settings = _settings(tape, s, numbers)
+    s, settings = _settings(tape, s, variable)
     return Function(
         "learn", {**given, **slot, **settings}, rule.learn(list(given.values()), slot, s, tape), tape.operations
     )
 
 
-def rest(rule: Rule, s: Any, numbers: Sequence[str], *, tape: Tape | None = None, wide: bool = False) -> Function:
+def rest(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, wide: bool = False) -> Function:
     """The fields of what was last touched at step ``since`` as they stand after step ``now``; both are wide inputs."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", *_element_keys(rule, s)], "value")
     slot = _inputs(tape, _slot_keys(rule, s), "wide" if wide else "value")
     clocks = _inputs(tape, ["since", "now"], "wide")
-    s, settings = _settings(tape, s, numbers)
+    s, settings = _settings(tape, s, variable)
     results = rule.rest(values, slot, clocks["since"], clocks["now"], s, tape)
     return Function("rest", {**values, **slot, **clocks, **settings}, results, tape.operations)

@@ -23,36 +23,36 @@ class _BoundedGradaGrad(gradagrad.GradaGradRule):
     """GradaGrad with choices that are the same for all elements: with a cap or without, projected onto a box or not."""
 
     def decide(self, sums: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        free, free_pace = super().decide(sums, slot, s._replace(gamma_max=None), ops)
-        capped, pace = super().decide(sums, slot, s, ops)
+        free, free_factors = super().decide(sums, slot, s._replace(gamma_max=None), ops)
+        capped, factors = super().decide(sums, slot, s, ops)
         # An infinite cap will not do: a spoilt growth is not below it either.
         chosen = ops.less(s.gamma_max, sys.float_info.max)
         after = {key: ops.where(chosen, capped[key], free[key]) for key in free}
-        return after, tuple(ops.where(chosen, a, b) for a, b in zip(pace, free_pace, strict=True))
+        return after, tuple(ops.where(chosen, a, b) for a, b in zip(factors, free_factors, strict=True))
 
     def move(
-        self, values: Values, pace: Sequence[Array], s: Any, slots: Reduction, ops: Ops, touched: Array | None = None
+        self, values: Values, factors: Sequence[Array], s: Any, slots: Reduction, ops: Ops, touched: Array | None = None
     ) -> tuple[dict[str, Array], tuple[()]]:
         lower, upper, projects = (Symbol(ops, name, "wide") for name in ("lower", "upper", "projects"))  # pyright: ignore[reportArgumentType]
-        free, _ = super().move(values, pace, s, slots, ops, touched)
+        free, _ = super().move(values, factors, s, slots, ops, touched)
 
         def project(point: Array, metric: Array) -> Array:
             return ops.minimum(ops.maximum(point, lower), upper)
 
         box = s._replace(project=project)
-        bounded, _ = super().move(values, pace, box, slots, ops, touched)
+        bounded, _ = super().move(values, factors, box, slots, ops, touched)
         chosen = ops.less(0.0, projects)
         return {key: ops.where(chosen, bounded[key], free[key]) for key in free}, ()
 
 
 @dataclass(frozen=True)
 class Variant:
-    """One form of a rule: ``static`` settings say which operations there are, ``numbers`` stay variable."""
+    """One form of a rule: ``static`` settings say which operations there are, ``variable`` are names of numbers."""
 
     name: str
     rule: Rule
     static: Any
-    numbers: tuple[str, ...]
+    variable: tuple[str, ...]
     order: tuple[str, ...]
     """All settings of the rule's variants, as the kernel is given them."""
     elementwise: bool
@@ -64,15 +64,15 @@ class Variant:
         return bool(getattr(self.static, "lazy", False))
 
 
-def _numbers(settings: Any) -> tuple[str, ...]:
+def _numeric(settings: Any) -> tuple[str, ...]:
     """The settings that are numbers, of which None are those that these settings go without."""
     return tuple(name for name, a in settings._asdict().items() if not isinstance(a, bool) and name != "project")
 
 
 _OPTIONS = tuple(name for name, a in gradagrad.Settings()._asdict().items() if a is None)
 _BOX = ("lower", "upper", "projects")
-GRADAGRAD_ORDER = (*_numbers(gradagrad.Settings()), *_BOX)
-AUTO_ORDER = _numbers(auto.Settings())
+GRADAGRAD_ORDER = (*_numeric(gradagrad.Settings()), *_BOX)
+AUTO_ORDER = _numeric(auto.Settings())
 
 
 def _gradagrad(options: str, *, momentum: bool) -> Variant:
@@ -119,10 +119,10 @@ def variant_of(s: Any) -> int | None:
 
 # An option that is None is given as a number without effect: a limit is infinite, and a comparison with NaN is false.
 _NEUTRAL = {name: math.nan if name == "grad_bound" else math.inf for name in _OPTIONS}
-_GRADAGRAD, _AUTO = attrgetter(*_numbers(gradagrad.Settings())), attrgetter(*AUTO_ORDER)
+_GRADAGRAD, _AUTO = attrgetter(*_numeric(gradagrad.Settings())), attrgetter(*AUTO_ORDER)
 
 
-def numbers_of(s: Any, bounds: tuple[float, float] | None = None) -> list[float]:
+def kernel_settings(s: Any, bounds: tuple[float, float] | None = None) -> list[float]:
     """The settings as the kernel takes them; ``bounds`` are those of a projection onto a box."""
     if isinstance(s, auto.Settings):
         given, order = list(_AUTO(s)), AUTO_ORDER
@@ -147,7 +147,7 @@ class Phases:
 
     functions: dict[str, Function | None]
     sums: int
-    paces: int
+    factors: int
     traces: int
 
 
@@ -155,21 +155,21 @@ class Phases:
 def phases_of(place: int) -> Phases:
     """Traces a variant, given by its place in `VARIANTS`."""
     variant = VARIANTS[place]
-    rule, s, numbers = variant.rule, variant.static, variant.numbers
+    rule, s, variable = variant.rule, variant.static, variant.variable
     keys = {at: [f.key for f in rule.fields(s) if f.at == at] for at in ("element", "slot")}
     # The guard is a factor of 1 where there is none, so that one move serves both.
     moving = s._replace(guard=True) if hasattr(s, "guard") else s
-    measure = trace.measure(rule, s, numbers, tape=WideTape()) if rule.measures(s) else None
+    measure = trace.measure(rule, s, variable, tape=WideTape()) if rule.measures(s) else None
     sums = len(measure.results) if measure else 0
-    decide = trace.decide(rule, s, numbers, sums, wide=False, tape=WideTape())
-    paces = sum(name.startswith("pace") for name in decide.results)
-    move = trace.move(rule, moving, numbers, paces, tape=WideTape())
+    decide = trace.decide(rule, s, variable, sums, wide=False, tape=WideTape())
+    factors = sum(name.startswith("factor") for name in decide.results)
+    move = trace.move(rule, moving, variable, factors, tape=WideTape())
     traces = sum(name.startswith("trace") for name in move.results)
-    rest = trace.rest(rule, s, numbers, tape=WideTape()) if rule.rests(s) else None
+    rest = trace.rest(rule, s, variable, tape=WideTape()) if rule.rests(s) else None
     # What a move only copies can be written while it is measured, which saves reading it again. Lazy rows may stay.
     copied = {} if variant.static_lazy or not measure else copies(move, keys["element"])
     functions = {
-        "step": trace.element_step(rule, s, numbers, tape=WideTape()) if variant.elementwise else None,
+        "step": trace.element_step(rule, s, variable, tape=WideTape()) if variant.elementwise else None,
         "measure": measure,
         "decide": decide,
         "move": move,
@@ -177,9 +177,9 @@ def phases_of(place: int) -> Phases:
         "rest_slots": rest and changing(rest, keys["slot"]),
         "measure_early": measure and _with(measure, {**measure.results, **copied}) if copied else None,
         "move_late": _with(move, {k: a for k, a in move.results.items() if k not in copied}) if copied else None,
-        "learn": trace.learn(rule, s, numbers, traces, tape=WideTape()) if rule.learns(s) else None,
+        "learn": trace.learn(rule, s, variable, traces, tape=WideTape()) if rule.learns(s) else None,
     }
-    return Phases({name: f and changing(f) for name, f in functions.items()}, sums, paces, traces)
+    return Phases({name: f and changing(f) for name, f in functions.items()}, sums, factors, traces)
 
 
 def changing(function: Function, keys: Sequence[str] | None = None) -> Function:

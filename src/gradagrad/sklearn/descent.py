@@ -127,10 +127,10 @@ class Descent:
         old_way = values["way"].copy() if self.has_l1 else x
         values["g"] = g
         sums = RULE.measure(values, SETTINGS, SUMS, ARRAYS) if RULE.measures(SETTINGS) else ()
-        slot, pace = RULE.decide(sums, self.slot, SETTINGS, NUMBERS)
+        slot, factors = RULE.decide(sums, self.slot, SETTINGS, NUMBERS)
         if self._in_place is None:
-            self._in_place = InPlaceMove(RULE, SETTINGS, len(pace))
-        traces = self._in_place(values, pace)
+            self._in_place = InPlaceMove(RULE, SETTINGS, len(factors))
+        traces = self._in_place(values, factors)
         if self.has_l1:
             _stop_at_zero(values, old_x, old_way, l1)
         del values["g"]

@@ -45,17 +45,17 @@ class Line:
 class InPlaceMove:
     """`Rule.move` for one slot, with room of its own for what it works out on the way."""
 
-    def __init__(self, rule: Rule, settings: Any, pace: int) -> None:
-        self.keys, self.texts, self.room = _texts(rule, settings, pace)
+    def __init__(self, rule: Rule, settings: Any, factors: int) -> None:
+        self.keys, self.texts, self.room = _texts(rule, settings, factors)
         self.capacity = self.size = -1
 
-    def __call__(self, values: Arrays, pace: Sequence[float]) -> tuple[float, ...]:
+    def __call__(self, values: Arrays, factors: Sequence[float]) -> tuple[float, ...]:
         """Overwrites x and the element fields in ``values``; g stays as it is. Returns the traces."""
         g = values["g"]
         if g.size != self.size:
             self._make_room(g.size)
         rests = bool(np.count_nonzero(g) != g.size)  # NaN is not zero
-        traces = self.texts[rests](*[values[key].reshape(-1) for key in self.keys], *pace, *self.buffers)
+        traces = self.texts[rests](*[values[key].reshape(-1) for key in self.keys], *factors, *self.buffers)
         return tuple([SUMS.total(a) for a in traces])
 
     def _make_room(self, size: int) -> None:
@@ -66,11 +66,11 @@ class InPlaceMove:
 
 
 @functools.cache
-def _texts(rule: Rule, settings: Any, pace: int) -> tuple[list[str], list[Callable[..., Any]], int]:
+def _texts(rule: Rule, settings: Any, factors: int) -> tuple[list[str], list[Callable[..., Any]], int]:
     """(names of the arrays, the function for no zero and the one for some, how many buffers they need)."""
-    function = trace.move(rule, settings, [], pace)
+    function = trace.move(rule, settings, [], factors)
     state = ["x", *(field.key for field in rule.fields(settings) if field.at == "element")]
-    texts = [_Text(function, state, pace, rests=rests) for rests in (False, True)]
+    texts = [_Text(function, state, factors, rests=rests) for rests in (False, True)]
     buffers = max(text.room for text in texts)
     return ["g", *state], [text.compile(buffers) for text in texts], buffers
 
@@ -78,8 +78,8 @@ def _texts(rule: Rule, settings: Any, pace: int) -> tuple[list[str], list[Callab
 class _Text:
     """The text of one function. Names of the traced function are kept; ``s0 …`` are buffers."""
 
-    def __init__(self, function: Function, state: list[str], pace: int, *, rests: bool) -> None:
-        self.state, self.inputs = state, ["g", *state, *(f"pace{i}" for i in range(pace))]
+    def __init__(self, function: Function, state: list[str], factors: int, *, rests: bool) -> None:
+        self.state, self.inputs = state, ["g", *state, *(f"factor{i}" for i in range(factors))]
         self.same: dict[str, Any] = {}  # what a name turned out to be: another name, a number, or True or False
         lines = self._simplified(function, rests)
         results = function.results.items()
@@ -163,7 +163,7 @@ class _Text:
         return len(buffers)
 
     def compile(self, buffers: int) -> Callable[..., tuple[Any, ...]]:
-        """The function; its arguments are the arrays, the pace and the buffers in order."""
+        """The function; its arguments are the arrays, the factors and the buffers in order."""
         names = [*self.inputs, *(f"s{i}" for i in range(buffers))]
         source = "\n    ".join([f"def move({', '.join(names)}):", *self.text])
         scope = dict(SCOPE)

@@ -62,8 +62,8 @@ class ScalarStack:
         sums = gg + table_gg, gm + table_gm
         self.agreement = sums[1] / sums[0]
         before = {"growth": self.growth, "accumulator": self.alpha}
-        after, pace = RULE.decide(sums, before, settings, self._ops)
-        moved, moved_rows = (RULE.move(values, pace, settings, s, self._ops)[0] for values, s in parts)
+        after, factors = RULE.decide(sums, before, settings, self._ops)
+        moved, moved_rows = (RULE.move(values, factors, settings, s, self._ops)[0] for values, s in parts)
         self.growth, self.alpha = after["growth"], after["accumulator"]
         self.model.networks.copy_(moved["x"])
         self._momentum = moved["momentum"]

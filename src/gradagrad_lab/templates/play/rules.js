@@ -122,16 +122,16 @@ function autoDecide({ sum0, clock, gamma, agreement_square, way_scale, square_to
   const t21 = t0 / t20;
   const t22 = t21 * 2.0;
   const t23 = gamma * lr;
-  return { clock: t0, gamma: gamma, agreement_square: agreement_square, way_scale: way_scale, square_total: t15, pace0: t1, pace1: t4, pace2: t22, pace3: t23, pace4: t18, pace5: 0.0, pace6: t11, pace7: 0.0 };
+  return { clock: t0, gamma: gamma, agreement_square: agreement_square, way_scale: way_scale, square_total: t15, factor0: t1, factor1: t4, factor2: t22, factor3: t23, factor4: t18, factor5: 0.0, factor6: t11, factor7: 0.0 };
 }
 
-function autoMove({ x, g, momentum, accumulator, way, pace0, pace1, pace2, pace3, pace4, pace6, beta }) {
+function autoMove({ x, g, momentum, accumulator, way, factor0, factor1, factor2, factor3, factor4, factor6, beta }) {
   const t0 = g !== 0.0;
   const t1 = t0 ? 1.0 : 0.0;
-  const t2 = g * pace6;
+  const t2 = g * factor6;
   const t3 = t2 * t2;
-  const t4 = t3 * pace0;
-  const t5 = accumulator * pace1;
+  const t4 = t3 * factor0;
+  const t5 = accumulator * factor1;
   const t6 = t4 - t5;
   const t7 = t6 * t1;
   const t8 = accumulator + t7;
@@ -142,14 +142,14 @@ function autoMove({ x, g, momentum, accumulator, way, pace0, pace1, pace2, pace3
   const t13 = t1 * t12;
   const t14 = t10 * t13;
   const t15 = momentum + t14;
-  const t16 = t9 * pace2;
+  const t16 = t9 * factor2;
   const t17 = Math.max(t16, TINY);
   const t18 = Math.sqrt(t17);
   const t19 = t15 / t18;
   const t20 = t19 * t1;
-  const t21 = t20 * pace3;
+  const t21 = t20 * factor3;
   const t22 = x - t21;
-  const t23 = t20 * pace4;
+  const t23 = t20 * factor4;
   const t24 = way + t23;
   const t25 = t2 * way;
   const t26 = t25 * 0.0;

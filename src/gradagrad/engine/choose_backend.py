@@ -23,10 +23,10 @@ _RANKS = "rows that share a decision are split over several ranks."
 ONE_BY_ONE, TOGETHER = TorchSteps(together=False), TorchSteps(together=True)
 
 
-def choose(batch: Batch, group: Mapping[str, Any], axes: Axes = ()) -> Backend:
+def choose_backend(batch: Batch, group: Mapping[str, Any], axes: Axes = ()) -> Backend:
     """Compiled steps where they are wanted and possible (C++ on a CPU, Triton on a GPU), else torch operations."""
     if (
-        batch.kept.get("backend") is KERNEL
+        batch.derived.get("backend") is KERNEL
         and batch.grads[0].layout == torch.strided
         and not axes
         and not KERNEL.refusal(batch)
@@ -38,7 +38,7 @@ def choose(batch: Batch, group: Mapping[str, Any], axes: Axes = ()) -> Backend:
         reason = _RANKS if batch.scope == "row" and axes else backend.refusal(batch)
         if reason is None:
             if backend is KERNEL:
-                batch.kept["backend"] = KERNEL
+                batch.derived["backend"] = KERNEL
             return backend
         if on_cpu:
             refuse_misfits(batch)  # the better explanation, if it is one
