@@ -31,7 +31,7 @@ def test_turning_to_sparse_columns_changes_no_prediction():
     for averaged in (False, True):
         before = model._model.coefficients(model._model.point(averaged))
         if not model._model.by_rows:
-            model._model.turn_to_rows()
+            model._model.switch_to_rows()
             after = model._model.coefficients(model._model.point(averaged))
             for a, b in zip(before, after, strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-12)

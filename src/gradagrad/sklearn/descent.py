@@ -19,7 +19,7 @@ RULE: Rule = auto.RULE
 SETTINGS = auto.Settings()  # the rule's own defaults; the average is taken here, see `Descent`
 ROUNDING = 1e-12
 """Of a sample's gradient: columns have unit spread, so anything real is far above it."""
-ARRAYS, NUMBERS, SUMS = ArrayOps(), NumberOps(), Sums()
+ARRAYS, SCALARS, SUMS = ArrayOps(), NumberOps(), Sums()
 
 
 class Descent:
@@ -84,7 +84,7 @@ class Descent:
         """All that is kept of these rows, copied to room that the next call uses again."""
         if self._room is None or len(rows) > len(self._room["x"]):
             self._room = {key: np.empty((len(rows), array.shape[1])) for key, array in self._by_row().items()}
-        return {key: _take(array, rows, self._room[key][: len(rows)]) for key, array in self._by_row().items()}
+        return {key: _gather(array, rows, self._room[key][: len(rows)]) for key, array in self._by_row().items()}
 
     def step_rows(self, rows: Rows, values: dict[str, Floats], g: Floats, samples: int) -> None:
         """The same for the rows that a batch touches; ``values`` is what `rows` gave, and is overwritten."""
@@ -127,17 +127,17 @@ class Descent:
         old_way = values["way"].copy() if self.has_l1 else x
         values["g"] = g
         sums = RULE.measure(values, SETTINGS, SUMS, ARRAYS) if RULE.measures(SETTINGS) else ()
-        slot, factors = RULE.decide(sums, self.slot, SETTINGS, NUMBERS)
+        slot, factors = RULE.decide(sums, self.slot, SETTINGS, SCALARS)
         if self._in_place is None:
             self._in_place = InPlaceMove(RULE, SETTINGS, len(factors))
         traces = self._in_place(values, factors)
         if self.has_l1:
             _stop_at_zero(values, old_x, old_way, l1)
         del values["g"]
-        self.slot = RULE.learn(traces, slot, SETTINGS, NUMBERS) if RULE.learns(SETTINGS) else slot
-        made = np.subtract(x, old_x, out=old_x)
-        made *= _total_weight(self.steps - 1)
-        values["lag"] += made
+        self.slot = RULE.learn(traces, slot, SETTINGS, SCALARS) if RULE.learns(SETTINGS) else slot
+        moved = np.subtract(x, old_x, out=old_x)
+        moved *= _total_weight(self.steps - 1)
+        values["lag"] += moved
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_in_place": None, "_room": None}  # made anew where they are needed
@@ -148,7 +148,7 @@ def _drop_rounding(g: Floats, samples: int) -> None:
     g[np.abs(g) <= ROUNDING * samples] = 0.0
 
 
-def _take(array: Floats, rows: Rows, out: Floats) -> Floats:
+def _gather(array: Floats, rows: Rows, out: Floats) -> Floats:
     _items(array).take(rows, out=_items(out), mode="clip")
     return out
 
@@ -171,8 +171,8 @@ def _stop_at_zero(values: dict[str, Floats], old_x: Floats, old_way: Floats, l1:
     side = np.where(old_x == 0.0, -np.sign(values["g"]), np.sign(old_x))
     crossed = (x * side < 0.0) & (l1 > 0.0)
     if crossed.any():
-        made = old_x / np.where(crossed, old_x - x, 1.0)
-        way[...] = np.where(crossed, old_way + (way - old_way) * made, way)
+        moved = old_x / np.where(crossed, old_x - x, 1.0)
+        way[...] = np.where(crossed, old_way + (way - old_way) * moved, way)
         x[crossed] = 0.0
 
 

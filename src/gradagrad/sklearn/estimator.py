@@ -142,7 +142,7 @@ class LinearEstimator(BaseEstimator):
         if model.by_rows and dense:
             samples = samples._replace(X=sp.csr_matrix(samples.X))
         elif not model.by_rows and not dense:
-            model.turn_to_rows()
+            model.switch_to_rows()
         value = epoch(model, self._batches(model, samples, rng, streaming=True), rng)
         model.history.append(value + model.descent.penalty())
         self.n_iter_ = 1
@@ -193,13 +193,13 @@ class LinearEstimator(BaseEstimator):
 
     def _search_alpha(self, samples: Samples, rng: np.random.RandomState) -> float:
         """The strength with the best score of held-out samples, along a path from strong to weak."""
-        kept, held = self._hold_out(samples, HELD_OUT, rng)
+        trained, held = self._hold_out(samples, HELD_OUT, rng)
         self.alpha_ = 1.0
-        model = self._first(*kept)
+        model = self._first(*trained)
         finite = model.units.spread[np.isfinite(model.units.spread)]
         alphas = PATH * float(np.mean(finite**2)) if len(finite) else PATH  # in units of the columns
         stop = Stop(int(self.max_iter), self.tol, 1)  # to compare, roughly is enough
-        batches = self._batches(model, kept, rng, streaming=False)
+        batches = self._batches(model, trained, rng, streaming=False)
         return follow_path(model, batches, alphas, stop, rng, lambda: self._judge_held(model, *held), int(self.verbose))
 
     def _hold_out(self, samples: Samples, share: float, rng: np.random.RandomState) -> tuple[Samples, Samples]:
@@ -215,8 +215,8 @@ class LinearEstimator(BaseEstimator):
                 f"A search for alpha and early_stopping hold out {share:.0%} of the samples, of each class that has "
                 f"several; {len(rows)} such are too few: give more, or alpha as a number and early_stopping=False."
             ) from error
-        kept, held = parts
-        return _normalised(samples.at(np.append(kept, alone).astype(np.intp))), samples.at(held)
+        trained, held = parts
+        return _normalised(samples.at(np.append(trained, alone).astype(np.intp))), samples.at(held)
 
     def _start(
         self, X: Any, weights: Floats | None, loss: Loss, start: Floats, centre: float = 0.0, scale: float = 1.0

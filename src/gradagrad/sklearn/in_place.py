@@ -123,12 +123,12 @@ class _Text:
         return lines
 
     def _needed(self, lines: list[Line]) -> list[Line]:
-        wanted, kept = {a for a in self.results.values() if isinstance(a, str)}, list[Line]()
+        wanted, needed = {a for a in self.results.values() if isinstance(a, str)}, list[Line]()
         for line in reversed(lines):
             if line.target in wanted:
-                kept.append(line)
+                needed.append(line)
                 wanted.update(a for a in line.arguments if isinstance(a, str))
-        return kept[::-1]
+        return needed[::-1]
 
     def _write(self) -> int:
         """Fills the text. Returns how many buffers it needs."""

@@ -52,7 +52,7 @@ class Model:
             point = np.where(point == 0.0, 0.0, average) if self.descent.has_l1 else average
         return point.T if self.by_rows else point
 
-    def turn_to_rows(self) -> None:
+    def switch_to_rows(self) -> None:
         """Makes a model of dense columns one of sparse columns, which have no centre: the intercept takes it over."""
         self.descent.transpose()
         shift = self.units.centre / self.units.spread
@@ -89,7 +89,7 @@ def train(
     descent = model.descent
     stride = -(-WINDOW // len(batches))
     best, waited, epochs, began = np.inf, 0, 0, time.perf_counter()
-    kept: Floats | None = None
+    best_point: Floats | None = None
     while epochs < stop.max_iter:
         gamma = descent.gamma
         for _ in range(min(stride, stop.max_iter - epochs) - 1):
@@ -103,15 +103,15 @@ def train(
             score = "" if stop.score is None else f", validation score {-judged:.4f}"
             elapsed = time.perf_counter() - began
             print(f"epoch {epochs}: objective {value:.6f}{score}, γ {descent.gamma:.3g}, {elapsed:.2f} s")
-        if stop.score is not None and (kept is None or judged < best):
-            kept = model.point(averaged).copy()
+        if stop.score is not None and (best_point is None or judged < best):
+            best_point = model.point(averaged).copy()
         if stop.tol is None:
             continue
         waited = waited + 1 if judged > best - stop.tol and descent.gamma < RISE * gamma else 0
         best = min(best, judged)
         if waited >= stop.patience:
-            return (model.point(averaged) if kept is None else kept), epochs, True
-    return (model.point(averaged) if kept is None else kept), epochs, stop.tol is None
+            return (model.point(averaged) if best_point is None else best_point), epochs, True
+    return (model.point(averaged) if best_point is None else best_point), epochs, stop.tol is None
 
 
 def follow_path(
@@ -148,10 +148,10 @@ def follow_path(
 
 def epoch(model: Model, batches: Sequence[Batch], rng: np.random.RandomState, *, judged: bool = True) -> float:
     """Every batch once, in random order. Returns the mean loss on the way where it is to be ``judged``."""
-    take = _step_touched if model.by_rows else _step
+    step = _step_touched if model.by_rows else _step
     total, samples = 0.0, 0
     for i in rng.permutation(len(batches)) if len(batches) > 1 else (0,):
-        total += take(model.descent, batches[i], model.loss, judged)
+        total += step(model.descent, batches[i], model.loss, judged)
         samples += batches[i].samples
     return total / samples
 
