@@ -48,11 +48,6 @@ class Table:
         return [name for name in (*self.numeric, *self.flags) if name not in self.free]
 
 
-def named(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A constructor's ``locals()`` as arguments by name."""
-    return {name: value for name, value in given.items() if name not in ("self", "params", "__class__")}
-
-
 def _not_negative(remedy: str = "") -> Number:
     return Number("a finite number >= 0", lambda v: 0.0 <= v < math.inf, remedy)
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT, StateDict
 
-from gradagrad.arguments import AUTOGRADAGRAD, named
+from gradagrad.arguments import AUTOGRADAGRAD
 from gradagrad.averaging import Averaged
 from gradagrad.rules.auto import RULE, Settings
 from gradagrad.rules.protocol import settings_of
@@ -99,7 +99,14 @@ class AutoGradaGrad(Averaged):
         state_dtype: torch.dtype = torch.float32,
         stochastic_rounding: bool = False,
     ) -> None:
-        super().__init__(params, named(locals()))
+        defaults: dict[str, Any] = {
+            "lr": lr, "gamma0": gamma0, "momentum": momentum, "gamma_max": gamma_max, "guard": guard,
+            "weight_decay": weight_decay, "decoupled_weight_decay": decoupled_weight_decay, "averaging": averaging,
+            "scope": scope, "eps": eps, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
+            "capturable": capturable, "fused": fused, "state_dtype": state_dtype,
+            "stochastic_rounding": stochastic_rounding,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:
         return settings_of(

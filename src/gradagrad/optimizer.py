@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from gradagrad.arguments import GRADAGRAD, named
+from gradagrad.arguments import GRADAGRAD
 from gradagrad.checked_projection import Checked
 from gradagrad.engine.base import EngineOptimizer
 from gradagrad.projections import Projection
@@ -109,7 +109,15 @@ class GradaGrad(EngineOptimizer):
         state_dtype: torch.dtype = torch.float32,
         stochastic_rounding: bool = False,
     ) -> None:
-        super().__init__(params, named(locals()))
+        defaults: dict[str, Any] = {
+            "lr": lr, "rho": rho, "momentum": momentum, "granularity": granularity, "weight_decay": weight_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "lr_decay": lr_decay,
+            "initial_accumulator_value": initial_accumulator_value, "eps": eps, "grad_bound": grad_bound,
+            "gamma_max": gamma_max, "growth_limit": growth_limit, "projection": projection, "lazy": lazy,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "capturable": capturable,
+            "fused": fused, "state_dtype": state_dtype, "stochastic_rounding": stochastic_rounding,
+        }  # fmt: skip
+        super().__init__(params, defaults)
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:
         return settings_of(

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gradagrad.arguments import GRADAGRAD, check_one_of, checked, named
+from gradagrad.arguments import GRADAGRAD, check_one_of, checked
 from gradagrad.rules.gradagrad import RULE, Settings
 from gradagrad.rules.protocol import settings_of
 from gradagrad.scope import slot_shape
@@ -57,7 +57,11 @@ class GradaGrad(keras.optimizers.Optimizer):
         name: str = "gradagrad",
         **kwargs: Any,
     ) -> None:
-        given = {key: a for key, a in named(locals()).items() if key not in ("learning_rate", "name", "kwargs")}
+        given: dict[str, Any] = {
+            "rho": rho, "momentum": momentum, "initial_accumulator_value": initial_accumulator_value, "eps": eps,
+            "grad_bound": grad_bound, "gamma_max": gamma_max, "growth_limit": growth_limit, "lazy": lazy,
+            "granularity": granularity,
+        }  # fmt: skip
         check_one_of("granularity", granularity, GRANULARITIES)
         rate = {"lr": learning_rate} if isinstance(learning_rate, int | float) else {}  # or a schedule
         arguments = checked(GRADAGRAD, {**given, **rate}, lr_name="learning_rate")

@@ -109,7 +109,13 @@ def auto_gradagrad(
         >>> bool(jnp.abs(auto_gradagrad_eval_params(state, params)["w"]).max() < 0.1)
         True
     """
-    arguments = checked(AUTOGRADAGRAD, {"lr": learning_rate, **locals()})
+    given: dict[str, Any] = {
+        "lr": learning_rate, "gamma0": gamma0, "momentum": momentum, "weight_decay": weight_decay,
+        "decoupled_weight_decay": decoupled_weight_decay, "eps": eps, "gamma_max": gamma_max, "guard": guard,
+        "averaging": averaging, "maximize": maximize, "state_dtype": state_dtype,
+        "stochastic_rounding": stochastic_rounding, "axis_name": axis_name, "fused": fused,
+    }  # fmt: skip
+    arguments = checked(AUTOGRADAGRAD, given)
     lr = arguments["lr"]
     return Method(
         rule=RULE,

@@ -115,7 +115,15 @@ def gradagrad(
         >>> bool(jnp.abs(params["w"]).max() < 1e-3)
         True
     """
-    arguments = checked(GRADAGRAD, {"lr": learning_rate, **locals()})
+    given: dict[str, Any] = {
+        "lr": learning_rate, "rho": rho, "momentum": momentum, "granularity": granularity,
+        "weight_decay": weight_decay, "decoupled_weight_decay": decoupled_weight_decay, "lr_decay": lr_decay,
+        "initial_accumulator_value": initial_accumulator_value, "eps": eps, "grad_bound": grad_bound,
+        "gamma_max": gamma_max, "growth_limit": growth_limit, "projection": projection, "lazy": lazy,
+        "maximize": maximize, "state_dtype": state_dtype, "stochastic_rounding": stochastic_rounding,
+        "axis_name": axis_name, "fused": fused,
+    }  # fmt: skip
+    arguments = checked(GRADAGRAD, given)
     return replace(
         _method(arguments),
         learning_rate=arguments["lr"],
@@ -148,7 +156,13 @@ def scale_by_gradagrad(
 
     Arguments as in `gradagrad`; gamma_max is a cap on growth alone.
     """
-    arguments = checked(GRADAGRAD, locals())
+    given: dict[str, Any] = {
+        "rho": rho, "momentum": momentum, "granularity": granularity,
+        "initial_accumulator_value": initial_accumulator_value, "eps": eps, "grad_bound": grad_bound,
+        "gamma_max": gamma_max, "growth_limit": growth_limit, "lazy": lazy, "state_dtype": state_dtype,
+        "axis_name": axis_name, "fused": fused,
+    }  # fmt: skip
+    arguments = checked(GRADAGRAD, given)
     return replace(_method(arguments), descends=False).transformation()
 
 
