@@ -43,48 +43,31 @@ Verdict SparseStep::prepare() {
   if (clock_slot_ < -1 || clock_slot_ >= (settings_.single() ? rule.slots : 0)) return {Refusal::lengths, 0};
   const View x = view(param_.get()), values = view(values_tensor_.get()), rows = view(rows_tensor_.get());
   const View counter = view(state_[0]);
-  const uint32_t own = one_of(x.kind == Kind::f64 ? Kind::f64 : Kind::f32), bf16 = one_of(Kind::bf16);
   Checklist checklist(4 + rule.elements + rule.slots);
-  const auto put = [&](int s, const View& a, const Role& role) {
-    job_.data[s] = static_cast<char*>(a.data);
-    job_.formats[s] = static_cast<Format>(a.kind);
-    return checklist.add(a, role, 0);
-  };
-  Verdict verdict = put(stream::x, x, {parameter_kinds, Refusal::parameter_dtype, Refusal::none, &x, 0, true});
-  if (verdict) return verdict;
+  if (const Verdict verdict = put_parameter(job_, x, checklist, 0)) return verdict;
   if (x.dim < 1 || values.dim != x.dim || !std::equal(x.sizes + 1, x.sizes + x.dim, values.sizes + 1)) {
     return {Refusal::gradient_shape, 0};
   }
   if (!contiguous(x)) return {Refusal::rows, 0};
   table_ = x.sizes[0];
   count_ = rows.size;
-  job_.size = x.size;
-  job_.width = row_length(x);
-  job_.in_double = x.kind == Kind::f64;
   row_slots_ = settings_.scope == Scope::row && job_.width > 1;
-  const int64_t width = x.size == 0 ? 0 : job_.width;
-  verdict = put(stream::g, values,
-                {one_of(x.kind), Refusal::gradient_dtype, Refusal::gradient_shape, nullptr, count_ * width, false});
-  if (!verdict) {
-    verdict = checklist.add(rows, {one_of(Kind::int64), Refusal::indices, Refusal::indices, nullptr, count_, false}, 0);
-  }
-  if (!verdict) {
-    verdict = checklist.add(counter, {one_of(Kind::int64), Refusal::step_counter, Refusal::step_counter, nullptr, 1, true}, 0);
-  }
-  for (int k = 0; k < rule.elements + rule.slots && !verdict; ++k) {
+  const int64_t entries = x.size == 0 ? 0 : count_ * job_.width;
+  const Role gradient{one_of(x.kind), Refusal::gradient_dtype, Refusal::gradient_shape, nullptr, entries, false};
+  put(job_, stream::g, values, gradient, checklist, 0);
+  checklist.add(rows, {one_of(Kind::int64), Refusal::indices, Refusal::indices, nullptr, count_, false}, 0);
+  checklist.add(counter, counting, 0);
+  for (int k = 0; k < rule.elements + rule.slots; ++k) {
     const bool slot = k >= rule.elements;
-    Role role{own | bf16, Refusal::state_dtype, Refusal::state_shape, &x, 0, true};
-    if (slot && settings_.scope == Scope::row) role = {own, role.wrong_kind, role.wrong_shape, nullptr, table_, true};
-    if (slot && settings_.single()) role = {one_of(Kind::f64), role.wrong_kind, role.wrong_shape, nullptr, 1, true};
-    verdict = put(slot ? stream::slots + k - rule.elements : stream::elements + k, view(state_[1 + k]), role);
+    const int s = slot ? stream::slots + k - rule.elements : stream::elements + k;
+    put(job_, s, view(state_[1 + k]), settings_.role_of(x, slot), checklist, 0);
   }
-  if (clocks_tensor_ && !verdict) {
+  if (clocks_tensor_) {
     const View clocks = view(clocks_tensor_->get());
-    verdict = checklist.add(clocks, {one_of(Kind::int32), Refusal::row_clocks, Refusal::row_clocks, nullptr, table_, true}, 0);
+    checklist.add(clocks, {one_of(Kind::int32), Refusal::row_clocks, Refusal::row_clocks, nullptr, table_, true}, 0);
     clocks_ = static_cast<int32_t*>(clocks.data);
   }
-  if (!verdict) verdict = checklist.overlaps();
-  if (verdict) return verdict;
+  if (const Verdict verdict = checklist.overlaps()) return verdict;
   rows_ = static_cast<const int64_t*>(rows.data);
   const bool inside = std::all_of(rows_, rows_ + count_, [&](int64_t row) { return row >= 0 && row < table_; });
   if (!inside) return {Refusal::indices, 0};

@@ -15,6 +15,29 @@ constexpr int64_t lines = 64;  // so that threads do not share cache lines
 
 }  // namespace
 
+Role Settings::role_of(const View& x, bool slot) const {
+  const uint32_t own = one_of(x.kind == Kind::f64 ? Kind::f64 : Kind::f32);
+  Role role{own | one_of(Kind::bf16), Refusal::state_dtype, Refusal::state_shape, &x, 0, true};
+  if (!slot || scope == Scope::element) return role;
+  role.kinds = single() ? one_of(Kind::f64) : own;
+  role.like = nullptr;
+  role.count = single() || x.dim == 0 ? 1 : x.sizes[0];
+  return role;
+}
+
+Verdict put(Job& job, int stream, const View& a, const Role& role, Checklist& checklist, int64_t index) {
+  job.data[stream] = static_cast<char*>(a.data);
+  job.formats[stream] = static_cast<Format>(a.kind);
+  return checklist.add(a, role, index);
+}
+
+Verdict put_parameter(Job& job, const View& x, Checklist& checklist, int64_t index) {
+  job.size = x.size;
+  job.width = row_length(x);
+  job.in_double = x.kind == Kind::f64;
+  return put(job, stream::x, x, {parameter_kinds, Refusal::parameter_dtype, Refusal::none, &x, 0, true}, checklist, index);
+}
+
 void Settings::set(Job& job, int64_t steps, int64_t stream) const {
   job.rule = rule;
   job.negated = maximize;
@@ -58,41 +81,25 @@ Verdict Step::add(int64_t i, Checklist& checklist) {
   const Handles& state = *state_;
   const int64_t count = params_.size();
   const View x = view(params_[i]), g = view(grads_[i]), counter = view(state[i]);
-  const uint32_t own = one_of(x.kind == Kind::f64 ? Kind::f64 : Kind::f32), bf16 = one_of(Kind::bf16);
   jobs_.emplace_back();
   Job& job = jobs_.back();
-  const auto put = [&](int s, const View& a, const Role& role) {
-    job.data[s] = static_cast<char*>(a.data);
-    job.formats[s] = static_cast<Format>(a.kind);
-    return checklist.add(a, role, i);
-  };
-  Verdict verdict = put(stream::x, x, {parameter_kinds, Refusal::parameter_dtype, Refusal::none, &x, 0, true});
-  if (!verdict) {
-    verdict = put(stream::g, g, {one_of(x.kind), Refusal::gradient_dtype, Refusal::gradient_shape, &x, 0, false});
+  put_parameter(job, x, checklist, i);
+  put(job, stream::g, g, {one_of(x.kind), Refusal::gradient_dtype, Refusal::gradient_shape, &x, 0, false}, checklist, i);
+  checklist.add(counter, counting, i);
+  for (int k = 0; k < rule.elements; ++k) {
+    put(job, stream::elements + k, view(state[count * (1 + k) + i]), settings_.role_of(x, false), checklist, i);
   }
-  if (!verdict) {
-    verdict = checklist.add(counter, {one_of(Kind::int64), Refusal::step_counter, Refusal::step_counter, nullptr, 1, true}, i);
-  }
-  for (int k = 0; k < rule.elements && !verdict; ++k) {
-    const View a = view(state[count * (1 + k) + i]);
-    verdict = put(stream::elements + k, a, {own | bf16, Refusal::state_dtype, Refusal::state_shape, &x, 0, true});
-  }
-  if (verdict) return verdict;
-  const int64_t first_slot = count * (1 + rule.elements), rows = x.dim ? x.sizes[0] : 1;
-  for (int k = 0; k < rule.slots && !verdict; ++k) {
-    Role role{own | bf16, Refusal::state_dtype, Refusal::state_shape, &x, 0, true};
-    if (settings_.scope == Scope::row) role = {own, Refusal::state_dtype, Refusal::state_shape, nullptr, rows, true};
-    if (settings_.single()) role = {one_of(Kind::f64), Refusal::state_dtype, Refusal::state_shape, nullptr, 1, true};
+  const int64_t first_slot = count * (1 + rule.elements);
+  for (int k = 0; k < rule.slots; ++k) {
+    const int s = stream::slots + k;
     if (settings_.shared() && i > 0) {
-      job.data[stream::slots + k] = jobs_[0].data[stream::slots + k];
+      job.data[s] = jobs_[0].data[s];
     } else {
-      verdict = put(stream::slots + k, view(state[first_slot + (settings_.shared() ? k : k * count + i)]), role);
+      const View a = view(state[first_slot + (settings_.shared() ? k : k * count + i)]);
+      put(job, s, a, settings_.role_of(x, true), checklist, i);
     }
   }
-  if (verdict) return verdict;
-  job.size = x.size;
-  job.width = row_length(x);
-  job.in_double = x.kind == Kind::f64;
+  if (const Verdict verdict = checklist.verdict()) return verdict;
   const bool by_row = settings_.scope == Scope::row || (rule.lazy && settings_.scope != Scope::element);
   if (by_row && !rows_outermost(x)) return {Refusal::rows, i};
   counters_.push_back(static_cast<int64_t*>(counter.data));

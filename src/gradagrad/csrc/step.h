@@ -24,9 +24,15 @@ struct Settings {
 
   bool shared() const { return scope == Scope::group || scope == Scope::all; }
   bool single() const { return scope != Scope::element && scope != Scope::row; }  // one slot for a tensor or more
+  // What the state of a parameter must be: a field of its elements, or of its slots.
+  Role role_of(const View& x, bool slot) const;
   // The part of a job that tensors have no say in; `steps` counts the steps before this one.
   void set(Job& job, int64_t steps, int64_t stream) const;
 };
+
+// Notes a tensor of a job, and checks it.
+Verdict put(Job& job, int stream, const View& a, const Role& role, Checklist& checklist, int64_t index);
+Verdict put_parameter(Job& job, const View& x, Checklist& checklist, int64_t index);
 
 // A step that has been checked and not yet taken.
 class Prepared {

@@ -106,6 +106,14 @@ bool rows_outermost(const View& a) {
 int64_t row_length(const View& a) { return a.dim == 0 || a.size == 0 ? 1 : a.size / a.sizes[0]; }
 
 Verdict Checklist::add(const View& a, const Role& role, int64_t index) {
+  if (!verdict_) verdict_ = check(a, role, index);
+  if (verdict_) return verdict_;
+  const auto begin = reinterpret_cast<uintptr_t>(a.data);
+  if (a.size) (role.written ? written_ : read_).push_back({begin, begin + static_cast<uintptr_t>(a.bytes())});
+  return {};
+}
+
+Verdict Checklist::check(const View& a, const Role& role, int64_t index) const {
   if (!a.on_cpu) return {Refusal::device, index};
   if (!a.strided) return {Refusal::layout, index};
   if (!a.is(role.kinds)) return {role.wrong_kind, index};
@@ -118,8 +126,6 @@ Verdict Checklist::add(const View& a, const Role& role, int64_t index) {
     if (a.size != role.count) return {role.wrong_shape, index};
     if (!contiguous(a)) return {Refusal::strides, index};
   }
-  const auto begin = reinterpret_cast<uintptr_t>(a.data);
-  if (a.size) (role.written ? written_ : read_).push_back({begin, begin + static_cast<uintptr_t>(a.bytes())});
   return {};
 }
 
@@ -137,6 +143,7 @@ bool Checklist::overlap(std::vector<Range> written, const std::vector<Range>& re
 
 // A training loop brings the same memory step after step, one list for each param group; only a change is worth a search.
 Verdict Checklist::overlaps() const {
+  if (verdict_) return verdict_;
   constexpr size_t remembered = 8;
   static thread_local std::vector<Ranges> known;
   static thread_local size_t oldest = 0;

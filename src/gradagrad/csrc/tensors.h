@@ -93,7 +93,11 @@ struct Role {
   bool written;
 };
 
-// Refuses what does not fit its role, and what is written but shares memory with anything else.
+// Of a step counter.
+constexpr Role counting{one_of(Kind::int64), Refusal::step_counter, Refusal::step_counter, nullptr, 1, true};
+
+// Refuses what does not fit its role, and what is written but shares memory with anything else. After the first refusal it
+// looks at nothing more.
 class Checklist {
  public:
   explicit Checklist(int64_t tensors) {
@@ -101,6 +105,7 @@ class Checklist {
     read_.reserve(tensors);
   }
   Verdict add(const View& a, const Role& role, int64_t index);
+  Verdict verdict() const { return verdict_; }  // so far
   Verdict overlaps() const;
 
  private:
@@ -111,8 +116,10 @@ class Checklist {
   struct Ranges {
     std::vector<Range> written, read;
   };
+  Verdict check(const View& a, const Role& role, int64_t index) const;
   static bool overlap(std::vector<Range> written, const std::vector<Range>& read);
 
+  Verdict verdict_;
   std::vector<Range> written_, read_;
 };
 

@@ -14,30 +14,6 @@ from gradagrad.rules.protocol import Field, Rule
 from gradagrad.scope import SHARED, Scope
 
 
-def _tensors() -> list[Tensor]:
-    return []  # not list[Tensor], which torch.compile cannot trace
-
-
-def _places() -> list[int]:
-    return []
-
-
-def _lists() -> dict[str, list[Tensor]]:
-    return {}
-
-
-def _states() -> list[dict[str, Any]]:
-    return []
-
-
-def _derived() -> dict[str, Any]:
-    return {}
-
-
-def _slots() -> dict[str, Tensor]:
-    return {}
-
-
 _LAYOUT = attrgetter("layout")
 _PARAMETER, _STRIDED = {torch.nn.Parameter}, {torch.strided}
 
@@ -60,25 +36,25 @@ class Batch:
     """Whether bf16 parameters are rounded at random, as bf16 state is."""
     draws: bool = False
     """Whether anything is rounded at random."""
-    params: list[Tensor] = field(default_factory=_tensors)
-    grads: list[Tensor] = field(default_factory=_tensors)
-    steps: list[Tensor] = field(default_factory=_tensors)
+    params: list[Tensor] = field(default_factory=list)
+    grads: list[Tensor] = field(default_factory=list)
+    steps: list[Tensor] = field(default_factory=list)
     """int64 counters, not yet counting this step."""
-    state: dict[str, list[Tensor]] = field(default_factory=_lists)
+    state: dict[str, list[Tensor]] = field(default_factory=dict)
     """By field key: the element fields, and the slot fields unless they are shared."""
-    shared: dict[str, Tensor] = field(default_factory=_slots)
+    shared: dict[str, Tensor] = field(default_factory=dict)
     """By field key: the slot fields of scope "group" or "all", one 0-d tensor each."""
-    rows: list[dict[str, Any]] = field(default_factory=_states)
+    rows: list[dict[str, Any]] = field(default_factory=list)
     """Each parameter's own entry in the optimizer's state, where sparse gradients keep their rows' clocks."""
-    streams: list[int] = field(default_factory=_places)
+    streams: list[int] = field(default_factory=list)
     """Each parameter's place in the optimizer, which numbers its random bits."""
-    owners: list[Tensor] = field(default_factory=_tensors)
+    owners: list[Tensor] = field(default_factory=list)
     """The parameters as the user has them, where ``params`` are this rank's shards."""
     views: list[Any] | None = None
     """What a backend has prepared or read, good for the rest of the step."""
     handles: Any = None
     """The optimizer's `HandleCache`, if it has one."""
-    derived: dict[str, Any] = field(init=False, default_factory=_derived)
+    derived: dict[str, Any] = field(init=False, default_factory=dict)
     """What is worked out from the settings alone: good for every step until one of them changes."""
 
     fields: tuple[Field, ...] = field(init=False)

@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gradagrad.rules.protocol import POINT, Array, Field, Ops, Reduction, Slot, Values, is_off
+from gradagrad.rules.protocol import POINT, Array, Field, Ops, Reduction, Rule, Slot, Values, is_off
 
 FORGET = 2.0**-20
 """Smallest r, the share of the newest square: float32 cannot add less to a sum."""
@@ -69,7 +69,7 @@ def _scale(k: Array, weight: Array) -> Array:
     return k / (weight * (weight + 1.0)) * 2.0
 
 
-class AutoRule:
+class AutoRule(Rule):
     """Move → learn; with the guard, a measure before."""
 
     name = "auto"
@@ -191,9 +191,6 @@ class AutoRule:
         k = ops.maximum(slot["clock"], 1.0)
         root = ops.sqrt(values["accumulator"] * ops.narrow(_scale(k, ops.minimum(k, LONG)))) + s.eps
         return gamma, slot["gamma"] / s.gamma0, ops.narrow(gamma) / root
-
-    def unfit_for_rows(self, s: Settings) -> str | None:
-        return None
 
     def rests(self, s: Settings) -> bool:
         return s.averaging

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gradagrad.rules.protocol import Array, Field, Ops, Reduction, Slot, Values, is_off
+from gradagrad.rules.protocol import Array, Field, Ops, Reduction, Rule, Slot, Values, is_off
 
 
 class Settings(NamedTuple):
@@ -43,7 +43,7 @@ class Settings(NamedTuple):
     project: Callable[[Array, Array], Array] | None = None
 
 
-class GradaGradRule:
+class GradaGradRule(Rule):
     """Measure → decide → move; nothing is left to learn afterwards."""
 
     name = "gradagrad"
@@ -60,9 +60,6 @@ class GradaGradRule:
 
     def measures(self, s: Settings) -> bool:
         return True
-
-    def learns(self, s: Settings) -> bool:
-        return False
 
     def measure(self, values: Values, s: Settings, slots: Reduction, ops: Ops) -> tuple[Array, Array]:
         """Σ g² and Σ g·m."""
@@ -154,9 +151,6 @@ class GradaGradRule:
         plain = s._replace(beta=0.0)
         rate = factors[:1] or self.decide((0.0, 0.0), slot, plain, ops)[1]
         return self.move({**values, "g": values["momentum"]}, rate, plain, slots, ops, touched)[0]["x"]
-
-    def learn(self, traces: Sequence[Array], slot: Slot, s: Settings, ops: Ops) -> dict[str, Array]:
-        return dict(slot)
 
     def rates(self, values: Values, slot: Slot, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         growth, alpha = slot["growth"], slot["accumulator"]

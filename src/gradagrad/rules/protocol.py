@@ -127,7 +127,10 @@ class Rule(Protocol):
         """``x`` after a step, of whose fields those after it are given; no ``factors`` where each element is a slot."""
         ...
 
-    def learn(self, traces: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> dict[str, Array]: ...
+    def learn(self, traces: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> dict[str, Array]:
+        """The slot's numbers for the next step."""
+        return dict(slot)
+
     def rates(self, values: Values, slot: Slot, s: Any, ops: Ops) -> tuple[Array, Array, Array]:
         """For diagnostics: γ, the factor by which it differs from its start, and what a gradient is multiplied by."""
         ...
