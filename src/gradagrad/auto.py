@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import ParamsT, StateDict
+from torch.optim.optimizer import ParamsT
 
 from gradagrad.arguments import AUTOGRADAGRAD
 from gradagrad.averaging import Averaged
@@ -117,25 +117,3 @@ class AutoGradaGrad(Averaged):
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
             averaging=group["averaging"] is not None,
         )
-
-    def _init_group(
-        self,
-        group: Mapping[str, Any],
-        params: list[Tensor],
-        grads: list[Tensor],
-        states: list[dict[str, Any]] | None = None,
-        keys: Set[str] | None = None,
-    ) -> None:
-        super()._init_group(group, params, grads, states, keys)
-        for parameter in group["params"] if group["averaging"] is not None else ():
-            state = self.state.get(parameter)
-            if parameter.grad is None and state and "average" in state and "row_steps" not in state:
-                # Its average goes on while it rests, and is brought up to date when it is asked for.
-                state["row_steps"] = state["clock"].to(torch.int32)
-
-    @torch._disable_dynamo
-    def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restores a state dict bit for bit, or raises and changes nothing."""
-        if self._cannot_step:
-            raise RuntimeError(self._cannot_step)
-        super().load_state_dict(state_dict)

@@ -19,7 +19,7 @@ from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.kernel import HandleCache
 from gradagrad.engine.rows import catch_up
-from gradagrad.engine.state import begin, join_shared, shared_keys
+from gradagrad.engine.state import begin, begin_rest, join_shared, shared_keys
 from gradagrad.engine.tensors import dress_scalars
 from gradagrad.rules.protocol import Rule
 from gradagrad.scope import Scope
@@ -39,7 +39,7 @@ class EngineOptimizer(Optimizer, ABC):
     arguments: ClassVar[Table]
     warns_of_large_first_step: ClassVar[bool] = False
     _cannot_step: str = ""
-    """Why no step can be taken now, as a sentence."""
+    """Why no step can be taken and nothing loaded now, as a sentence."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
         _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
 
@@ -201,6 +201,7 @@ class EngineOptimizer(Optimizer, ABC):
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
+                begin_rest(self, group, parameter)
                 continue
             state = self.state[parameter]
             if not keys <= state.keys():
@@ -217,10 +218,9 @@ class EngineOptimizer(Optimizer, ABC):
     def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
         """A batch of one parameter with its state and without a gradient."""
         batch, state = self._empty_batch(group), self.state[parameter]
-        keys = [field.key for field in batch.fields if field.key in state]
         shared = shared_keys(batch.fields, batch.scope)
         batch.params, batch.rows, batch.steps = [parameter], [state], [state["step"]]
-        batch.state = {key: [state[key]] for key in keys if key not in shared}
+        batch.state = {key: [state[key]] for f in batch.fields if (key := f.key) in state and key not in shared}
         batch.shared = {key: state[key] for key in shared if key in state}
         return batch
 
@@ -267,6 +267,8 @@ class EngineOptimizer(Optimizer, ABC):
     @torch._disable_dynamo
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Restores a state dict bit for bit, or raises and changes nothing. Projections stay this optimizer's."""
+        if self._cannot_step:
+            raise RuntimeError(self._cannot_step)
         self._finish_pending()
         checkpoint.load(self, state_dict, super().load_state_dict)
         join_shared(self)
@@ -281,12 +283,11 @@ class EngineOptimizer(Optimizer, ABC):
 
     def share_memory(self) -> None:
         """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if not self.state[parameter]:
-                    begin(self, group, parameter)
-                for value in self.state[parameter].values():
-                    value.share_memory_()
+        for group, parameter in ((own, p) for own in self.param_groups for p in own["params"]):
+            if not self.state[parameter]:
+                begin(self, group, parameter)
+            for value in self.state[parameter].values():
+                value.share_memory_()
 
     def diagnostics(self) -> list[GroupDiagnostics]:
         """For each param group, what its learning rates have become; see `GroupDiagnostics`.
@@ -294,7 +295,6 @@ class EngineOptimizer(Optimizer, ABC):
         Costs nothing until called. ``growing`` is counted from the first call on: it is NaN until the step after.
         """
         self._finish_pending()
-        if self._watch is None:
-            self._watch = Watch()
+        self._watch = self._watch or Watch()
         shares = self._watch.shares
         return [describe(self, group, shares.get(i, float("nan"))) for i, group in enumerate(self.param_groups)]

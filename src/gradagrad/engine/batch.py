@@ -13,7 +13,6 @@ from torch import Tensor
 from gradagrad.rules.protocol import Field, Rule
 from gradagrad.scope import SHARED, Scope
 
-
 _LAYOUT = attrgetter("layout")
 _PARAMETER, _STRIDED = {torch.nn.Parameter}, {torch.strided}
 

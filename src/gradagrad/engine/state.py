@@ -82,6 +82,16 @@ def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tenso
             other[key] = state[key]
 
 
+def begin_rest(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
+    """Notes since when a parameter has no gradient, if what it shares goes on meanwhile and it shall catch up later."""
+    state = optimizer.state.get(parameter, {})
+    if "clock" not in state or "row_steps" in state:
+        return
+    settings = optimizer._settings(group)
+    if optimizer.rule.rests(settings) and all(field.key in state for field in optimizer.rule.fields(settings)):
+        state["row_steps"] = state["clock"].to(torch.int32)
+
+
 def join_shared(optimizer: EngineOptimizer) -> None:
     """After loading, lets all parameters that share a slot have one tensor for each of its numbers again."""
     for group in optimizer.param_groups:

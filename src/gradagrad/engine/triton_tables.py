@@ -70,10 +70,6 @@ class Memory:
             self._known.popitem(last=False)
         return value
 
-    def knows(self, key: Hashable) -> bool:
-        """Whether `recall` would make nothing."""
-        return key in self._known
-
     def table(self, rows: tuple[int, ...]) -> Tensor:
         """These numbers on the device."""
         return self.recall(rows, lambda: self.upload(rows))
