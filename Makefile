@@ -66,7 +66,7 @@ campaigns: environment ## attack by the million: random settings, kills, mishaps
 	$(BIN)/python tools/fuzz_ops.py 600
 
 docs: environment ## the documentation in docs/_build/html: warnings are errors, notebooks and examples are run
-	$(BIN)/python -m gradagrad.rules.javascript --check
+	$(BIN)/python -m gradagrad_lab.javascript --check
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
 	$(BIN)/python -m sphinx --quiet --fail-on-warning -d docs/_build/doctrees -b doctest docs docs/_build/doctest
 

@@ -1,4 +1,4 @@
-"""The rules as JavaScript, for the page to play with: ``python -m gradagrad.rules.javascript`` rewrites it.
+"""The rules as JavaScript, for the page to play with: ``python -m gradagrad_lab.javascript`` rewrites it.
 
 JavaScript has one kind of number, double, so nothing is narrowed. Each traced function takes its inputs as an object by
 name and returns its results likewise.
@@ -78,7 +78,7 @@ def script() -> str:
     """The text of rules.js."""
     texts = [_function(name, function) for name, function in functions().items()]
     return (
-        "// Generated from gradagrad/rules by `python -m gradagrad.rules.javascript`; edit the rules instead.\n"
+        "// Generated from gradagrad/rules by `python -m gradagrad_lab.javascript`; edit the rules instead.\n"
         '"use strict";\nconst TINY = 2.2250738585072014e-308;\nconst LARGEST = Number.MAX_VALUE;\n\n'
         + "\n".join(texts)
         + f"\nconst gradagradRules = {{\n  {', '.join(functions())},\n"
@@ -88,10 +88,10 @@ def script() -> str:
     )
 
 
-PATH = Path(__file__).resolve().parents[2] / "gradagrad_lab" / "templates" / "play" / "rules.js"
+PATH = Path(__file__).resolve().parent / "templates" / "play" / "rules.js"
 
 if __name__ == "__main__":
     if "--check" not in sys.argv[1:]:
         PATH.write_text(script(), encoding="utf-8")
     elif PATH.read_text(encoding="utf-8") != script():
-        sys.exit(f"{PATH.name} is not what the rules say; run: python -m gradagrad.rules.javascript")
+        sys.exit(f"{PATH.name} is not what the rules say; run: python -m gradagrad_lab.javascript")
