@@ -41,6 +41,30 @@ def test_the_library_does_not_import_the_lab():
         assert "gradagrad_lab" not in imports(path), path
 
 
+# docs/architecture.md counts them: what else there is to know of a setting or a field follows from these files.
+HOMES = {
+    "growth_limit": {"optimizer.py", "arguments.py", "rules/gradagrad.py"},
+    "gamma0": {"auto.py", "arguments.py", "rules/auto.py"},
+    "growth": {"rules/gradagrad.py"},
+    "agreement_square": {"rules/auto.py"},
+}
+ELSEWHERE = ("optax", "keras", "sklearn")  # which have arguments and state of their own
+
+
+@pytest.mark.parametrize("name", HOMES)
+def test_a_setting_and_a_field_are_named_in_few_files(name):
+    found = set()
+    for path in LIBRARY.rglob("*.py"):
+        place = path.relative_to(LIBRARY).as_posix()
+        texts = [n.value for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Constant)]
+        names = {n.attr for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Attribute)}
+        if not place.startswith(ELSEWHERE) and name in {*texts, *names}:
+            found.add(place)
+    assert found == HOMES[name]
+    for path in (LIBRARY / "csrc").glob("*"):
+        assert path.name == "rules_generated.h" or name not in path.read_text(), path
+
+
 # What must not be loaded, by whoever is imported; each in an interpreter of its own.
 UNLOADED = {
     "gradagrad": ("torch", "jax", "numpy"),

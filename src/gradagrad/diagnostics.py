@@ -196,10 +196,9 @@ def _fields_of(batch: Any, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[
     """A parameter's element fields and slot fields on this rank, in computing precision."""
     values: dict[str, Tensor] = {}
     slot: dict[str, Tensor] = dict(batch.shared)
-    for field in batch.fields:
-        if field.key in batch.state:
-            own = distributed.local(batch.state[field.key][0].detach())
-            (values if field.at == "element" else slot)[field.key] = own.to(torch.promote_types(dtype, own.dtype))
+    for field, stored in batch.own_fields(0):
+        own = distributed.local(stored.detach())
+        (values if field.at == "element" else slot)[field.key] = own.to(torch.promote_types(dtype, own.dtype))
     return values, slot
 
 

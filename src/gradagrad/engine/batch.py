@@ -79,6 +79,10 @@ class Batch:
         """Whether all parameters are whole and on one rank, and all gradients dense, as nearly always."""
         return _PARAMETER.issuperset(map(type, self.params)) and _STRIDED.issuperset(map(_LAYOUT, self.grads))
 
+    def own_fields(self, i: int) -> list[tuple[Field, Tensor]]:
+        """The i-th parameter's fields and their tensors, but for those of a slot that others share."""
+        return [(field, self.state[field.key][i]) for field in self.fields if field.key in self.state]
+
     def unscale(self, scale: Tensor) -> None:
         """Divides gradients by GradScaler's scale, in place, as torch's fused optimizers do."""
         for gradient in self.grads:

@@ -179,7 +179,7 @@ class RowKernel(Kernel):
         for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
             if gradient.layout != torch.sparse_coo or gradient.sparse_dim() != 1 or parameter.is_complex():
                 return "sparse gradients must be real and sparse in their first dimension only."
-            state = [batch.steps[i], *(batch.state[f.key][i] for f in batch.fields if f.key in batch.state)]
+            state = [batch.steps[i], *(stored for _, stored in batch.own_fields(i))]
             state += [batch.shared[f.key] for f in batch.fields if f.key in batch.shared]
             rows, values = gradient._indices(), gradient._values().contiguous()
             clocks = batch.rows[i].get("row_steps") if batch.rows else None

@@ -30,11 +30,9 @@ class Rows(View):
         g = real_view(gradient.values()).to(dtype)
         self.values = {"x": parameter[self.index].to(dtype), "g": -g if batch.maximize else g}
         self.slot = {}
-        for field in batch.fields:
-            if field.key in batch.state:
-                stored = batch.state[field.key][i]
-                stored = stored[self.index].to(dtype) if self._has_rows(field.at) else stored
-                (self.values if field.at == "element" else self.slot)[field.key] = stored
+        for field, stored in batch.own_fields(i):
+            fields = self.values if field.at == "element" else self.slot
+            fields[field.key] = stored[self.index].to(dtype) if self._has_rows(field.at) else stored
         self.settings = batch.settings._replace(lr=batch.lr(i, dtype))
         self.ops, self.slots, self.device = tensor_ops(dtype), reduction(batch.scope), parameter.device
         self._catch_up()
@@ -62,10 +60,7 @@ class Rows(View):
         parameter = real_view(batch.params[i])
         x_bits = bits if batch.stochastic_rounding else None
         parameter.index_put_(index, rounding.stored(parameter, new["x"], x_bits, POINT_WORD))
-        for field in batch.fields:
-            if field.key not in batch.state:
-                continue
-            target = batch.state[field.key][i]
+        for field, target in batch.own_fields(i):
             values = (new if field.at == "element" else after)[field.key]
             if self._has_rows(field.at):
                 target.index_put_(index, rounding.stored(target, values, bits, field.word))
@@ -113,11 +108,9 @@ def catch_up(batch: Batch, i: int) -> None:
     dtype = computing_dtype(batch.params[i].dtype)
     values: Arrays = {"x": real_view(batch.params[i].detach()).to(dtype)}
     slot: Arrays = {}
-    targets: dict[str, Tensor] = {}
-    for field in batch.fields:
-        if field.key in batch.state:
-            targets[field.key] = batch.state[field.key][i]
-            (values if field.at == "element" else slot)[field.key] = targets[field.key].to(dtype)
+    targets = {field.key: stored for field, stored in batch.own_fields(i)}
+    for field, stored in batch.own_fields(i):
+        (values if field.at == "element" else slot)[field.key] = stored.to(dtype)
     since = clocks.reshape(*clocks.shape, *(1 for _ in range(values["x"].dim() - clocks.dim())))
     for key, a in rested(batch, values, slot, since, clock(batch, i), tensor_ops(dtype)).items():
         # What is up to date is representable and stays as it is; in bf16 the rest is rounded to nearest, once.

@@ -105,11 +105,9 @@ class Single(View):
         x = real_view(parameter).to(dtype)
         self.values = {"x": x, "g": gradient_of(batch, real_view(batch.grads[i]).to(dtype), x)}
         self.slot = {}
-        for field in batch.fields:
-            if field.key in batch.state:
-                stored = batch.state[field.key][i]
-                stored = stored.to(torch.promote_types(dtype, stored.dtype))
-                (self.values if field.at == "element" else self.slot)[field.key] = stored
+        for field, stored in batch.own_fields(i):
+            fields = self.values if field.at == "element" else self.slot
+            fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
         if batch.differentiable:
             # What autograd saves must not be what is overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
@@ -128,14 +126,12 @@ class Single(View):
         parameter.copy_(rounding.stored(parameter, new["x"], x_bits, POINT_WORD))
         single = batch.scope in SINGLE
         scalars: list[tuple[Tensor, Tensor]] = []
-        for field in batch.fields:
-            if field.key in batch.state:
-                target = batch.state[field.key][i]
-                values = (new if field.at == "element" else after)[field.key]
-                if single and field.at == "slot":
-                    scalars.append((target, values))
-                else:
-                    target.copy_(rounding.stored(target, values, bits, field.word))
+        for field, target in batch.own_fields(i):
+            values = (new if field.at == "element" else after)[field.key]
+            if single and field.at == "slot":
+                scalars.append((target, values))
+            else:
+                target.copy_(rounding.stored(target, values, bits, field.word))
         write_scalars([target for target, _ in scalars], [value.to(target.dtype) for target, value in scalars])
 
 
@@ -148,7 +144,7 @@ def gradient_of(batch: Batch, g: Any, x: Any) -> Any:
 
 def random_bits(batch: Batch, i: int, index: tuple[Tensor, ...] | None = None) -> rounding.RandomBits | None:
     """The random bits of a batch's i-th parameter in this step (at ``index``, if given); None if none are needed."""
-    like = next((batch.state[f.key][i] for f in batch.fields if f.at == "element" and f.key in batch.state), None)
+    like = next((stored for field, stored in batch.own_fields(i) if field.at == "element"), None)
     rounds_x = batch.stochastic_rounding and batch.params[i].dtype == torch.bfloat16
     if not rounds_x and (like is None or like.dtype != torch.bfloat16):
         return None
