@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.triton_plan import refusal, settings_of
+from gradagrad.engine.triton_plan import launch_settings, refusal
 from gradagrad.engine.triton_program import Plan
 from gradagrad.engine.triton_ready import NotCapturedError, Part, Preparation, slots_of
 from gradagrad.engine.triton_runtime import load
@@ -128,7 +128,7 @@ class _Run:
     def __init__(self, backend: TritonBackend, batch: Batch, *, ahead: int) -> None:
         self.batch, self.launcher, self.sizes = batch, backend.launcher, backend.sizes
         self.ready = backend.preparation.ready(batch, capturing=_capturing(batch))
-        self.arguments = settings_of(batch) | {"BLOCK": self.sizes.block, "LANES": self.sizes.lanes, "ahead": ahead}
+        self.arguments = launch_settings(batch) | {"BLOCK": self.sizes.block, "LANES": self.sizes.lanes, "ahead": ahead}
         self.ahead = ahead
         device = batch.params[0].device
         self._device: Any = torch.cuda.device(device) if device.type == "cuda" else nullcontext()

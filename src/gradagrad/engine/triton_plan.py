@@ -152,7 +152,7 @@ class Planner:
         return Extent(rows, values.numel() // rows if rows else 0, aligned)
 
 
-def settings_of(batch: Batch) -> dict[str, Any]:
+def launch_settings(batch: Batch) -> dict[str, Any]:
     """The arguments of the kernels that are numbers, now."""
     lr = _lr_in_memory(batch)
     arguments: dict[str, Any] = {
