@@ -171,7 +171,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="tables whose names contain this, for example 'table size'")
     parser.add_argument("--resume", action="store_true", help="leave out what an interrupted run has on record")
     parser.add_argument(
-        "--to", type=Path, default=Path("benchmarks/results"), help="folder for speed.json and speed.png"
+        "--to", type=Path, default=Path("benchmarks/results"), help="folder for speed.json and its pictures"
     )
     options = parser.parse_args()
     random.seed(0)
@@ -187,11 +187,13 @@ def main() -> None:
         rows = job()
         gc.collect()  # gigabytes, held in circles by some peers
         record.add(name, kind, rows, time.perf_counter() - begin)
-    from benchmarks.plot import draw
+    from benchmarks.plot import draw, growth_path
 
-    draw(record.report, options.to / "speed.png")
+    picture = options.to / "speed.png"
+    draw(record.report, picture)
     seconds = sum(table["seconds"] for table in record.report["tables"].values())
-    print(f"\nwritten: {record.path} and {options.to / 'speed.png'}; {seconds / 60:.1f} minutes of measuring")
+    written = f"{record.path}, {picture} and {growth_path(picture).name}"
+    print(f"\nwritten: {written}; {seconds / 60:.1f} minutes of measuring")
 
 
 if __name__ == "__main__":
