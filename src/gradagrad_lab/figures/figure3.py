@@ -100,6 +100,6 @@ def reduction(frame: Frame) -> str:
     if len(missing) == len(CATALOGUE):
         said.append("scikit-learn's bundled sets as stand-ins, because none of the paper's six sets was found")
     elif missing:
-        said.append(f"without {', '.join(missing)}, which was not found")
+        said.append(f"without {' and '.join(missing)}, not found here")
     size = "Quick size" if frame.context.quick else "Differences to the paper's protocol"
     return f" {size}: {'; '.join(said)}." if said else ""

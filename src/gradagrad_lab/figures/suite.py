@@ -136,7 +136,7 @@ def reduction(frame: Frame) -> str:
     if len(absent) == len(CATALOGUE):
         said.append("scikit-learn's iris and digits stand in for the LIBSVM sets, none of which was found")
     elif absent:
-        said.append(f"without {', '.join(absent)}, which was not found")
+        said.append(f"without {' and '.join(absent)}, not found here")
     if not said:
         return ""
     text = "; ".join(said)
