@@ -43,8 +43,10 @@ SPARSE: dict[str, dict[str, Any]] = {"element, lazy": {"lazy": True}, "element":
 
 def build(commit: str, folder: Path) -> None:
     """The commit's package under the name `OTHER`, with its kernel."""
-    packed = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True).stdout
-    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+    packed = subprocess.run(["git", "archive", commit], cwd=ROOT, capture_output=True)
+    if packed.returncode:
+        raise SystemExit(f"commit must be one of this repository's, got {commit!r}; git log lists them.")
+    with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
         archive.extractall(folder, filter="data")
     (folder / "src/gradagrad").rename(folder / "src" / OTHER)
     for path in [folder / "setup.py", *(folder / "src" / OTHER).rglob("*")]:

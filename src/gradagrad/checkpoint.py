@@ -14,7 +14,7 @@ from gradagrad import distributed
 from gradagrad.arguments import complaint
 from gradagrad.engine.state import field_dtype, field_scope, new_step
 from gradagrad.engine.tensors import real_shape, real_view
-from gradagrad.rules.protocol import Field
+from gradagrad.rules.protocol import CLOCK, Field
 from gradagrad.scope import SHARED, slot_shape
 from gradagrad.torch_arguments import check_number_or_lr, checked
 
@@ -93,7 +93,7 @@ def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, 
                         f'the state dict is damaged: "{field.key}" is shared (scope "{scope}"), but that of {where} '
                         "differs from that of a parameter before it."
                     )
-        latest = max(int(state["step"]), int(state.get("clock", 0)))
+        latest = max(int(state["step"]), int(state.get(CLOCK, 0)))
         rows = _rows(saved, latest, parameter, where)
         result[parameter] = {**state, **rows} if optimizer.rule.rests(settings) else state
     return result

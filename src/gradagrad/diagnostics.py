@@ -174,8 +174,8 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any 
         values, slot = _fields_of(batch, dtype)
         lr = batch.lr_after(0, dtype)
         gamma, growth, size = batch.rule.rates(values, slot, batch.settings._replace(lr=lr), tensor_ops(dtype))
-        accumulator = _flat(values.get("accumulator", slot.get("accumulator", growth)))
-        sizes.append(_flat(size)[accumulator > 0])
+        denominator = _flat((values | slot)[batch.rule.denominator])
+        sizes.append(_flat(size)[denominator > 0])
         spoilt += sum(int((~torch.isfinite(a)).sum()) for a in [*values.values(), *slot.values()] if a.dim())
         if not batch.is_shared or not number:
             gammas.append(_flat(gamma))

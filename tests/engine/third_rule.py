@@ -14,7 +14,7 @@ class Settings(NamedTuple):
 
 
 class HeavyBallRule(Rule):
-    name, numerator, decay_remedy = "heavy ball", "accumulator", "leave it out."
+    name, numerator, denominator, decay_remedy = "heavy ball", "accumulator", "accumulator", "leave it out."
 
     def fields(self, s):
         return Field("velocity", "element"), Field("accumulator", "slot", least=0.0, word=1)

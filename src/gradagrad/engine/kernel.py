@@ -21,6 +21,7 @@ from gradagrad.engine.rows import catch_up, clock, row_clocks
 from gradagrad.engine.tensors import real_view
 from gradagrad.projections import Box, NonNegative
 from gradagrad.rules import variants
+from gradagrad.rules.protocol import CLOCK
 from gradagrad.scope import SCOPES, SINGLE
 
 _DTYPE = "{p} must be float32, float64, bfloat16 or float16."
@@ -174,7 +175,7 @@ class RowKernel(Kernel):
         if batch.scope in SINGLE and batch.rule.measures(batch.settings) and not batch.rule.learns(batch.settings):
             return f'sparse gradients with granularity="{batch.scope}" are stepped by torch operations.'
         ops, (rule, scope, given, flags, seed) = common
-        clock_place = next((k for k, f in enumerate(_slot_fields(batch)) if f.key == "clock" and batch.is_shared), -1)
+        clock_place = next((k for k, f in enumerate(_slot_fields(batch)) if f.key == CLOCK and batch.is_shared), -1)
         tickets: list[int] = []
         for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
             if gradient.layout != torch.sparse_coo or gradient.sparse_dim() != 1 or parameter.is_complex():

@@ -11,7 +11,7 @@ from gradagrad import rounding
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.tensors import computing_dtype, real_view, reduction, tensor_ops, touched
 from gradagrad.engine.view import Arrays, View, random_bits
-from gradagrad.rules.protocol import POINT_WORD
+from gradagrad.rules.protocol import CLOCK, POINT_WORD
 from gradagrad.scope import SINGLE
 
 
@@ -74,7 +74,7 @@ class Rows(View):
 
 def clock(batch: Batch, i: int) -> Tensor:
     """How many steps the i-th parameter has seen: those of the slot it shares, or its own."""
-    shared = batch.shared.get("clock")
+    shared = batch.shared.get(CLOCK)
     return batch.steps[i] if shared is None else shared
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gradagrad import distributed, rounding
 from gradagrad.engine.tensors import computing_dtype, real_view, wide_dtype
-from gradagrad.rules.protocol import POINT, Field
+from gradagrad.rules.protocol import CLOCK, POINT, Field
 from gradagrad.scope import SHARED, SINGLE, slot_shape
 
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tenso
 def begin_rest(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
     """Notes since when a parameter has no gradient, if what it shares goes on meanwhile and it shall catch up later."""
     state = optimizer.state.get(parameter, {})
-    if "clock" not in state or "row_steps" in state:
+    if CLOCK not in state or "row_steps" in state:
         return
     settings = optimizer._settings(group)
     if optimizer.rule.rests(settings) and all(field.key in state for field in optimizer.rule.fields(settings)):
-        state["row_steps"] = state["clock"].to(torch.int32)
+        state["row_steps"] = state[CLOCK].to(torch.int32)
 
 
 def join_shared(optimizer: EngineOptimizer) -> None:

@@ -13,7 +13,7 @@ from gradagrad.engine.triton_program import Plan
 from gradagrad.engine.triton_runtime import cannot_launch, interprets, unavailable
 from gradagrad.engine.triton_tables import Extent
 from gradagrad.projections import Box, NonNegative
-from gradagrad.rules.protocol import is_off
+from gradagrad.rules.protocol import CLOCK, is_off
 from gradagrad.scope import SINGLE
 
 _DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -134,7 +134,7 @@ class Planner:
         wanted = ["x", "g", *(f.key for f in batch.fields)]
         rounded = any(types[f.key] == torch.bfloat16 for f in batch.fields)
         rounded |= batch.stochastic_rounding and types["x"] == torch.bfloat16
-        rests = layout == "sparse" and self.rests and "clock" not in batch.shared
+        rests = layout == "sparse" and self.rests and CLOCK not in batch.shared
         counts = rounded or self.base.lr_decay or rests
         return self.base._replace(
             layout=layout,

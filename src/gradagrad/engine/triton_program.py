@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from gradagrad.engine import triton_language as language
 from gradagrad.rules import trace
-from gradagrad.rules.protocol import Rule
+from gradagrad.rules.protocol import CLOCK, Rule
 from gradagrad.rules.trace import Function, Symbol
 from gradagrad.scope import SINGLE
 
@@ -48,7 +48,7 @@ class Program:
         self.computing = "float64" if self.types["x"] == "float64" else "float32"
         self.fields = self.rule.fields(self.s)
         self.single = plan.scope in SINGLE
-        self.clock = "clock" in [f.key for f in self.fields]  # a slot that counts its own steps
+        self.clock = CLOCK in [f.key for f in self.fields]  # a slot that counts its own steps
         # Keys that are stored one number for each element, and those of slots that are not.
         self.element = ["x", "g", *(f.key for f in self.fields if f.at == "element" or plan.scope == "element")]
         self.slots = [f.key for f in self.fields if f.key not in self.element]

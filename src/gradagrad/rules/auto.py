@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gradagrad.rules.protocol import POINT, Array, Field, Ops, Reduction, Rule, Slot, Values, is_off
+from gradagrad.rules.protocol import CLOCK, POINT, Array, Field, Ops, Reduction, Rule, Slot, Values, is_off
 
 FORGET = 2.0**-20
 """Smallest r, the share of the newest square: float32 cannot add less to a sum."""
@@ -74,6 +74,7 @@ class AutoRule(Rule):
 
     name = "auto"
     numerator = "gamma"
+    denominator = "accumulator"
     decay_remedy = "use decoupled_weight_decay=True, which decays the touched rows."
 
     def fields(self, s: Settings) -> tuple[Field, ...]:
@@ -84,7 +85,7 @@ class AutoRule(Rule):
             Field("accumulator", "element", least=0.0, word=1),
             Field("way", "element", word=2),
             *average,
-            Field("clock", "slot", least=0.0),
+            Field(CLOCK, "slot", least=0.0),
             Field("gamma", "slot", start="gamma0", least=0.0),
             Field("agreement_square", "slot", least=0.0),
             Field("way_scale", "slot", start=1.0, least=0.0),

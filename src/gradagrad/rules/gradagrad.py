@@ -48,6 +48,7 @@ class GradaGradRule(Rule):
 
     name = "gradagrad"
     numerator = "growth"
+    denominator = "accumulator"
     decay_remedy = "use decoupled_weight_decay=True with lazy=True, which decays the touched rows."
 
     def fields(self, s: Settings) -> tuple[Field, ...]:

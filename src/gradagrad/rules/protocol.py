@@ -29,6 +29,8 @@ S = TypeVar("S", bound=tuple[Any, ...])
 """A rule's own NamedTuple of settings."""
 
 POINT = "point"
+CLOCK = "clock"
+"""The key of the slot field that counts steps, if a rule has one; rows that rested catch up with it."""
 POINT_WORD = 4
 """The random bits of a parameter that is itself rounded stochastically."""
 
@@ -90,6 +92,8 @@ class Rule(Protocol):
     name: str
     numerator: str
     """The slot field that lr multiplies to make γ."""
+    denominator: str
+    """The field under the root: above 0 where there has been a gradient."""
 
     def fields(self, s: Any) -> tuple[Field, ...]:
         """The state that these settings need."""
