@@ -42,6 +42,19 @@ def test_numbers_are_the_states(granularity):
     assert d.total_growth == pytest.approx(growth.log().mean().exp().item())
 
 
+@pytest.mark.parametrize("make", [lambda p: GradaGrad([p], lr=0.1), lambda p: AutoGradaGrad([p])])
+def test_step_sizes_are_of_entries_that_have_seen_a_gradient(make):
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = make(parameter)
+    parameter.grad = torch.tensor([1.0, 0.0, 2.0])
+    optimizer.step()
+    (found,) = optimizer.diagnostics()
+    assert found.step_size[0.0] == pytest.approx(found.gamma[0.5] / 2)
+    assert found.step_size[1.0] == pytest.approx(
+        found.gamma[0.5]
+    )  # that of the entry without one is γ/eps, or infinite
+
+
 def test_the_share_of_growing_slots_is_counted_from_the_first_call_on():
     optimizer, p = agreeing("element")
     assert math.isnan(optimizer.diagnostics()[0].growing)

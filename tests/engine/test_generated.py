@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
+from gradagrad import GradaGrad
 from gradagrad.projections import NonNegative
 from gradagrad.rules import auto, cpp, gradagrad, variants
 
@@ -40,6 +42,14 @@ def test_every_setting_has_a_variant_that_has_its_options():
         static = variants.VARIANTS[place].static
         assert (static.averaging, static.guard) == (averaging, guard)
     assert variants.variant_of(("another", "rule")) is None
+
+
+def test_defaults_take_the_short_form():
+    """A limit that is infinite is off: with its operations in the loop the numbers would be the same, and later."""
+    optimizer = GradaGrad([torch.nn.Parameter(torch.ones(2))])
+    place = variants.variant_of(optimizer._settings(optimizer.param_groups[0]))
+    assert place is not None
+    assert variants.VARIANTS[place].name == "gradagrad_plain"
 
 
 def test_numbers_stand_where_the_header_looks_for_them():
