@@ -15,13 +15,12 @@ environment: $(VENV)/.ready ## create .venv and install everything (once)
 # The way to the first picture is short: what only tests need (frameworks, type checker, browsers) is not on it.
 $(VENV)/.reproduce: EXTRAS := lab,peers
 $(VENV)/.ready: EXTRAS := lab,peers,frameworks,test,docs,dev
-$(VENV)/.ready: BEFORE := jaxlib # whose headers the loops for JAX are built with
 
 # torch first and pinned: whatever depends on it would otherwise bring the newest build with gigabytes of CUDA.
 # Without build isolation, because an isolated build would download torch again and could not build the kernel.
-$(VENV)/.ready $(VENV)/.reproduce: pyproject.toml setup.py constraints.txt $(wildcard src/gradagrad/csrc/*)
+$(VENV)/.ready $(VENV)/.reproduce: pyproject.toml setup.py constraints.txt $(wildcard src/gradagrad/kernel/csrc/*)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) torch==$$(sed -n 's/^torch==//p' constraints.txt) 'setuptools>=77' wheel ninja numpy $(BEFORE)
+	$(PIP) torch==$$(sed -n 's/^torch==//p' constraints.txt) 'setuptools>=77' wheel ninja numpy
 	$(PIP) --no-build-isolation --editable '.[$(EXTRAS)]'
 	touch $(VENV)/.reproduce $@
 
@@ -74,7 +73,7 @@ picture: environment ## draw the README's picture anew
 	$(BIN)/python -m gradagrad_lab.figures.figure2 --readme docs/pictures/abs.png
 
 clean: ## remove what make made
-	rm -rf $(VENV) build dist src/*.egg-info src/gradagrad/*.so src/gradagrad/_build.json gradagrad-results docs/_build
+	rm -rf $(VENV) build dist src/*.egg-info src/gradagrad/kernel/*.so src/gradagrad/kernel/_build.json src/gradagrad/kernel/csrc/rules_generated.h gradagrad-results docs/_build
 
 .PHONY: wheels release-check clang aarch64
 RELEASE_TOOLS = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['release'])"

@@ -1,11 +1,10 @@
-"""Adds the compiled kernel to what pyproject.toml says, and records what came of it for `gradagrad.kernel` to tell.
+"""Builds the compiled kernel, and records the outcome for `gradagrad.kernel.load` to report.
 
 The kernel needs the headers and the library of torch, though torch is not imported: build it with
 ``pip install --no-build-isolation .``, since an isolated build sees no torch and leaves it out. GRADAGRAD_KERNEL=1
 makes that an error, =0 leaves the kernel out on purpose, =portable makes the wheel for every platform.
 """
 
-import contextlib
 import importlib.util
 import json
 import os
@@ -23,14 +22,14 @@ from typing import Any
 from setuptools import Command, Extension, setup
 from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
 from setuptools.errors import CompileError
 
 ROOT = Path(__file__).resolve().parent
-SOURCES = Path("src/gradagrad/csrc")  # setuptools wants paths relative to this file
+SOURCES = Path("src/gradagrad/kernel/csrc")  # setuptools wants paths relative to this file
 OLDEST_PYTHON = "cp311"  # one library for this Python and every later one
 OLDEST_TORCH = (2, 10)  # the first whose stable interface has all that the kernel calls
 RECORD = "_build.json"
-PASSES = "gradagrad._xla"
 
 # Contraction off: results then depend neither on the instruction set nor on where a thread's share of a tensor begins.
 # -O2 with loop vectorization, as -O3 takes twice as long to compile and the loops come out the same.
@@ -50,7 +49,7 @@ MACROS: list[tuple[str, str | None]] = [
 
 
 class NoKernelError(Exception):
-    """There will be no kernel: the kind of reason (see `gradagrad.kernel`) and the particulars."""
+    """There will be no kernel: the kind of reason (see `gradagrad.kernel.load`) and the particulars."""
 
     def __init__(self, kind: str, detail: str = "") -> None:
         super().__init__(f"{kind}: {detail}" if detail else kind)
@@ -106,11 +105,12 @@ def torch_folder() -> Path:
 
 
 def generate() -> None:
-    """Writes the kernel's loops as the rules of this very tree have them; they import nothing but Python."""
+    """Writes the kernel's loops from the rules of this tree. The rules import nothing but Python."""
     sys.path.insert(0, str(ROOT / "src"))
-    from gradagrad.rules import cpp
+    from gradagrad.codegen import cpp
 
-    if cpp.PATH.read_text(encoding="utf-8") != (text := cpp.header()):
+    text = cpp.header()
+    if not cpp.PATH.exists() or cpp.PATH.read_text(encoding="utf-8") != text:  # an older file would be compiled again
         cpp.PATH.write_text(text, encoding="utf-8")
 
 
@@ -130,7 +130,7 @@ def kernel() -> Extension:
     named = subprocess.run([command, "--version"], capture_output=True, text=True).stdout.splitlines()
     outcome.record |= {"compiler": named[0] if named else command, "torch": version("torch")}
     return Extension(
-        "gradagrad._kernel",
+        "gradagrad.kernel._kernel",
         sources(),
         include_dirs=[str(SOURCES), str(torch / "include")],
         depends=sorted(str(path) for path in SOURCES.glob("*.h")),
@@ -143,24 +143,6 @@ def kernel() -> Extension:
     )
 
 
-def passes() -> Extension | None:
-    """The kernel's loops for JAX, in a library of their own that knows no torch: see `gradagrad.optax.fused`."""
-    spec = importlib.util.find_spec("jaxlib")
-    if spec is None or spec.origin is None or outcome.wanted in ("0", "portable") or sys.platform == "win32":
-        return None
-    return Extension(
-        PASSES,
-        ["src/gradagrad/optax/passes.cpp", str(SOURCES / "portable.cpp")],
-        include_dirs=[str(SOURCES)],
-        depends=sorted(str(path) for path in SOURCES.glob("*.h")),
-        # Headers of others, whose warnings are not ours.
-        extra_compile_args=[*flags(compiler()), "-isystem", str(Path(spec.origin).parent / "include")],
-        language="c++",
-        py_limited_api=True,
-        optional=True,
-    )
-
-
 class BuildKernel(build_ext):
     """Compiles files side by side. Failing must not fail the install, so what the compiler said is kept."""
 
@@ -168,7 +150,7 @@ class BuildKernel(build_ext):
         try:
             generate()
             super().run()
-            outcome.record["kernel"] = any(extension.name != PASSES for extension in self.extensions)
+            outcome.record["kernel"] = bool(self.extensions)
         except Exception as error:  # setuptools' own have no common base
             outcome.leave_out(NoKernelError("failed", str(error)))
             self.extensions = []
@@ -197,6 +179,14 @@ class BuildKernel(build_ext):
             raise CompileError(next((line for line in lines if "error" in line), lines[-1]))
 
 
+class Sdist(sdist):
+    """The usual source distribution, with the generated loops in it."""
+
+    def run(self) -> None:
+        generate()
+        super().run()
+
+
 class RecordKernel(Command):
     """Writes the outcome beside the package, where it will be imported from."""
 
@@ -209,7 +199,7 @@ class RecordKernel(Command):
         self.set_undefined_options("build", ("build_lib", "build_lib"))
 
     def _file(self) -> Path:
-        return Path("src" if self.editable_mode else self.build_lib or "build/lib") / "gradagrad" / RECORD
+        return Path("src" if self.editable_mode else self.build_lib or "build/lib") / "gradagrad" / "kernel" / RECORD
 
     def run(self) -> None:
         self._file().parent.mkdir(parents=True, exist_ok=True)
@@ -243,16 +233,14 @@ def readme() -> str:
 
 def main() -> None:
     """Hands all of it to setuptools."""
-    arguments: dict[str, Any] = {"cmdclass": {"build": Build, "build_ext": BuildKernel, "record_kernel": RecordKernel}}
-    extensions: list[Extension] = []
+    arguments: dict[str, Any] = {
+        "cmdclass": {"build": Build, "build_ext": BuildKernel, "sdist": Sdist, "record_kernel": RecordKernel}
+    }
     try:
-        extensions.append(kernel())
+        arguments["ext_modules"] = [kernel()]
     except NoKernelError as reason:
         outcome.leave_out(reason)
-    with contextlib.suppress(NoKernelError):  # no compiler: said already
-        extensions += filter(None, [passes()])
-    if extensions:
-        arguments["ext_modules"] = extensions
+    else:
         arguments["options"] = {"bdist_wheel": {"py_limited_api": OLDEST_PYTHON}}
     setup(long_description=readme(), long_description_content_type="text/markdown", **arguments)
 

@@ -8,7 +8,7 @@ import torch
 from benchmarks.probe import probe_ops
 from benchmarks.workloads import Workload
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.kernel import kernel_status
+from gradagrad.kernel.load import kernel_status
 
 Step = Callable[[], object]
 

@@ -19,12 +19,12 @@ from typing import Any
 import torch
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.triton import WARPS, module
-from gradagrad.engine.triton_plan import Planner
-from gradagrad.engine.triton_program import Plan
-from gradagrad.engine.triton_tables import sizes_for
 from gradagrad.rules import auto, gradagrad
-from gradagrad.scope import SHARED, SINGLE, slot_shape
+from gradagrad.rules.scope import SHARED, SINGLE, slot_shape
+from gradagrad.triton.backend import WARPS, module
+from gradagrad.triton.plan import Planner
+from gradagrad.triton.program import Plan
+from gradagrad.triton.tables import sizes_for
 
 TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}
 

@@ -19,10 +19,10 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.gpu_compile import GPUS, Gpu
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.engine.torch_steps import TorchSteps
-from gradagrad.engine.triton import TritonBackend
-from gradagrad.engine.triton_plan import Planner
-from gradagrad.engine.triton_source import writer
+from gradagrad.torch_ops.steps import TorchSteps
+from gradagrad.triton.backend import TritonBackend
+from gradagrad.triton.plan import Planner
+from gradagrad.triton.source import writer
 
 SHAPES = [(1024, 1024), (1024,)] * 80
 """Modelled: 160 tensors, 84 million parameters."""

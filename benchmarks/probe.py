@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 HERE = Path(__file__).parent
-SOURCES = HERE.parent / "src" / "gradagrad" / "csrc"
+SOURCES = HERE.parent / "src" / "gradagrad" / "kernel" / "csrc"
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from gradagrad.kernel import kernel_status
+from gradagrad.kernel.load import kernel_status
 
 
 class Record:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gradagrad import GradaGrad
-from gradagrad.kernel import kernel_status
+from gradagrad.kernel.load import kernel_status
 from gradagrad.projections import Box
 
 GRANULARITIES = ("element", "row", "tensor", "group")

@@ -9,7 +9,7 @@ import torch
 from cases import DRIVERS
 
 from gradagrad import GradaGrad, torch_arguments
-from gradagrad.arguments import AUTOGRADAGRAD
+from gradagrad.checks.arguments import AUTOGRADAGRAD
 from gradagrad.projections import Box
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")

@@ -12,7 +12,7 @@ import torch
 from cases import GRANULARITIES
 
 from gradagrad import AutoGradaGrad, GradaGrad, learning_rates
-from gradagrad.diagnostics import SAMPLE, _quantiles
+from gradagrad.monitoring.diagnostics import SAMPLE, _quantiles
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import gradagrad
-from gradagrad import kernel
+from gradagrad.kernel import load as kernel
 
 ROOT = Path(__file__).resolve().parent.parent
 

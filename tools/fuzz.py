@@ -36,7 +36,7 @@ from torch import Tensor
 
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.engine.state import join_shared
-from gradagrad.kernel import kernel_status
+from gradagrad.kernel.load import kernel_status
 
 FLOATS = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
 STEPS, SMALL = 10, 800

@@ -92,14 +92,14 @@ def survives(name: str, file: str, old: str, new: str) -> bool:
 def objects() -> Path:
     """The kernel as it is, compiled once: a mutant exchanges one file of it."""
     folder = Path(tempfile.mkdtemp(prefix="mutation-"))
-    for source in sorted((ROOT / "src/gradagrad/csrc").glob("*.cpp")):
+    for source in sorted((ROOT / "src/gradagrad/kernel/csrc").glob("*.cpp")):
         compiled(source, folder)
     return folder
 
 
 def compiled(source: Path, folder: Path) -> None:
     """One file without optimization for instruction sets, which takes minutes."""
-    include = [f"-I{ROOT / 'src/gradagrad/csrc'}", f"-I{torch_folder() / 'include'}"]
+    include = [f"-I{ROOT / 'src/gradagrad/kernel/csrc'}", f"-I{torch_folder() / 'include'}"]
     options = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-DGRADAGRAD_NO_CLONES"]
     options += ["-DTORCH_TARGET_VERSION=0x020a000000000000", *include]
     command = [os.environ.get("CXX", "g++"), *options, "-c", str(source), "-o", str(folder / f"{source.stem}.o")]
@@ -117,7 +117,7 @@ def torch_folder() -> Path:
 def kernel_survives(name: str, file: str, old: str, new: str) -> bool:
     """The same for the kernel; a crash is noticed too."""
     with tempfile.TemporaryDirectory() as folder:
-        text = (ROOT / "src/gradagrad/csrc" / file).read_text()
+        text = (ROOT / "src/gradagrad/kernel/csrc" / file).read_text()
         if old not in text:
             raise SystemExit(f"mutation check is out of date: {name!r} no longer finds {old!r} in {file}.")
         for path in objects().glob("*.o"):

@@ -36,12 +36,12 @@ run() {
     local scratch
     scratch="$(mktemp -d)"
     trap 'rm -rf "'"$scratch"'"' RETURN
-    for source in src/gradagrad/csrc/*.cpp; do
+    for source in src/gradagrad/kernel/csrc/*.cpp; do
         echo "compiling $source ($kind)"
         "$CXX" -std=c++17 -O1 -g -fvisibility=hidden -ftree-loop-vectorize -fopenmp-simd -fno-math-errno -fno-trapping-math -ffp-contract=off \
             "${flags[@]}" -fno-omit-frame-pointer "${machine[@]}" \
             -DGRADAGRAD_NO_CLONES -DTORCH_TARGET_VERSION=0x020a000000000000 \
-            -I"$torch/include" -Isrc/gradagrad/csrc -fPIC -c "$source" -o "$scratch/$(basename "$source" .cpp).o"
+            -I"$torch/include" -Isrc/gradagrad/kernel/csrc -fPIC -c "$source" -o "$scratch/$(basename "$source" .cpp).o"
     done
     "$CXX" -shared "${flags[@]:0:1}" "$scratch"/*.o -o "$scratch/_kernel.abi3.so" -L"$torch/lib" -ltorch_cpu
     local preload=""

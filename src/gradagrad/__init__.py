@@ -24,28 +24,28 @@ __all__ = [
 
 if TYPE_CHECKING:
     from gradagrad import projections
-    from gradagrad.adagrad import from_adagrad
     from gradagrad.auto import AutoGradaGrad
-    from gradagrad.diagnostics import GroupDiagnostics
-    from gradagrad.first_step import LargeFirstStepWarning
-    from gradagrad.kernel import KernelMissingWarning, kernel_status
-    from gradagrad.optimizer import GradaGrad
-    from gradagrad.plots import plot_learning_rates
-    from gradagrad.recording import History, learning_rates, log_learning_rates
+    from gradagrad.from_adagrad import from_adagrad
+    from gradagrad.gradagrad import GradaGrad
+    from gradagrad.kernel.load import KernelMissingWarning, kernel_status
+    from gradagrad.monitoring.diagnostics import GroupDiagnostics
+    from gradagrad.monitoring.first_step import LargeFirstStepWarning
+    from gradagrad.monitoring.plots import plot_learning_rates
+    from gradagrad.monitoring.recording import History, learning_rates, log_learning_rates
 else:
     # In the else, or a type checker would accept every misspelt name.
     _HOMES = {
         "AutoGradaGrad": "auto",
-        "GradaGrad": "optimizer",
-        "GroupDiagnostics": "diagnostics",
-        "History": "recording",
-        "KernelMissingWarning": "kernel",
-        "LargeFirstStepWarning": "first_step",
-        "from_adagrad": "adagrad",
-        "kernel_status": "kernel",
-        "learning_rates": "recording",
-        "log_learning_rates": "recording",
-        "plot_learning_rates": "plots",
+        "GradaGrad": "gradagrad",
+        "GroupDiagnostics": "monitoring.diagnostics",
+        "History": "monitoring.recording",
+        "KernelMissingWarning": "kernel.load",
+        "LargeFirstStepWarning": "monitoring.first_step",
+        "from_adagrad": "from_adagrad",
+        "kernel_status": "kernel.load",
+        "learning_rates": "monitoring.recording",
+        "log_learning_rates": "monitoring.recording",
+        "plot_learning_rates": "monitoring.plots",
     }
 
     def __getattr__(name: str) -> Any:

@@ -8,8 +8,8 @@ import sys
 import torch
 
 import gradagrad
-from gradagrad.engine.triton_runtime import triton_status
-from gradagrad.kernel import build_record, kernel_status
+from gradagrad.kernel.load import build_record, kernel_status
+from gradagrad.triton.runtime import triton_status
 
 
 def lines() -> list[str]:
@@ -38,7 +38,7 @@ def lines() -> list[str]:
 def main() -> None:
     """Prints them; ``--version`` prints the version alone, ``gpu`` checks and times the steps on a GPU."""
     if sys.argv[1:] == ["gpu"]:
-        from gradagrad import gpu_check  # imports Triton
+        from gradagrad.triton import check as gpu_check  # imports Triton
 
         raise SystemExit(gpu_check.main())
     print(f"gradagrad {gradagrad.__version__}" if sys.argv[1:] == ["--version"] else "\n".join(lines()))

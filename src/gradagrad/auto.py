@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from gradagrad.arguments import AUTOGRADAGRAD
 from gradagrad.averaging import Averaged
+from gradagrad.checks.arguments import AUTOGRADAGRAD
 from gradagrad.rules.auto import RULE, Settings
-from gradagrad.rules.protocol import settings_of
+from gradagrad.rules.rule import settings_of
 
 
 class AutoGradaGrad(Averaged):

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradagrad import distributed
-from gradagrad.engine.base import EngineOptimizer
-from gradagrad.engine.tensors import real_view
+from gradagrad import sharding
+from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.torch_ops.ops import real_view
 
 _INSIDE = "step and load_state_dict must be called outside of `with optimizer.averaged()`, which holds averages."
 
@@ -80,7 +80,7 @@ def _swapped(averages: Mapping[Tensor, Tensor]) -> Generator[None]:
     """Puts averages in the place of parameters, and the very same values back, whatever happens in between."""
     points = copies(averages)
     try:
-        put({p: distributed.local(average) for p, average in averages.items()})
+        put({p: sharding.local(average) for p, average in averages.items()})
         yield
     finally:
         put(points)
@@ -88,12 +88,12 @@ def _swapped(averages: Mapping[Tensor, Tensor]) -> Generator[None]:
 
 def copies(tensors: Iterable[Tensor]) -> dict[Tensor, Tensor]:
     """What parameters and buffers hold on this rank."""
-    return {tensor: distributed.local(tensor.detach()).clone() for tensor in tensors}
+    return {tensor: sharding.local(tensor.detach()).clone() for tensor in tensors}
 
 
 @torch.no_grad()
 def put(values: Mapping[Tensor, Tensor]) -> None:
     """Writes copies, or averages, into parameters and buffers."""
     for target, value in values.items():
-        place = distributed.local(target.detach())
+        place = sharding.local(target.detach())
         (place if value.dtype.is_complex else real_view(place)).copy_(value)

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, StateDict
 
-from gradagrad import distributed
-from gradagrad.arguments import complaint
+from gradagrad import sharding
+from gradagrad.checks.arguments import complaint
+from gradagrad.checks.torch import check_number_or_lr, checked
 from gradagrad.engine.state import field_dtype, field_scope, new_step
-from gradagrad.engine.tensors import real_shape, real_view
-from gradagrad.rules.protocol import CLOCK, Field
-from gradagrad.scope import SHARED, slot_shape
-from gradagrad.torch_arguments import check_number_or_lr, checked
+from gradagrad.rules.rule import CLOCK, Field
+from gradagrad.rules.scope import SHARED, slot_shape
+from gradagrad.torch_ops.ops import real_shape, real_view
 
 if TYPE_CHECKING:
-    from gradagrad.engine.base import EngineOptimizer
+    from gradagrad.engine.optimizer import EngineOptimizer
 
 # What tells another optimizer's state dict from ours: a key of its param groups, or of a parameter's state.
 _OTHERS = {
@@ -88,7 +88,7 @@ def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, 
             state[field.key] = _as_new(field, value, group, scope, parameter)
             if field.at == "slot" and scope in SHARED:
                 first = shared.setdefault((field.key, id(group) if scope == "group" else 0), value)
-                if not torch.equal(distributed.local(first), distributed.local(value)):
+                if not torch.equal(sharding.local(first), sharding.local(value)):
                     raise ValueError(
                         f'the state dict is damaged: "{field.key}" is shared (scope "{scope}"), but that of {where} '
                         "differs from that of a parameter before it."
@@ -200,7 +200,7 @@ def tensor_of(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
 
 
 def _check_fit(field: Field, value: Tensor, scope: str, parameter: Tensor, where: str) -> None:
-    if distributed.is_sharded(value) and not distributed.is_sharded(parameter):
+    if sharding.is_sharded(value) and not sharding.is_sharded(parameter):
         raise ValueError(
             f'the state dict does not fit: "{field.key}" of {where} is sharded and the parameter is not. Make it whole '
             "with torch.distributed.checkpoint.state_dict.get_optimizer_state_dict and full_state_dict=True."
@@ -217,7 +217,7 @@ def _check_fit(field: Field, value: Tensor, scope: str, parameter: Tensor, where
 
 def check_range(field: Field, value: Tensor, settings: Any, where: str) -> None:
     """Raises where numbers are not finite or lie below what the rule can have made of them."""
-    here = distributed.local(value.detach())
+    here = sharding.local(value.detach())
     least = getattr(settings, field.least) if isinstance(field.least, str) else field.least
     wrong = ~torch.isfinite(here)
     rule = "finite"
@@ -237,13 +237,13 @@ def _as_new(field: Field, value: Tensor, group: Mapping[str, Any], scope: str, p
     """A copy of a saved tensor as a fresh state would hold it: precision, device and memory layout."""
     own = field_scope(field, scope)
     dtype = field_dtype(field, scope, group["state_dtype"], parameter)
-    values = real_view(distributed.local(parameter.detach()))
-    shard = distributed.shard_of(value, parameter, own)  # pyright: ignore[reportArgumentType]
+    values = real_view(sharding.local(parameter.detach()))
+    shard = sharding.shard_of(value, parameter, own)  # pyright: ignore[reportArgumentType]
     if shard.shape == values.shape and own == "element":
         shard = torch.empty_like(values, dtype=dtype, memory_format=torch.preserve_format).copy_(shard)
     else:
         shard = shard.to(device=parameter.device, dtype=dtype, copy=True)
-    return distributed.as_shard(shard, parameter, own)  # pyright: ignore[reportArgumentType]
+    return sharding.as_shard(shard, parameter, own)  # pyright: ignore[reportArgumentType]
 
 
 def _rows(saved: Mapping[str, Any], step: int, parameter: Tensor, where: str) -> dict[str, Tensor]:

@@ -11,9 +11,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gradagrad.rules import auto, gradagrad, trace
-from gradagrad.rules.protocol import Rule
-from gradagrad.rules.trace import Function, Kind, Language, Symbol, Tape
+from gradagrad.codegen import trace
+from gradagrad.codegen.trace import Function, Kind, Language, Symbol, Tape
+from gradagrad.rules import auto, gradagrad
+from gradagrad.rules.rule import Rule
 
 
 def _constant(number: float, kind: Kind) -> str:

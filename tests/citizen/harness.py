@@ -15,7 +15,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 from torch.testing import assert_close
 from torch.testing._internal.common_optimizers import OptimizerInfo, optim_db
 
-from gradagrad import arguments
+from gradagrad.checks import arguments
 
 from .auto_info import AUTOGRADAGRAD
 from .info import GRADAGRAD, is_offered, rounds_its_state

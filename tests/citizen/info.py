@@ -21,7 +21,7 @@ from torch.testing._internal.common_optimizers import (
 )
 
 from gradagrad import GradaGrad, projections
-from gradagrad.kernel import kernel_status
+from gradagrad.kernel.load import kernel_status
 
 
 def fused_is_loaded() -> bool:

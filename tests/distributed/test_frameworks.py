@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from gradagrad import AutoGradaGrad, GradaGrad, learning_rates
 from gradagrad.integrations._at_average import AtAverage
-from gradagrad.recording import unwrapped
+from gradagrad.monitoring.recording import unwrapped
 
 from . import models
 from .launch import EXAMPLES

@@ -14,7 +14,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.placement_types import _StridedShard
 
 from gradagrad import GradaGrad, LargeFirstStepWarning, from_adagrad
-from gradagrad.kernel import kernel_status
+from gradagrad.kernel.load import kernel_status
 from gradagrad.projections import Ball, Box
 
 from .models import GRANULARITIES, whole

@@ -5,9 +5,9 @@ from typing import Any
 
 import torch
 
-from gradagrad.engine.triton_program import Plan
-from gradagrad.engine.triton_source import source
 from gradagrad.rules import auto, gradagrad
+from gradagrad.triton.program import Plan
+from gradagrad.triton.source import source
 
 FOLDER = Path(__file__).parent / "golden"
 

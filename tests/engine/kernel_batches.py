@@ -14,14 +14,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradagrad import kernel
-from gradagrad.engine import rows, tensors, torch_steps, view
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.kernel import KERNEL
 from gradagrad.engine.state import new_field, shared_keys
-from gradagrad.engine.torch_steps import TorchSteps
+from gradagrad.kernel import load as kernel
+from gradagrad.kernel.backend import KERNEL
 from gradagrad.projections import Box, NonNegative
 from gradagrad.rules import gradagrad
+from gradagrad.torch_ops import ops as tensors
+from gradagrad.torch_ops import rows, view
+from gradagrad.torch_ops import steps as torch_steps
+from gradagrad.torch_ops.steps import TorchSteps
 
 needs_kernel = pytest.mark.skipif(not kernel.kernel_status().loaded, reason=str(kernel.kernel_status()))
 

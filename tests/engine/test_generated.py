@@ -9,19 +9,20 @@ import pytest
 import torch
 
 from gradagrad import GradaGrad
+from gradagrad.codegen import cpp, variants
 from gradagrad.projections import NonNegative
-from gradagrad.rules import auto, cpp, gradagrad, variants
+from gradagrad.rules import auto, gradagrad
 
 
 def test_the_header_is_what_the_rules_generate():
     """setup.py generates it anew for every build; what is checked in shows in a review what a change of a rule does."""
-    shown = "run: python -m gradagrad.rules.cpp"
+    shown = "run: python -m gradagrad.codegen.cpp"
     assert cpp.PATH.read_text(encoding="utf-8") == cpp.header(), shown
 
 
 def test_rules_are_generated_without_torch():
     """As setup.py does it, which must not import torch: that takes seconds, and libraries that compiling does not."""
-    code = "import sys; from gradagrad.rules import cpp; cpp.header(); assert 'torch' not in sys.modules"
+    code = "import sys; from gradagrad.codegen import cpp; cpp.header(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

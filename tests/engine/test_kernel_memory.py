@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from gradagrad import GradaGrad
-from gradagrad.engine.kernel import KERNEL
+from gradagrad.kernel.backend import KERNEL
 from gradagrad.rules import auto
-from gradagrad.scope import SCOPES
+from gradagrad.rules.scope import SCOPES
 from tests.engine.kernel_batches import assert_same, draw_gradients, make, needs_kernel, step_both, twin
 
 pytestmark = needs_kernel

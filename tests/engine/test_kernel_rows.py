@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.kernel import ROW_KERNEL
+from gradagrad.kernel.backend import ROW_KERNEL
 from gradagrad.projections import NonNegative
 from gradagrad.rules import auto
-from gradagrad.scope import SINGLE
+from gradagrad.rules.scope import SINGLE
 from tests.engine.kernel_batches import AUTO, assert_same, draw_gradients, make, needs_kernel, torch_step, twin
 
 pytestmark = needs_kernel

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from gradagrad.engine.kernel import KERNEL
+from gradagrad.kernel.backend import KERNEL
 from gradagrad.rules import auto
-from gradagrad.scope import SCOPES, SINGLE
+from gradagrad.rules.scope import SCOPES, SINGLE
 from tests.engine.kernel_batches import (
     AUTO,
     GRADAGRAD,

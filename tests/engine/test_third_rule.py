@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 
-from gradagrad.scope import SCOPES
+from gradagrad.rules.scope import SCOPES
 
 from .third_rule import HeavyBall
 

@@ -14,15 +14,18 @@ from torch._subclasses import FakeTensorMode
 from benchmarks import gpu_model
 from engine import golden
 from engine.interpreted.batches import batch_of, set_gradients
-from gradagrad import gpu_check
-from gradagrad.engine import choose_backend, triton_plan, triton_runtime
-from gradagrad.engine import triton as backend
+from gradagrad.codegen import trace
+from gradagrad.engine import backends as choose_backend
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.triton import TritonBackend
-from gradagrad.engine.triton_source import source
-from gradagrad.engine.triton_tables import Memory
 from gradagrad.projections import Ball, Box
-from gradagrad.rules import auto, gradagrad, trace
+from gradagrad.rules import auto, gradagrad
+from gradagrad.triton import backend
+from gradagrad.triton import check as gpu_check
+from gradagrad.triton import plan as triton_plan
+from gradagrad.triton import runtime as triton_runtime
+from gradagrad.triton.backend import TritonBackend
+from gradagrad.triton.source import source
+from gradagrad.triton.tables import Memory
 
 ROOT = Path(__file__).parents[2]
 
@@ -194,7 +197,7 @@ def test_refuses_rows_in_pieces_and_other_devices(monkeypatch):
 def test_says_that_triton_is_missing():
     code = (
         "import sys; sys.modules['triton'] = None\n"
-        "from gradagrad.engine.triton import TRITON; from engine.interpreted.batches import batch_of\n"
+        "from gradagrad.triton.backend import TRITON; from engine.interpreted.batches import batch_of\n"
         "print(TRITON.refusal(batch_of('element')))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT / "tests")])}

@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.gpu_compile import GPUS, KERNELS, TARGETS, compiled
 from engine.interpreted.batches import batch_of
-from gradagrad.engine.triton import WARPS, TritonBackend, module
+from gradagrad.triton.backend import WARPS, TritonBackend, module
 
 triton = pytest.importorskip("triton")
 REGISTERS = 128

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from gradagrad.arguments import Number, Table
-from gradagrad.engine.base import EngineOptimizer
-from gradagrad.rules.protocol import Field, Rule, is_off
+from gradagrad.checks.arguments import Number, Table
+from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.rules.rule import Field, Rule, is_off
 
 
 class Settings(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradagrad.rules.protocol import Field, Rule
-from gradagrad.scope import SHARED, Scope
+from gradagrad.rules.rule import Field, Rule
+from gradagrad.rules.scope import SHARED, Scope
 
 _LAYOUT = attrgetter("layout")
 _PARAMETER, _STRIDED = {torch.nn.Parameter}, {torch.strided}

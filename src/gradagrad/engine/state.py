@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradagrad import distributed, rounding
-from gradagrad.engine.tensors import computing_dtype, real_view, wide_dtype
-from gradagrad.rules.protocol import CLOCK, POINT, Field
-from gradagrad.scope import SHARED, SINGLE, slot_shape
+from gradagrad import precision, sharding
+from gradagrad.rules.rule import CLOCK, POINT, Field
+from gradagrad.rules.scope import SHARED, SINGLE, slot_shape
+from gradagrad.torch_ops.ops import computing_dtype, real_view, wide_dtype
 
 if TYPE_CHECKING:
-    from gradagrad.engine.base import EngineOptimizer
+    from gradagrad.engine.optimizer import EngineOptimizer
 
 
 def field_scope(field: Field, scope: str) -> str:
@@ -27,18 +27,18 @@ def field_dtype(field: Field, scope: str, state_dtype: torch.dtype | str, parame
     scope = field_scope(field, scope)
     if scope in SINGLE:
         return wide_dtype(parameter.device)
-    return rounding.stored_dtype(computing_dtype(parameter.dtype), state_dtype, scope)
+    return precision.stored_dtype(computing_dtype(parameter.dtype), state_dtype, scope)
 
 
 def new_step(group: Mapping[str, Any], parameter: Tensor) -> Tensor:
     """A step counter: on the parameter's device if it is to be captured, and whole, since floats stop counting."""
-    device = distributed.local(parameter.detach()).device if group["capturable"] else torch.device("cpu")
+    device = sharding.local(parameter.detach()).device if group["capturable"] else torch.device("cpu")
     return torch.zeros((), dtype=torch.int64, device=device)
 
 
 def new_field(field: Field, group: Mapping[str, Any], settings: Any, scope: str, parameter: Tensor) -> Tensor:
     """A field's tensor at its start, laid out and sharded as its parameter."""
-    values = real_view(distributed.local(parameter.detach()))
+    values = real_view(sharding.local(parameter.detach()))
     dtype = field_dtype(field, scope, group["state_dtype"], parameter)
     own = field_scope(field, scope)
     if field.start == POINT:
@@ -48,7 +48,7 @@ def new_field(field: Field, group: Mapping[str, Any], settings: Any, scope: str,
         tensor = torch.full_like(values, start, dtype=dtype, memory_format=torch.preserve_format)
     else:
         tensor = torch.full(slot_shape(values.shape, own), start_of(field, settings), dtype=dtype, device=values.device)
-    return distributed.as_shard(tensor, parameter, own)  # pyright: ignore[reportArgumentType]
+    return sharding.as_shard(tensor, parameter, own)  # pyright: ignore[reportArgumentType]
 
 
 def start_of(field: Field, settings: Any) -> float:

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradagrad import distributed
+from gradagrad import sharding
 from gradagrad.engine.backend import Backend
+from gradagrad.engine.backends import choose_backend
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.choose_backend import choose_backend
-from gradagrad.engine.refusals import refuse_misfits, refuse_unfit
-from gradagrad.engine.torch_steps import added_up
+from gradagrad.engine.support import refuse_misfits, refuse_unfit
 from gradagrad.engine.uninterrupted import uninterrupted
+from gradagrad.torch_ops.steps import added_up
 
 Pending = Callable[[], None]
 """What is left to do of a step once a message from other ranks has arrived."""
@@ -27,7 +27,7 @@ class Part:
 
     batch: Batch
     backend: Backend
-    axes: distributed.Axes = ()
+    axes: sharding.Axes = ()
 
     @property
     def is_one_call(self) -> bool:
@@ -42,7 +42,7 @@ class Part:
         return not self.axes and not self.batch.is_shared
 
 
-Measured = tuple[Any, distributed.Axes]
+Measured = tuple[Any, sharding.Axes]
 """What a part has measured, and over whom it is to be added."""
 Settling = tuple[Part, Any, list[Measured]]
 """The first part of a family, the family's complete sums, and what each part's move has left behind."""
@@ -56,7 +56,7 @@ def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]]) -> li
             whole = not torch.compiler.is_compiling() and batch.is_plain()
             if not whole:
                 refuse_unfit(batch)
-            for axes, part in [((), batch)] if whole else distributed.parts(batch):
+            for axes, part in [((), batch)] if whole else sharding.parts(batch):
                 backend = choose_backend(part, group, axes)
                 parts.append(Part(part, backend, axes))
                 if backend.name != "kernel":  # which has looked at all shapes
@@ -150,7 +150,7 @@ class Message:
         self._values = [value for value, _ in values]
         flat = [(tensor, axes) for value, axes in values for tensor in _tensors(value)]
         self.is_needed = any(axes for _, axes in flat)
-        self._addition = distributed.Addition([t for t, _ in flat], [axes for _, axes in flat])
+        self._addition = sharding.Addition([t for t, _ in flat], [axes for _, axes in flat])
 
     def result(self) -> list[Any]:
         """The sums over all ranks, in the form of the values."""

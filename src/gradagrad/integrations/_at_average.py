@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from gradagrad import distributed
+from gradagrad import sharding
 from gradagrad.averaging import Averaged, copies, put
-from gradagrad.diagnostics import readings
-from gradagrad.engine.base import EngineOptimizer
-from gradagrad.recording import unwrapped
+from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.monitoring.diagnostics import readings
+from gradagrad.monitoring.recording import unwrapped
 
 
 def ours(optimizers: Iterable[Any]) -> list[EngineOptimizer]:
@@ -67,7 +67,7 @@ class AtAverage:
         if self._batches is None or not averages:
             norms = []
         self._points = copies([*averages, *(buffer for norm in norms for buffer in norm.buffers())])
-        put({p: distributed.local(average) for p, average in averages.items()})
+        put({p: sharding.local(average) for p, average in averages.items()})
         try:
             if norms:
                 _measure(model, norms, self._batches or ())

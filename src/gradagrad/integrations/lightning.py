@@ -10,8 +10,8 @@ import lightning.pytorch as pl
 from lightning.pytorch import callbacks
 from torch import Tensor
 
-from gradagrad.diagnostics import Reading
 from gradagrad.integrations._at_average import AtAverage, shown
+from gradagrad.monitoring.diagnostics import Reading
 
 POINTS = "gradagrad_points"
 """Under this key a checkpoint holds the points that training goes on from, ``state_dict`` holding the average."""

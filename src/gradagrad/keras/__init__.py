@@ -14,10 +14,10 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gradagrad.arguments import GRADAGRAD, check_one_of, checked
+from gradagrad.checks.arguments import GRADAGRAD, check_one_of, checked
 from gradagrad.rules.gradagrad import RULE, Settings
-from gradagrad.rules.protocol import settings_of
-from gradagrad.scope import slot_shape
+from gradagrad.rules.rule import settings_of
+from gradagrad.rules.scope import slot_shape
 
 Tensor = Any
 GRANULARITIES = ("element", "row", "tensor")

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from gradagrad.arguments import Number, Table, check_number, check_projection, complaint
-from gradagrad.arguments import checked as checked_anywhere
+from gradagrad.checks.arguments import Number, Table, check_number, check_projection, complaint
+from gradagrad.checks.arguments import checked as checked_anywhere
 from gradagrad.optax.fused import missing
 
 _INJECTED = "With optax.inject_hyperparams and complex parameters pass hyperparam_dtype=jnp.float32."

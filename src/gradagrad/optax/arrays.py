@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gradagrad.scope import SINGLE, slot_shape
+from gradagrad.rules.scope import SINGLE, slot_shape
 
 Array = Any
 

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from gradagrad.arguments import AUTOGRADAGRAD, complaint
+from gradagrad.checks.arguments import AUTOGRADAGRAD, complaint
 from gradagrad.optax.arguments import checked
 from gradagrad.optax.arrays import like
 from gradagrad.optax.step import Method
 from gradagrad.rules.auto import RULE, Settings
-from gradagrad.rules.protocol import settings_of
+from gradagrad.rules.rule import settings_of
 
 Numeric = float | Any
 """A float, or an array: `optax.inject_hyperparams` passes traced ones."""

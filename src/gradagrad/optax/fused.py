@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gradagrad.rules.cpp import STREAMS
-from gradagrad.rules.protocol import is_off
-from gradagrad.rules.variants import VARIANTS, kernel_settings, phases_of, variant_of
-from gradagrad.scope import slot_shape
+from gradagrad.codegen.cpp import STREAMS
+from gradagrad.codegen.variants import VARIANTS, kernel_settings, phases_of, variant_of
+from gradagrad.rules.rule import is_off
+from gradagrad.rules.scope import slot_shape
 
 if TYPE_CHECKING:
     from gradagrad.optax.leaf import Leaf

@@ -27,7 +27,7 @@ from gradagrad.optax.fused import LARGE, fits
 from gradagrad.optax.fused import run as run_pass
 from gradagrad.optax.rounding import Rounder, rounded
 from gradagrad.optax.sharing import Names, over_devices
-from gradagrad.rules.protocol import POINT_WORD, Field, Rule, is_off
+from gradagrad.rules.rule import POINT_WORD, Field, Rule, is_off
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Stochastic rounding to bf16, with the random bits of `gradagrad.rounding`: a hash of step, leaf and element."""
+"""Stochastic rounding to bf16, with the random bits of `gradagrad.precision`: a hash of step, leaf and element."""
 
 from __future__ import annotations
 

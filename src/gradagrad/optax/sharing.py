@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from gradagrad.arguments import complaint
+from gradagrad.checks.arguments import complaint
 
 Array = Any
 Names = tuple[str, ...]

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from gradagrad.arguments import complaint
+from gradagrad.checks.arguments import complaint
 from gradagrad.optax.arrays import (
     Array,
     ArrayOps,
@@ -24,8 +24,8 @@ from gradagrad.optax.arrays import (
 from gradagrad.optax.leaf import Leaf, evaluate
 from gradagrad.optax.rounding import Rounder
 from gradagrad.optax.sharing import axes_of_leaves, over_devices, over_leaves
-from gradagrad.rules.protocol import POINT, Field, Rule, is_off
-from gradagrad.scope import SHARED
+from gradagrad.rules.rule import POINT, Field, Rule, is_off
+from gradagrad.rules.scope import SHARED
 
 Tree = Any
 

@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import optax
 
-from gradagrad.arguments import GRADAGRAD
+from gradagrad.checks.arguments import GRADAGRAD
 from gradagrad.optax.arguments import checked
 from gradagrad.optax.step import Method
 from gradagrad.rules.gradagrad import RULE, Settings
-from gradagrad.rules.protocol import settings_of
-from gradagrad.scope import Scope
+from gradagrad.rules.rule import settings_of
+from gradagrad.rules.scope import Scope
 
 Numeric = float | Any
 """A float, or an array: `optax.inject_hyperparams` passes traced ones."""

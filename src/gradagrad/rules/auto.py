@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gradagrad.rules.protocol import CLOCK, POINT, Array, Field, Ops, Reduction, Rule, Slot, Values, is_off
+from gradagrad.rules.rule import CLOCK, POINT, Array, Field, Ops, Reduction, Rule, Slot, Values, is_off
 
 FORGET = 2.0**-20
 """Smallest r, the share of the newest square: float32 cannot add less to a sum."""

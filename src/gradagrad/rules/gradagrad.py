@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gradagrad.rules.protocol import Array, Field, Ops, Reduction, Rule, Slot, Values, is_off
+from gradagrad.rules.rule import Array, Field, Ops, Reduction, Rule, Slot, Values, is_off
 
 
 class Settings(NamedTuple):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gradagrad.rules import auto
-from gradagrad.rules.protocol import Rule
+from gradagrad.rules.rule import Rule
 from gradagrad.sklearn.in_place import InPlaceMove
 from gradagrad.sklearn.ops import ArrayOps, NumberOps, Sums
 

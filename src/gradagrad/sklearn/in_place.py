@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradagrad.rules import trace
-from gradagrad.rules.protocol import Rule
-from gradagrad.rules.trace import Function, Symbol
+from gradagrad.codegen import trace
+from gradagrad.codegen.trace import Function, Symbol
+from gradagrad.rules.rule import Rule
 from gradagrad.sklearn.ops import LARGEST, TINY, Sums
 
 Arrays = dict[str, NDArray[np.float64]]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradagrad.rules.protocol import Array
+from gradagrad.rules.rule import Array
 
 TINY = float(np.finfo(np.float64).tiny)
 LARGEST = float(np.finfo(np.float64).max)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gradagrad.engine.tensors import tensor_ops
 from gradagrad.rules.gradagrad import RULE, Settings
+from gradagrad.torch_ops.ops import tensor_ops
 from gradagrad_lab.problems.dlrm_batched import Batch, BatchedDLRM
 
 

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.torch_steps import TorchSteps
-from gradagrad.engine.triton import Sizes, TritonBackend
 from gradagrad.rules import auto, gradagrad
-from gradagrad.scope import SINGLE, slot_shape
+from gradagrad.rules.scope import SINGLE, slot_shape
+from gradagrad.torch_ops.steps import TorchSteps
+from gradagrad.triton.backend import Sizes, TritonBackend
 
 SHAPES: tuple[tuple[int, ...], ...] = ((41, 13), (9,), (), (0, 3))
 """At blocks of 512: a whole one and a tail, little ones, nothing."""

@@ -11,7 +11,7 @@ collect_ignore_glob = [] if os.environ.get("TRITON_INTERPRET") == "1" else ["tes
 @pytest.fixture(autouse=True)
 def correct_roots(monkeypatch):
     """torch's float32 root on a CPU is off by a bit for one number in a hundred; a GPU's and numpy's are not."""
-    from gradagrad.engine.tensors import TensorOps
+    from gradagrad.torch_ops.ops import TensorOps
 
     monkeypatch.setattr(
         TensorOps, "sqrt", lambda _, a: a.double().sqrt().to(a.dtype) if hasattr(a, "dtype") else a**0.5

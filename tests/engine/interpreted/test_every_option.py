@@ -11,8 +11,8 @@ import torch
 
 from engine.interpreted.batches import SHAPES
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.engine.triton import TRITON
 from gradagrad.projections import Box, NonNegative
+from gradagrad.triton.backend import TRITON
 
 SMALL = ((5, 7),)
 BFLOAT16 = {"state_dtype": torch.bfloat16}

@@ -8,7 +8,7 @@ from torch import nn
 
 from engine.interpreted.batches import SIZES
 from gradagrad import AutoGradaGrad, GradaGrad, gpu_check
-from gradagrad.engine.triton import TRITON, TritonBackend
+from gradagrad.triton.backend import TRITON, TritonBackend
 
 CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-12}
 

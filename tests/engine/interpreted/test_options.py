@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from engine.interpreted.batches import SIZES, assert_same, batch_of, both, set_gradients
-from gradagrad.engine.torch_steps import TorchSteps
-from gradagrad.engine.triton import TritonBackend
 from gradagrad.rules import auto, gradagrad
+from gradagrad.torch_ops.steps import TorchSteps
+from gradagrad.triton.backend import TritonBackend
 
 CLOSE = {torch.float32: 2e-5, torch.float64: 1e-11}
 """Where sums are added in another order."""

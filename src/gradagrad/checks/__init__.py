@@ -1,0 +1,1 @@
+"""Checks of what users pass, before anything is built or stepped."""

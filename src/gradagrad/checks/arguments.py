@@ -1,0 +1,213 @@
+"""Rules for arguments: one table for each optimizer, one way to say what is wrong (name, rule, value, remedy).
+
+No framework is imported, so that the torch classes and `gradagrad.optax` accept and refuse the same things in the same
+words. What only one of them takes (a tensor as lr, a schedule, dtypes) is checked beside its own code:
+`gradagrad.checks.torch`, `gradagrad.optax.arguments`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+from gradagrad.rules.scope import SCOPES
+
+_LARGEST = (2.0 - 2.0**-23) * 2.0**127
+"""Of float32. Beyond it a setting would become infinite in the midst of a step."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """What a numeric argument must be."""
+
+    rule: str
+    holds: Callable[[float], bool]
+    remedy: str = ""
+    optional: bool = False
+    """Whether None is allowed."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rules of one optimizer's arguments."""
+
+    numeric: Mapping[str, Number]
+    flags: tuple[str, ...]
+    choices: Mapping[str, tuple[str | None, ...]]
+    scope: str
+    """The argument that says who shares a decision."""
+    free: tuple[str, ...]
+    """Those that may differ from group to group even if one decision serves all."""
+
+    @property
+    def deciding(self) -> list[str]:
+        """Arguments of the decision itself, which serves all param groups where the scope is "all"."""
+        return [name for name in (*self.numeric, *self.flags) if name not in self.free]
+
+
+def _not_negative(remedy: str = "") -> Number:
+    return Number("a finite number >= 0", lambda v: 0.0 <= v < math.inf, remedy)
+
+
+_GAMMA_MAX = Number("a number > 0", lambda v: v > 0.0, "math.inf means no cap.")
+_FLAGS = ("decoupled_weight_decay", "maximize", "differentiable", "capturable", "stochastic_rounding")
+
+GRADAGRAD = Table(
+    numeric={
+        "lr": _not_negative("1.0 suits convex problems, 0.01 neural nets."),
+        "rho": _not_negative("0 is AdaGrad, 2 the paper's default."),
+        "momentum": Number("in [0, 1)", lambda v: 0.0 <= v < 1.0, "0.9 is a common choice, 0 means none."),
+        "weight_decay": _not_negative(),
+        "lr_decay": _not_negative(),
+        "initial_accumulator_value": _not_negative(),
+        "eps": _not_negative(),
+        "grad_bound": Number(
+            "None or a number > 0 whose square is finite",
+            lambda v: v > 0.0 and v * v < math.inf,
+            "It is the largest gradient entry you expect; None uses the first gradient.",
+            optional=True,
+        ),
+        "gamma_max": _GAMMA_MAX,
+        "growth_limit": Number(
+            "a number >= 1",
+            lambda v: v >= 1.0,
+            "It is the largest factor γ may grow by in one step; math.inf means no limit.",
+        ),
+    },
+    flags=(*_FLAGS, "lazy"),
+    choices={"granularity": SCOPES},
+    scope="granularity",
+    free=("lr", "weight_decay", "lr_decay", *_FLAGS),
+)
+AUTOGRADAGRAD = Table(
+    numeric={
+        "lr": _not_negative("It multiplies the learning rate that the optimizer finds: 1.0, or less for a slow group."),
+        "gamma0": Number(
+            "a finite number > 0",
+            lambda v: 0.0 < v < math.inf,
+            "It is the learning rate to start from; 1e-4 is the default.",
+        ),
+        "momentum": Number("in [0, 1)", lambda v: 0.0 <= v < 1.0, "0.7 is the default, 0 means none."),
+        "weight_decay": _not_negative(),
+        "eps": _not_negative(),
+        "gamma_max": _GAMMA_MAX,
+    },
+    flags=(*_FLAGS, "guard"),
+    choices={"averaging": ("polynomial", None), "scope": ("all", "group")},
+    scope="scope",
+    free=("lr", "momentum", "weight_decay", "eps", *_FLAGS),
+)
+
+
+def complaint(name: str, rule: str, value: object, remedy: str = "") -> str:
+    """The one form of every message about an argument."""
+    return f"{name} must be {rule}, got {_shown(value)}.{' ' if remedy else ''}{remedy}"
+
+
+def _shown(value: object) -> str:
+    """The value as its repr, in one line of bearable length; an integer of thousands of digits has no repr."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= 100 else f"{text[:60]} … {text[-20:]}"
+
+
+def check_number(name: str, value: Any, wanted: Number) -> Any:
+    """The value as a plain float, or None where that is allowed; raises if it breaks the rule."""
+    if value is None and wanted.optional:
+        return None
+    # numpy's bool is no Real; Python's is.
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(complaint(name, wanted.rule, value, wanted.remedy))
+    try:
+        number = float(value)
+    except OverflowError:  # an integer or fraction beyond every float
+        raise ValueError(complaint(name, wanted.rule, value, wanted.remedy)) from None
+    if not wanted.holds(number):
+        raise ValueError(complaint(name, wanted.rule, number, wanted.remedy))
+    if _LARGEST < number < math.inf:
+        raise ValueError(complaint(name, f"{wanted.rule}, and at most {_LARGEST:.2g}, as steps are in float32", number))
+    return number
+
+
+def checked(
+    table: Table,
+    group: Mapping[str, Any],
+    others: Sequence[Mapping[str, Any]] = (),
+    *,
+    number: Callable[[str, Any, Number], Any] = check_number,
+    lr_name: str = "lr",
+) -> dict[str, Any]:
+    """A copy of a param group whose values obey every rule, numbers as plain floats; raises otherwise.
+
+    Arguments that the group does not have are not asked for. ``others`` are the param groups before it. ``number``
+    checks a number where a framework has kinds of its own, and returns it as it shall be kept.
+    """
+    result = dict(group)
+    for name, wanted in table.numeric.items():
+        if name in group:
+            result[name] = number(lr_name if name == "lr" else name, group[name], wanted)
+    for name in table.flags:
+        if name in group and not isinstance(group[name], bool):
+            raise TypeError(complaint(name, "True or False", group[name]))
+    for name, choices in table.choices.items():
+        if name in group:
+            check_one_of(name, group[name], choices)
+    _check_together(result, lr_name)
+    _check_agreement(table, result, others)
+    return result
+
+
+def check_one_of(name: str, value: Any, choices: Sequence[str | None]) -> None:
+    """Raises unless the value is one of the choices. Only strings are compared: arrays compare entry by entry."""
+    if not (value is None and None in choices) and not (isinstance(value, str) and value in choices):
+        rule = " or ".join(map(repr, choices)) if len(choices) < 3 else f"one of {', '.join(map(repr, choices))}"
+        raise ValueError(complaint(name, rule, value))
+
+
+def check_projection(value: Any, remedy: str) -> None:
+    """Raises unless the value is None or can be called."""
+    if not (value is None or callable(value)):
+        raise TypeError(complaint("projection", "None or a callable (point, metric) -> point", value, remedy))
+
+
+def _check_together(group: Mapping[str, Any], lr_name: str) -> None:
+    """Rules that concern several arguments; of numbers that a framework traces nothing can be known."""
+    decay = group.get("weight_decay", 0.0)
+    decays = not (isinstance(decay, float) and decay == 0.0)
+    if group.get("lazy") and decays and not group["decoupled_weight_decay"]:
+        remedy = "Coupled decay gives every coordinate a gradient, so none is lazy; pass decoupled_weight_decay=True."
+        raise ValueError(complaint("weight_decay", "0 or decoupled with lazy=True", decay, remedy))
+    if group.get("projection") is not None and decays and group["decoupled_weight_decay"]:
+        remedy = "Decay moves the parameters out of the set; use coupled weight_decay."
+        raise ValueError(complaint("decoupled_weight_decay", "False with a projection", True, remedy))
+    lr, gamma_max = group.get("lr"), group.get("gamma_max")
+    if "granularity" in group and isinstance(lr, float) and isinstance(gamma_max, float) and gamma_max < lr:
+        remedy = f"γ starts at {lr_name} and never falls."
+        raise ValueError(complaint("gamma_max", f"at least {lr_name} = {lr}", gamma_max, remedy))
+    gamma0 = group.get("gamma0")
+    if isinstance(gamma0, float) and isinstance(gamma_max, float) and gamma_max < gamma0:
+        raise ValueError(complaint("gamma_max", f"at least gamma0 = {gamma0}", gamma_max, "γ starts there."))
+    bound, start = group.get("grad_bound"), group.get("initial_accumulator_value")
+    if (
+        isinstance(bound, float)
+        and isinstance(start, float)
+        and not start + 0.5 * (bound * bound) > start * (1.0 + 1e-6)
+    ):
+        rule = f"large enough to matter beside initial_accumulator_value = {start}"
+        remedy = "Its square is added at the first step and would be lost to rounding; drop one of the two."
+        raise ValueError(complaint("grad_bound", rule, bound, remedy))
+
+
+def _check_agreement(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
+    """Raises where one decision for all param groups would have to follow two of them."""
+    for other in others if group.get(table.scope) == "all" else ():
+        for name in table.deciding if other[table.scope] == "all" else ():
+            if group[name] != other[name]:
+                remedy = f'With {table.scope}="all" one decision serves all; to scale a group\'s steps, give it an lr.'
+                rule = f"{other[name]!r} as in the other param groups"
+                raise ValueError(complaint(name, rule, group[name], remedy))

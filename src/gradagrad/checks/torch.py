@@ -1,0 +1,127 @@
+"""Checks of what only the torch classes take: a tensor as lr, torch's dtypes, and torch's ways of stepping."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer
+
+from gradagrad.checks.arguments import Number, Table, check_number, check_projection, complaint
+from gradagrad.checks.arguments import checked as checked_anywhere
+from gradagrad.rules.scope import SHARED
+
+_PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex, L1Ball, Hyperplane and HalfSpace."
+
+
+def checked(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """A copy of a param group whose values obey every rule, numbers as plain floats; raises otherwise.
+
+    ``others`` are the param groups before it, with which it must agree where one decision serves all.
+    """
+    result = checked_anywhere(table, group, others, number=check_number_or_lr)
+    check_ways(group)
+    check_projection(group.get("projection"), _PROJECTIONS)
+    return result
+
+
+def check_number_or_lr(name: str, value: Any, wanted: Number) -> Any:
+    """The value as a float, or a tensor lr as it is; raises if it breaks the rule."""
+    if name != "lr":
+        return check_number(name, value, wanted)
+    wanted = replace(wanted, rule=f"{wanted.rule} (or a tensor with one element)")
+    if not isinstance(value, Tensor):
+        return check_number(name, value, wanted)
+    if value.is_complex() or value.dtype == torch.bool or value.is_meta or value.layout != torch.strided:
+        raise TypeError(complaint(name, wanted.rule, value, "Pass a real tensor, dense and with a value, or a float."))
+    if value.numel() != 1:
+        raise ValueError(complaint(name, wanted.rule, value, "A Tensor lr must be 1-element; pass a 0-d one."))
+    if not torch.compiler.is_compiling() and not wanted.holds(float(value.detach())):
+        raise ValueError(complaint(name, wanted.rule, float(value.detach()), wanted.remedy))
+    return value
+
+
+def check_ways(group: Mapping[str, Any]) -> None:
+    """Raises unless the ways of stepping and of storing state, which all our optimizers share, fit one another."""
+    for name, remedy in (
+        ("foreach", "None lets torch's rule decide."),
+        ("fused", "None uses the compiled kernel wherever it can."),
+    ):
+        if not (group[name] is None or isinstance(group[name], bool)):
+            raise TypeError(complaint(name, "None, True or False", group[name], remedy))
+    if not isinstance(group["state_dtype"], torch.dtype) or group["state_dtype"] not in (torch.float32, torch.bfloat16):
+        remedy = "float32 means the precision of the computation: float64 for float64 parameters."
+        raise ValueError(complaint("state_dtype", "torch.float32 or torch.bfloat16", group["state_dtype"], remedy))
+    for name, others in (("fused", ("foreach", "differentiable")), ("foreach", ("differentiable",))):
+        for other in others:
+            if group[name] and group[other]:
+                rule = f"None or False with {other}=True"
+                raise ValueError(complaint(name, rule, True, "It is another way of stepping; choose one."))
+    rounds = group["state_dtype"] == torch.bfloat16 or group.get("stochastic_rounding", False)
+    if group["differentiable"] and rounds:
+        remedy = "Rounding has no derivative: use state_dtype=torch.float32 and stochastic_rounding=False."
+        raise ValueError(complaint("differentiable", "False where numbers are rounded", True, remedy))
+
+
+def refuse_unfit_parameters(params: Sequence[Tensor]) -> None:
+    """Raises unless all parameters are of floating point or complex numbers."""
+    for parameter in params:
+        if not (parameter.is_floating_point() or parameter.is_complex()):
+            remedy = "Gradients exist for floating point and complex parameters only; leave this one out."
+            raise TypeError(
+                complaint("params", "tensors of floating point or complex numbers", parameter.dtype, remedy)
+            )
+
+
+def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
+    """Raises where parameters are FSDP1's pieces of a flattened one: what they share would differ from rank to rank."""
+    if scope != "element" and any(getattr(parameter, "_fsdp_flattened", False) for parameter in params):
+        raise ValueError(
+            f'parameters of FullyShardedDataParallel (FSDP1) cannot share a decision, got the scope "{scope}": each '
+            "rank would decide by the pieces it holds. Shard with torch.distributed.fsdp.fully_shard (FSDP2), or use "
+            'GradaGrad with granularity="element".'
+        )
+
+
+_stepped_in_backward: weakref.WeakSet[Optimizer] = weakref.WeakSet()
+
+
+def warn_of_one_each(optimizer: Optimizer, scope_name: str) -> None:
+    """Warns where optimizers of one parameter each step inside the backward pass, though they are to share a decision.
+
+    The hook that such a parameter carries tells them from optimizers of models that have but one parameter.
+    """
+    params = [p for group in optimizer.param_groups for p in group["params"]]
+    scope = optimizer.param_groups[0][scope_name]
+    if len(params) > 1 or scope not in SHARED:
+        return
+    hooks = getattr(params[0], "_post_accumulate_grad_hooks", None) or getattr(params[0], "_in_backward_optimizers", ())
+    if not hooks:
+        return
+    _stepped_in_backward.add(optimizer)
+    if len(_stepped_in_backward) > 1:
+        warnings.warn(
+            f'one optimizer for each parameter: {scope_name}="{scope}" shares one decision among the parameters of one '
+            "optimizer, so that each parameter now decides for itself, which is another method. Give all parameters to "
+            'one optimizer and step it after backward, or use GradaGrad with granularity="element", "row" or "tensor".',
+            stacklevel=6,
+        )
+
+
+def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+    """Raises where a wrapper or scheduler has put a setting of its own in the place of one of ours of the same name."""
+    if "adaptive" in group and "rho" in defaults:
+        raise RuntimeError(
+            f"SAM's rho has taken the place of GradaGrad's: the param group has rho = {group['rho']}, and the "
+            f"constructor's was {defaults['rho']}. Wrap an optimizer without an argument rho, such as AutoGradaGrad."
+        )
+    if "base_momentum" in group and defaults["momentum"] == 0.0:
+        raise RuntimeError(
+            f"a scheduler moves momentum (now {group['momentum']}), which is 0 here; construct it with "
+            "cycle_momentum=False, or the optimizer with a momentum."
+        )

@@ -1,0 +1,291 @@
+"""Turns a rule into source text: run it on symbols, write down what it asked for. What is not restated cannot drift.
+
+A rule never branches on data, so one run on symbols is the whole of it; a symbol that is asked for its truth raises.
+There are two kinds of number, as in a step: what is *wide* (settings and shared slots, worked out once, in double) and
+the *values* of elements in their own precision. A wide number that meets values is narrowed there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from gradagrad.rules.rule import Rule
+
+Kind = Literal["wide", "value", "wide mask", "mask"]
+
+
+def _operator(op: str) -> tuple[Callable[[Symbol, Any], Symbol], Callable[[Symbol, Any], Symbol]]:
+    """A symbol's operator, and the one for when it stands on the right."""
+    return lambda a, b: a.tape.add(op, a, b), lambda b, a: b.tape.add(op, a, b)
+
+
+class Symbol:
+    """A number of a traced function, with the rule's operators."""
+
+    __slots__ = ("kind", "name", "tape")
+
+    def __init__(self, tape: Tape, name: str, kind: Kind) -> None:
+        self.tape, self.name, self.kind = tape, name, kind
+
+    __add__, __radd__ = _operator("add")
+    __sub__, __rsub__ = _operator("sub")
+    __mul__, __rmul__ = _operator("mul")
+    __truediv__, __rtruediv__ = _operator("div")
+
+    def __neg__(self) -> Symbol:
+        return self.tape.add("neg", self)
+
+    def __bool__(self) -> bool:
+        raise TypeError(f"the rule branches on {self.name}, which is data; use ops.where.")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One line of a traced function: ``target = op(arguments)``; arguments are symbols or constants."""
+
+    target: Symbol
+    op: str
+    arguments: tuple[Any, ...]
+
+
+class Tape:
+    """The rule's `Ops`, writing down instead of computing; what was asked before is not asked again."""
+
+    def __init__(self, *, wide: bool = False) -> None:
+        # Constants of the arithmetic's own range are symbols too, since one text serves float and double.
+        kind: Kind = "wide" if wide else "value"
+        self.tiny: Any = Symbol(self, "TINY", kind)
+        self.largest: Any = Symbol(self, "LARGEST", kind)
+        self.operations: list[Operation] = []
+        self._known: dict[tuple[Any, ...], Symbol] = {}
+
+    def add(self, op: str, *arguments: Any) -> Symbol:
+        arguments = tuple(a if isinstance(a, Symbol) else float(a) for a in arguments)
+        kind = _kind(op, arguments)
+        if kind in ("value", "mask"):
+            arguments = tuple(map(self.narrow, arguments))
+        return self._noted(op, arguments, kind)
+
+    def _noted(self, op: str, arguments: tuple[Any, ...], kind: Kind) -> Symbol:
+        key = (op, *(a.name if isinstance(a, Symbol) else a for a in arguments))
+        if key not in self._known:
+            target = self._known[key] = Symbol(self, f"t{len(self.operations)}", kind)
+            self.operations.append(Operation(target, op, arguments))
+        return self._known[key]
+
+    def sqrt(self, a: Any) -> Any:
+        return self.add("sqrt", a) if isinstance(a, Symbol) else float(a) ** 0.5
+
+    def maximum(self, a: Any, b: Any) -> Any:
+        return self.add("max", a, b) if _symbolic(a, b) else max(a, b)
+
+    def minimum(self, a: Any, b: Any) -> Any:
+        return self.add("min", a, b) if _symbolic(a, b) else min(a, b)
+
+    def where(self, condition: Any, a: Any, b: Any) -> Any:
+        return self.add("where", condition, a, b)
+
+    def less(self, a: Any, b: Any) -> Any:
+        return self.add("less", a, b)
+
+    def indicator(self, a: Any) -> Any:
+        return self.where(self.unequal(a, 0.0), 1.0, 0.0)
+
+    def unequal(self, a: Any, b: Any) -> Any:
+        return self.add("unequal", a, b)
+
+    def narrow(self, a: Any) -> Any:
+        return self._noted("narrow", (a,), "value") if isinstance(a, Symbol) and a.kind == "wide" else a
+
+
+def _symbolic(*arguments: Any) -> bool:
+    return any(isinstance(a, Symbol) for a in arguments)
+
+
+def _kind(op: str, arguments: Sequence[Any]) -> Kind:
+    kinds = {a.kind for a in arguments if isinstance(a, Symbol)}
+    values = bool(kinds & {"value", "mask"})
+    if op in ("less", "unequal"):
+        return "mask" if values else "wide mask"
+    if op == "where" and arguments[0].kind == "mask":
+        return "value"
+    return "value" if values else "wide"
+
+
+@dataclass
+class Function:
+    """A traced piece of a rule: named inputs, straight-line operations, named results."""
+
+    name: str
+    inputs: dict[str, Symbol]
+    results: dict[str, Any] = field(default_factory=dict[str, Any])
+    operations: list[Operation] = field(default_factory=list[Operation])
+
+    def needed(self) -> list[Operation]:
+        """The operations that some result depends on, in order."""
+        wanted = {r.name for r in self.results.values() if isinstance(r, Symbol)}
+        found: list[Operation] = []
+        for operation in reversed(self.operations):
+            if operation.target.name in wanted:
+                found.append(operation)
+                wanted.update(a.name for a in operation.arguments if isinstance(a, Symbol))
+        return found[::-1]
+
+    def used(self) -> list[str]:
+        """The inputs that some result depends on, in order."""
+        names = {a.name for o in self.needed() for a in o.arguments if isinstance(a, Symbol)}
+        names |= {r.name for r in self.results.values() if isinstance(r, Symbol)}
+        return [name for name in self.inputs if name in names]
+
+
+@dataclass(frozen=True)
+class Language:
+    """How a language writes operations: a template for each, by kind where it matters, and its constants."""
+
+    templates: Mapping[str, str]
+    constant: Callable[[float, Kind], str]
+    statement: Callable[[Symbol, str], str]
+
+    def line(self, operation: Operation) -> str:
+        """One statement."""
+        # Constants take the kind of what they meet.
+        kind: Kind = (
+            "value" if any(_is_value(a) for a in operation.arguments) or operation.target.kind == "value" else "wide"
+        )
+        texts = [self.text(a, kind) for a in operation.arguments]
+        template = self.templates.get(f"{operation.op} {kind}", self.templates.get(operation.op, ""))
+        return self.statement(operation.target, template.format(*texts))
+
+    def text(self, a: Any, kind: Kind = "value") -> str:
+        """A symbol's name or a constant."""
+        return a.name if isinstance(a, Symbol) else self.constant(float(a), kind)
+
+    def body(self, function: Function, indent: str = "  ") -> str:
+        """All statements of a function."""
+        return "\n".join(indent + self.line(operation) for operation in function.needed())
+
+
+def _is_value(a: Any) -> bool:
+    return isinstance(a, Symbol) and a.kind in ("value", "mask")
+
+
+# A rule's fields and settings become inputs under their own names, so that whoever calls the text can pass them by
+# name.
+def _inputs(tape: Tape, names: Sequence[str], kind: Kind) -> dict[str, Symbol]:
+    return {name: Symbol(tape, name, kind) for name in names}
+
+
+def _settings(tape: Tape, s: Any, variable: Sequence[str]) -> tuple[Any, dict[str, Symbol]]:
+    symbols = _inputs(tape, variable, "wide")
+    return s._replace(**{name: symbol for name, symbol in symbols.items() if name in s._fields}), symbols
+
+
+def _slot_keys(rule: Rule, s: Any) -> list[str]:
+    return [f.key for f in rule.fields(s) if f.at == "slot"]
+
+
+def _element_keys(rule: Rule, s: Any) -> list[str]:
+    return [f.key for f in rule.fields(s) if f.at == "element"]
+
+
+class Contribution:
+    """What one element adds to the sums of its slot. Whoever adds up products widens their arguments first."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+
+    def dot(self, a: Any, b: Any) -> Any:
+        return a * b
+
+    def total(self, a: Any) -> Any:
+        # a·0 is 0 unless a is NaN or infinite.
+        return self._tape.where(self._tape.unequal(a * 0.0, 0.0), 0.0, a)
+
+
+def element_step(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None) -> Function:
+    """A whole step where every element is a slot of its own. ``variable`` names the settings that stay so."""
+    tape = tape or Tape()
+    values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
+    slot = _inputs(tape, _slot_keys(rule, s), "value")
+    s, settings = _settings(tape, s, variable)
+    touched = tape.unequal(values["g"], 0.0) if getattr(s, "lazy", False) else None
+    sums = rule.measure(values, s, Contribution(tape), tape) if rule.measures(s) else ()
+    after, factors = rule.decide(sums, slot, s, tape)
+    new, _ = rule.move(values, factors, s, Contribution(tape), tape, touched)
+    return Function("step", {**values, **slot, **settings}, {**new, **after}, tape.operations)
+
+
+class Bounded(Contribution):
+    """The same for whoever does not widen: products stop at the largest number."""
+
+    def dot(self, a: Any, b: Any) -> Any:
+        tape = self._tape
+        return tape.maximum(tape.minimum(a * b, tape.largest), -tape.largest)
+
+
+def measure(
+    rule: Rule,
+    s: Any,
+    variable: Sequence[str],
+    *,
+    tape: Tape | None = None,
+    slots: type[Contribution] = Contribution,
+) -> Function:
+    """What one element adds to the sums of its slot; to be compiled in double, where products of floats are exact."""
+    tape = tape or Tape()
+    values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
+    s, settings = _settings(tape, s, variable)
+    sums = rule.measure(values, s, slots(tape), tape)
+    return Function("measure", {**values, **settings}, {f"sum{i}": a for i, a in enumerate(sums)}, tape.operations)
+
+
+def decide(
+    rule: Rule, s: Any, variable: Sequence[str], sums: int, *, wide: bool = True, tape: Tape | None = None
+) -> Function:
+    """The slot after a step, and the factors, from ``sums`` sums; wide unless slots are rows of values."""
+    tape = tape or Tape(wide=wide)
+    kind: Kind = "wide" if wide else "value"
+    given = _inputs(tape, [f"sum{i}" for i in range(sums)], kind)
+    slot = _inputs(tape, _slot_keys(rule, s), kind)
+    s, settings = _settings(tape, s, variable)
+    after, factors = rule.decide(list(given.values()), slot, s, tape)
+    results = {**after, **{f"factor{i}": a for i, a in enumerate(factors)}}
+    return Function("decide", {**given, **slot, **settings}, results, tape.operations)
+
+
+def move(
+    rule: Rule, s: Any, variable: Sequence[str], factors: int, *, tape: Tape | None = None, touched: bool = False
+) -> Function:
+    """An element after a step, given so many ``factors`` (and whether it is ``touched``), and its traces."""
+    tape = tape or Tape()
+    values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
+    given = _inputs(tape, [f"factor{i}" for i in range(factors)], "value")
+    mask = _inputs(tape, ["touched"], "mask") if touched else {}
+    s, settings = _settings(tape, s, variable)
+    new, traces = rule.move(values, list(given.values()), s, Contribution(tape), tape, mask.get("touched"))
+    results = {**new, **{f"trace{i}": a for i, a in enumerate(traces)}}
+    return Function("move", {**values, **given, **mask, **settings}, results, tape.operations)
+
+
+def learn(rule: Rule, s: Any, variable: Sequence[str], traces: int, *, tape: Tape | None = None) -> Function:
+    """The slot for the next step, from ``traces`` sums of traces."""
+    tape = tape or Tape(wide=True)
+    given = _inputs(tape, [f"trace{i}" for i in range(traces)], "wide")
+    slot = _inputs(tape, _slot_keys(rule, s), "wide")
+    s, settings = _settings(tape, s, variable)
+    return Function(
+        "learn", {**given, **slot, **settings}, rule.learn(list(given.values()), slot, s, tape), tape.operations
+    )
+
+
+def rest(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, wide: bool = False) -> Function:
+    """The fields of what was last touched at step ``since`` as they stand after step ``now``; both are wide inputs."""
+    tape = tape or Tape()
+    values = _inputs(tape, ["x", *_element_keys(rule, s)], "value")
+    slot = _inputs(tape, _slot_keys(rule, s), "wide" if wide else "value")
+    clocks = _inputs(tape, ["since", "now"], "wide")
+    s, settings = _settings(tape, s, variable)
+    results = rule.rest(values, slot, clocks["since"], clocks["now"], s, tape)
+    return Function("rest", {**values, **slot, **clocks, **settings}, results, tape.operations)

@@ -1,0 +1,204 @@
+"""The forms in which the kernel runs the rules, and the settings as it takes them.
+
+Options that change which operations there are make *variants*; in a variant, an option that is off is a number without
+effect. Few of them, since each is compiled for every precision and instruction set.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+from gradagrad.codegen import trace
+from gradagrad.codegen.trace import Function, Symbol, Tape
+from gradagrad.rules import auto, gradagrad
+from gradagrad.rules.rule import Array, Ops, Reduction, Rule, Slot, Values, is_off
+
+
+class _BoundedGradaGrad(gradagrad.GradaGradRule):
+    """GradaGrad with choices that are the same for all elements: with a cap or without, projected onto a box or not."""
+
+    def decide(self, sums: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        free, free_factors = super().decide(sums, slot, s._replace(gamma_max=None), ops)
+        capped, factors = super().decide(sums, slot, s, ops)
+        # An infinite cap will not do: a spoilt growth is not below it either.
+        chosen = ops.less(s.gamma_max, sys.float_info.max)
+        after = {key: ops.where(chosen, capped[key], free[key]) for key in free}
+        return after, tuple(ops.where(chosen, a, b) for a, b in zip(factors, free_factors, strict=True))
+
+    def move(
+        self, values: Values, factors: Sequence[Array], s: Any, slots: Reduction, ops: Ops, touched: Array | None = None
+    ) -> tuple[dict[str, Array], tuple[()]]:
+        lower, upper, projects = (Symbol(ops, name, "wide") for name in ("lower", "upper", "projects"))  # pyright: ignore[reportArgumentType]
+        free, _ = super().move(values, factors, s, slots, ops, touched)
+
+        def project(point: Array, metric: Array) -> Array:
+            return ops.minimum(ops.maximum(point, lower), upper)
+
+        box = s._replace(project=project)
+        bounded, _ = super().move(values, factors, box, slots, ops, touched)
+        chosen = ops.less(0.0, projects)
+        return {key: ops.where(chosen, bounded[key], free[key]) for key in free}, ()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One form of a rule: ``static`` settings say which operations there are, ``variable`` are names of numbers."""
+
+    name: str
+    rule: Rule
+    static: Any
+    variable: tuple[str, ...]
+    order: tuple[str, ...]
+    """All settings of the rule's variants, as the kernel is given them."""
+    elementwise: bool
+    """Whether slots may be elements or rows; otherwise they are tensors, groups or all."""
+
+    @property
+    def static_lazy(self) -> bool:
+        """Whether rows without a gradient stay."""
+        return bool(getattr(self.static, "lazy", False))
+
+
+def _numeric(settings: Any) -> tuple[str, ...]:
+    """The settings that are numbers, of which None are those that these settings go without."""
+    return tuple(name for name, a in settings._asdict().items() if not isinstance(a, bool) and name != "project")
+
+
+_OPTIONS = tuple(name for name, a in gradagrad.Settings()._asdict().items() if a is None)
+_BOX = ("lower", "upper", "projects")
+GRADAGRAD_ORDER = (*_numeric(gradagrad.Settings()), *_BOX)
+AUTO_ORDER = _numeric(auto.Settings())
+
+
+def _gradagrad(options: str, *, momentum: bool) -> Variant:
+    full = "full" in options
+    left_out = () if full else (*_OPTIONS, *_BOX)
+    static = gradagrad.Settings(lazy="lazy" in options, beta=0.9 if momentum else 0.0)
+    return Variant(
+        f"gradagrad_{options}{'_momentum' if momentum else ''}",
+        _BoundedGradaGrad() if full else gradagrad.RULE,
+        static,
+        tuple(name for name in GRADAGRAD_ORDER if name not in left_out and (momentum or name != "beta")),
+        GRADAGRAD_ORDER,
+        True,
+    )
+
+
+def _auto(*, averaging: bool, guard: bool) -> Variant:
+    name = f"auto{'_average' if averaging else ''}{'_guard' if guard else ''}"
+    static = auto.Settings(averaging=averaging, guard=guard)
+    return Variant(name, auto.RULE, static, AUTO_ORDER, AUTO_ORDER, False)
+
+
+VARIANTS: tuple[Variant, ...] = (
+    *(
+        _gradagrad(options, momentum=momentum)
+        for options in ("plain", "full", "lazy", "lazy_full")
+        for momentum in (False, True)
+    ),
+    *(_auto(averaging=averaging, guard=guard) for averaging in (False, True) for guard in (False, True)),
+)
+_PLACES = {variant.name: i for i, variant in enumerate(VARIANTS)}
+
+
+def variant_of(s: Any) -> int | None:
+    """The place in `VARIANTS` of the form that serves these settings; None if there is none."""
+    if isinstance(s, auto.Settings):
+        return _PLACES[f"auto{'_average' if s.averaging else ''}{'_guard' if s.guard else ''}"]
+    if not isinstance(s, gradagrad.Settings):
+        return None
+    plain = all(getattr(s, name) is None for name in _OPTIONS)
+    form = ("lazy" if plain else "lazy_full") if s.lazy else ("plain" if plain else "full")
+    return _PLACES[f"gradagrad_{form}{'' if is_off(s.beta) else '_momentum'}"]
+
+
+# An option that is None is given as a number without effect: a limit is infinite, and a comparison with NaN is false.
+_NEUTRAL = {name: math.nan if name == "grad_bound" else math.inf for name in _OPTIONS}
+_GRADAGRAD, _AUTO = attrgetter(*_numeric(gradagrad.Settings())), attrgetter(*AUTO_ORDER)
+
+
+def kernel_settings(s: Any, bounds: tuple[float, float] | None = None) -> list[float]:
+    """The settings as the kernel takes them; ``bounds`` are those of a projection onto a box."""
+    if isinstance(s, auto.Settings):
+        given, order = list(_AUTO(s)), AUTO_ORDER
+    else:
+        given, order = [*_GRADAGRAD(s), *(bounds or (-math.inf, math.inf)), bounds is not None], GRADAGRAD_ORDER
+    return [
+        a if type(a) is float else _NEUTRAL[name] if a is None else float(a)
+        for a, name in zip(given, order, strict=True)
+    ]
+
+
+class WideTape(Tape):
+    """Limits are double like settings, so that what is worked out from both is what Python's floats give."""
+
+    def __init__(self) -> None:
+        super().__init__(wide=True)
+
+
+@dataclass(frozen=True)
+class Phases:
+    """A variant's traced functions by name (None where it needs none), and how many numbers they hand on."""
+
+    functions: dict[str, Function | None]
+    sums: int
+    factors: int
+    traces: int
+
+
+@cache
+def phases_of(place: int) -> Phases:
+    """Traces a variant, given by its place in `VARIANTS`."""
+    variant = VARIANTS[place]
+    rule, s, variable = variant.rule, variant.static, variant.variable
+    keys = {at: [f.key for f in rule.fields(s) if f.at == at] for at in ("element", "slot")}
+    # The guard is a factor of 1 where there is none, so that one move serves both.
+    moving = s._replace(guard=True) if hasattr(s, "guard") else s
+    measure = trace.measure(rule, s, variable, tape=WideTape()) if rule.measures(s) else None
+    sums = len(measure.results) if measure else 0
+    decide = trace.decide(rule, s, variable, sums, wide=False, tape=WideTape())
+    factors = sum(name.startswith("factor") for name in decide.results)
+    move = trace.move(rule, moving, variable, factors, tape=WideTape())
+    traces = sum(name.startswith("trace") for name in move.results)
+    rest = trace.rest(rule, s, variable, tape=WideTape()) if rule.rests(s) else None
+    # What a move only copies can be written while it is measured, which saves reading it again. Lazy rows may stay.
+    copied = {} if variant.static_lazy or not measure else copies(move, keys["element"])
+    functions = {
+        "step": trace.element_step(rule, s, variable, tape=WideTape()) if variant.elementwise else None,
+        "measure": measure,
+        "decide": decide,
+        "move": move,
+        "rest": rest and changing(rest, keys["element"]),
+        "rest_slots": rest and changing(rest, keys["slot"]),
+        "measure_early": measure and _with(measure, {**measure.results, **copied}) if copied else None,
+        "move_late": _with(move, {k: a for k, a in move.results.items() if k not in copied}) if copied else None,
+        "learn": trace.learn(rule, s, variable, traces, tape=WideTape()) if rule.learns(s) else None,
+    }
+    return Phases({name: f and changing(f) for name, f in functions.items()}, sums, factors, traces)
+
+
+def changing(function: Function, keys: Sequence[str] | None = None) -> Function:
+    """The function with those results only (of ``keys``) that differ from the input of the same name."""
+    results = {
+        key: result
+        for key, result in function.results.items()
+        if (keys is None or key in keys) and not (isinstance(result, Symbol) and result.name == key)
+    }
+    return _with(function, results)
+
+
+def copies(function: Function, keys: Sequence[str]) -> dict[str, Any]:
+    """The results of these keys that are another input as it is."""
+    found = {key: function.results[key] for key in keys if key in function.results}
+    inputs = {"g", *keys}
+    return {key: a for key, a in found.items() if isinstance(a, Symbol) and a.name in inputs and a.name != key}
+
+
+def _with(function: Function, results: dict[str, Any]) -> Function:
+    return Function(function.name, function.inputs, results, function.operations)

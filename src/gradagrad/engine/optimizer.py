@@ -1,0 +1,301 @@
+"""What our optimizers are as torch optimizers: checked param groups, state from declared fields, steps, state dicts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Set
+from itertools import chain
+from operator import is_
+from typing import Any, ClassVar, overload
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
+
+from gradagrad import checkpoint, precision
+from gradagrad.checks.arguments import Table
+from gradagrad.checks.torch import (
+    checked,
+    refuse_flattened,
+    refuse_foreign_settings,
+    refuse_unfit_parameters,
+    warn_of_one_each,
+)
+from gradagrad.engine import step as engine
+from gradagrad.engine.batch import Batch
+from gradagrad.engine.state import begin, begin_rest, join_shared, shared_keys
+from gradagrad.kernel.backend import HandleCache
+from gradagrad.monitoring import first_step
+from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, Watch, describe
+from gradagrad.rules.rule import Rule
+from gradagrad.rules.scope import Scope
+from gradagrad.torch_ops.ops import dress_scalars
+from gradagrad.torch_ops.rows import catch_up
+
+
+class EngineOptimizer(Optimizer, ABC):
+    """A torch optimizer that steps by a rule. A subclass names the rule and turns param groups into its settings."""
+
+    rule: ClassVar[Rule]
+    arguments: ClassVar[Table]
+    warns_of_large_first_step: ClassVar[bool] = False
+    _cannot_step: str = ""
+    """Why no step can be taken and nothing loaded now, as a sentence."""
+    if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
+        _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
+
+    def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
+        self._watch: Watch | None = None
+        self._pending: engine.Pending | None = None
+        self._handles = HandleCache()
+        self._empty: list[tuple[list[Any], Batch]] = []
+        super().__init__(params, checked(self.arguments, defaults))
+
+    @abstractmethod
+    def _settings(self, group: Mapping[str, Any]) -> Any:
+        """A param group's settings as the rule takes them."""
+
+    def _scope(self, group: Mapping[str, Any]) -> Scope:
+        return group[self.arguments.scope]
+
+    def _empty_batch(self, group: Mapping[str, Any]) -> Batch:
+        """A param group's settings, without parameters."""
+        return Batch(
+            rule=self.rule,
+            settings=self._settings(group),
+            scope=self._scope(group),
+            coupled_decay=0.0 if group["decoupled_weight_decay"] else group["weight_decay"],
+            lr_decay=group.get("lr_decay", 0.0),
+            maximize=group["maximize"],
+            differentiable=group["differentiable"],
+            stochastic_rounding=group["stochastic_rounding"],
+            draws=group["stochastic_rounding"] or precision.is_rounded(group["state_dtype"]),
+            handles=self._handles,
+        )
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Adds a group; what it leaves out is taken from the constructor's arguments."""
+        if isinstance(param_group, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
+            full = checked(self.arguments, {**self.defaults, **param_group}, self.param_groups)
+            param_group = {key: full[key] for key in param_group}
+        super().add_param_group(param_group)
+        try:
+            refuse_unfit_parameters(self.param_groups[-1]["params"])
+            refuse_flattened(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
+        except (TypeError, ValueError):
+            self.param_groups.pop()
+            raise
+        self._put_readings(self.param_groups[-1])
+
+    def _put_readings(self, group: dict[str, Any]) -> None:
+        """Lets a param group show its γ and its learning rate to whoever looks there."""
+        group.update({key: Reading(key, self) for key in READINGS})
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    @_use_grad_for_differentiable
+    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+        """Performs one step; ``closure`` may re-evaluate the model and return the loss."""
+        self._accelerator_graph_capture_health_check()
+        if self._cannot_step:
+            raise RuntimeError(self._cannot_step)
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler's, as is grad_scale
+        if found_inf is not None and bool(found_inf):
+            return loss
+        if self._pending is not None:
+            self._finish_pending()
+        is_first = not torch.compiler.is_compiling() and not any(self.state.values())
+        try:
+            self._step_groups(is_first)
+        except Exception:
+            if is_first and not any(bool(state.get("step")) for state in self.state.values()):
+                self.state.clear()  # nothing has been done yet
+            raise
+        return loss
+
+    def _step_groups(self, is_first: bool) -> None:
+        groups, batches = self._batches()
+        if not batches:
+            return
+        scale: Tensor | None = getattr(self, "grad_scale", None)
+        if scale is not None:
+            for batch in batches:
+                batch.unscale(scale)
+        parts = engine.prepare(batches, groups)
+        watch = None if torch.compiler.is_compiling() else self._watch
+        try:
+            if is_first:
+                warn_of_one_each(self, self.arguments.scope)
+            if is_first and self.warns_of_large_first_step:
+                first_step.check(parts)
+            if watch is not None:
+                watch.before(parts)
+            self._pending = engine.run(parts)
+        except BaseException:
+            engine.forget(parts)
+            raise
+        if watch is not None:
+            watch.after()
+
+    def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
+        """The param groups that have gradients, and what they bring to the step; makes state where there is none."""
+        groups: list[dict[str, Any]] = []
+        batches: list[Batch] = []
+        for index, group in enumerate(self.param_groups):
+            batch = self._batch(index, group)
+            if batch.params:
+                groups.append(group)
+                batches.append(batch)
+        if any(batch.draws for batch in batches):
+            places = {parameter: place for place, parameter in enumerate(self._parameters())}
+            for batch in batches:
+                batch.streams = [places[parameter] for parameter in batch.params]
+        return groups, batches
+
+    def _batch(self, index: int, group: Mapping[str, Any]) -> Batch:
+        """The parameters of a group that have a gradient, and their state."""
+        if torch.compiler.is_compiling():
+            refuse_foreign_settings(group, self.defaults)
+            batch = self._empty_batch(group)
+            self._init_group(group, batch.params, batch.grads)
+            batch.rows = [self.state[parameter] for parameter in batch.params]  # which it cannot hand on
+        else:
+            # Settings are worked out anew only if a value in the group has been exchanged for another.
+            values, empty = self._empty[index] if index < len(self._empty) else ([], None)
+            if empty is None or len(values) != len(group) or not all(map(is_, values, group.values())):
+                refuse_foreign_settings(group, self.defaults)
+                empty = self._empty_batch(group)
+                self._empty[index : index + 1] = [(list(group.values()), empty)]
+            batch = empty.copy()
+            batch.group = index
+            self._init_group(group, batch.params, batch.grads, batch.rows, batch.keys)
+        rows = batch.rows
+        batch.steps = [state["step"] for state in rows]
+        for field in batch.fields if rows else ():
+            key = field.key
+            if batch.is_shared and field.at == "slot":
+                batch.shared[key] = rows[0][key]
+            else:
+                batch.state[key] = [state[key] for state in rows]
+        return batch
+
+    def _init_group(
+        self,
+        group: Mapping[str, Any],
+        params: list[Tensor],
+        grads: list[Tensor],
+        states: list[dict[str, Any]] | None = None,
+        keys: Set[str] | None = None,
+    ) -> None:
+        """Finds the parameters that have a gradient, and their states, and makes what these lack.
+
+        torch.compile runs a method of this name instead of tracing it, so that making state is no part of the graph.
+        """
+        if keys is None:
+            keys = {field.key for field in self.rule.fields(self._settings(group))}
+        for parameter in group["params"]:
+            gradient = parameter.grad
+            if gradient is None:
+                begin_rest(self, group, parameter)
+                continue
+            state = self.state[parameter]
+            if not keys <= state.keys():
+                begin(self, group, parameter)
+            if "row_steps" in state and gradient.layout == torch.strided:
+                catch_up(self._alone(group, parameter), 0)
+            params.append(parameter)
+            grads.append(gradient)
+            if states is not None:
+                states.append(state)
+        if states is None:
+            dress_scalars(self.state.values())
+
+    def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
+        """A batch of one parameter with its state and without a gradient."""
+        batch, state = self._empty_batch(group), self.state[parameter]
+        shared = shared_keys(batch.fields, batch.scope)
+        batch.params, batch.rows, batch.steps = [parameter], [state], [state["step"]]
+        batch.state = {key: [state[key]] for f in batch.fields if (key := f.key) in state and key not in shared}
+        batch.shared = {key: state[key] for key in shared if key in state}
+        return batch
+
+    def _catch_up(self) -> None:
+        """Brings rows that sparse gradients left out up to date."""
+        for group in self.param_groups:
+            for parameter in (p for p in group["params"] if "row_steps" in self.state.get(p, ())):
+                catch_up(self._alone(group, parameter), 0)
+
+    def _finish_pending(self) -> None:
+        """Waits for what other ranks tell of the last step, if anything is still on its way."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            pending()
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._finish_pending()
+        return super().__getstate__()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restores a pickle or a state dict; arguments that its version did not have take this optimizer's defaults."""
+        super().__setstate__(state)
+        self._watch, self._pending, self._handles = self.__dict__.get("_watch"), None, HandleCache()
+        self._empty = []
+        for group in self.param_groups:
+            for name, value in self.defaults.items():
+                group.setdefault(name, value)
+            self._put_readings(group)
+        join_shared(self)
+
+    @torch._disable_dynamo
+    def state_dict(self) -> StateDict:
+        """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
+        self._finish_pending()
+        self._catch_up()  # distributed checkpoints fill in what the loading optimizer has, which are no clocks of rows
+        result = super().state_dict()
+        for group in result["param_groups"]:
+            if "projection" in group:
+                group["projection"] = None
+            group["state_dtype"] = checkpoint.dtype_name(group["state_dtype"])
+            group.update(dict.fromkeys(READINGS))  # the keys stay: distributed checkpoints ask for those of live groups
+        return result
+
+    @torch._disable_dynamo
+    def load_state_dict(self, state_dict: StateDict) -> None:
+        """Restores a state dict bit for bit, or raises and changes nothing. Projections stay this optimizer's."""
+        if self._cannot_step:
+            raise RuntimeError(self._cannot_step)
+        self._finish_pending()
+        checkpoint.load(self, state_dict, super().load_state_dict)
+        join_shared(self)
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether GradScaler may leave scaled gradients and its findings to `step`."""
+        return all(group["fused"] is True for group in self.param_groups)
+
+    def _parameters(self) -> Iterator[Tensor]:
+        return chain.from_iterable(group["params"] for group in self.param_groups)
+
+    def share_memory(self) -> None:
+        """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""
+        for group, parameter in ((own, p) for own in self.param_groups for p in own["params"]):
+            if not self.state[parameter]:
+                begin(self, group, parameter)
+            for value in self.state[parameter].values():
+                value.share_memory_()
+
+    def diagnostics(self) -> list[GroupDiagnostics]:
+        """For each param group, what its learning rates have become; see `GroupDiagnostics`.
+
+        Costs nothing until called. ``growing`` is counted from the first call on: it is NaN until the step after.
+        """
+        self._finish_pending()
+        self._watch = self._watch or Watch()
+        shares = self._watch.shares
+        return [describe(self, group, shares.get(i, float("nan"))) for i, group in enumerate(self.param_groups)]

@@ -1,0 +1,129 @@
+"""GradaGrad, the paper's optimizer: its arguments. The arithmetic is `gradagrad.rules.gradagrad`'s."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
+
+from gradagrad.checks.arguments import GRADAGRAD
+from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.projections import Projection
+from gradagrad.projections.checked import Checked
+from gradagrad.rules.gradagrad import RULE, Settings
+from gradagrad.rules.rule import settings_of
+from gradagrad.rules.scope import Scope
+
+
+class GradaGrad(EngineOptimizer):
+    r"""AdaGrad whose learning rate can also rise.
+
+    AdaGrad divides by the root of a sum of :math:`g^2`, so its learning rate only falls. GradaGrad sums
+    :math:`v = g^2 - \rho\, g\, m` instead, where :math:`m` is the previous (momentum) gradient. While consecutive
+    gradients agree, :math:`v` is negative, and then the numerator :math:`\gamma` grows rather than the sum shrinking:
+
+    .. math::
+       \begin{aligned}
+         v_k          &= g_k^2 - \rho\, g_k m_{k-1} \qquad (v_0 = G_\infty^2 \text{ if given};\
+                          v_k = g_k^2 \text{ once } \gamma_k = D_\infty) \\
+         \gamma_{k+1} &= \min\!\Big(\gamma_k \min\!\big(\sqrt{1 + \max(-v_k, 0)/\alpha_k},\
+                          \max(\rho\, g_k m_{k-1} / g_k^2, 1)\big),\ D_\infty\Big) \\
+         \alpha_{k+1} &= \alpha_k + \max(v_k, 0), \qquad A_{k+1} = \sqrt{\alpha_{k+1}} / \gamma_{k+1} \\
+         m_k          &= \beta\, A_{k+1} A_k^{-1} m_{k-1} + (1-\beta)\, g_k \\
+         x_{k+1}      &= x_k - A_{k+1}^{-1} m_k
+       \end{aligned}
+
+    Args:
+        params: parameters, named parameters or param groups; every argument below can be set per group.
+        lr: :math:`\gamma_0`, the initial numerator. 1.0 suits convex problems; a neural net wants about 0.01 with
+            ``granularity="element"``, because the first step moves every weight by lr. A tensor is allowed.
+        rho: adaptivity :math:`\rho`. 0 is AdaGrad; 2 is the paper's default; shared step sizes want 10 to 100.
+        momentum: :math:`\beta` in [0, 1).
+        granularity: who shares a step size: ``"element"`` (the paper's Algorithm 2), ``"row"`` (first-dimension
+            slices: embedding rows), ``"tensor"``, ``"group"`` (Algorithm 1 over a whole param group, with Lemma 4's
+            clip instead of a fixed one, since the printed one breaks the inequality that the analysis needs), or
+            ``"all"`` param groups together.
+        weight_decay: added to the gradient as weight_decay · x, or see the next argument.
+        decoupled_weight_decay: instead shrink x by lr · weight_decay, as AdamW does.
+        lr_decay: lr is divided by 1 + (step − 1) · lr_decay, as in torch.optim.Adagrad.
+        initial_accumulator_value: what :math:`\alpha` starts from.
+        eps: added to :math:`\sqrt\alpha`.
+        grad_bound: :math:`G_\infty`; None uses the first gradient.
+        gamma_max: :math:`D_\infty`, a cap on :math:`\gamma`.
+        growth_limit: largest factor by which :math:`\gamma` may grow in one step, Algorithm 1's :math:`\sqrt{1+r}`.
+        projection: keeps each parameter in a convex set, see `gradagrad.projections`.
+        lazy: a coordinate (``"element"``) or row (otherwise) whose gradient is exactly zero is left wholly alone and
+            keeps its own clock. Embedding tables want this.
+        maximize: ascend.
+        foreach: use ``torch._foreach_*``; None follows torch's convention (CUDA yes, CPU no).
+        differentiable: let autograd pass through the step.
+        capturable: keep the step counter on the parameter's device, for CUDA graphs.
+        fused: use the compiled kernel (C++ on a CPU, Triton on a GPU). None uses it wherever it can; True raises where
+            it cannot, and lets torch.amp.GradScaler leave unscaling to it.
+        state_dtype: ``torch.bfloat16`` stores momentum, growth and accumulator in 2 bytes each, rounded stochastically;
+            see `gradagrad.precision`.
+        stochastic_rounding: round bf16 *parameters* stochastically too, so that steps too small for bf16 add up.
+
+    Example:
+        >>> import torch
+        >>> from gradagrad import GradaGrad
+        >>> model = torch.nn.Linear(4, 1)
+        >>> optimizer = GradaGrad(model.parameters(), lr=0.01)
+        >>> loss = model(torch.ones(8, 4)).square().mean()
+        >>> loss.backward()
+        >>> optimizer.step()
+
+    State is in float32 (float64 for float64 parameters) whatever the parameters' precision, and survives save and load
+    bit for bit. A NaN or infinity in a gradient spoils the slot it is in and no other, as in torch's own optimizers.
+    """
+
+    rule = RULE
+    arguments = GRADAGRAD
+    warns_of_large_first_step = True
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1.0,
+        *,
+        rho: float = 2.0,
+        momentum: float = 0.0,
+        granularity: Scope = "element",
+        weight_decay: float = 0.0,
+        decoupled_weight_decay: bool = False,
+        lr_decay: float = 0.0,
+        initial_accumulator_value: float = 0.0,
+        eps: float = 1e-10,
+        grad_bound: float | None = None,
+        gamma_max: float = math.inf,
+        growth_limit: float = math.inf,
+        projection: Projection | None = None,
+        lazy: bool = False,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        capturable: bool = False,
+        fused: bool | None = None,
+        state_dtype: torch.dtype = torch.float32,
+        stochastic_rounding: bool = False,
+    ) -> None:
+        defaults: dict[str, Any] = {
+            "lr": lr, "rho": rho, "momentum": momentum, "granularity": granularity, "weight_decay": weight_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "lr_decay": lr_decay,
+            "initial_accumulator_value": initial_accumulator_value, "eps": eps, "grad_bound": grad_bound,
+            "gamma_max": gamma_max, "growth_limit": growth_limit, "projection": projection, "lazy": lazy,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "capturable": capturable,
+            "fused": fused, "state_dtype": state_dtype, "stochastic_rounding": stochastic_rounding,
+        }  # fmt: skip
+        super().__init__(params, defaults)
+
+    def _settings(self, group: Mapping[str, Any]) -> Settings:
+        return settings_of(
+            Settings,
+            group,
+            beta=group["momentum"],
+            weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
+            project=None if group["projection"] is None else Checked(group["projection"]),
+        )

@@ -1,0 +1,1 @@
+"""The CPU backend: loads the compiled library and steps with it."""

@@ -1,0 +1,290 @@
+"""The backend that runs the compiled kernel: csrc, whose loops are generated from the rules.
+
+A step is prepared first: the kernel checks every tensor, writes nothing and returns a ticket. Under it the step is
+taken, whole or phase by phase. Nothing of the mathematics is here or in csrc.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import is_
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from gradagrad import precision
+from gradagrad.codegen import variants
+from gradagrad.engine.batch import Batch
+from gradagrad.kernel import load
+from gradagrad.projections import Box, NonNegative
+from gradagrad.rules.rule import CLOCK
+from gradagrad.rules.scope import SCOPES, SINGLE
+from gradagrad.torch_ops.ops import real_view
+from gradagrad.torch_ops.rows import catch_up, clock, row_clocks
+
+_DTYPE = "{p} must be float32, float64, bfloat16 or float16."
+# In the order of `Refusal` in csrc/tensors.h. "{p}" is the parameter's place in its list and shape.
+_REFUSALS = (
+    "",
+    "the lists of parameters, gradients and states differ in length.",
+    "{p}, its gradient and its state must be on the CPU.",
+    "{p}, its gradient and its state must be dense.",
+    _DTYPE,
+    "the gradient of {p} must have the parameter's dtype.",
+    "the state of {p} must be float32 (float64 for float64 parameters and for shared numbers) or bfloat16.",
+    "the gradient of {p} must have the parameter's shape.",
+    "the state of {p} does not fit its shape.",
+    "{p}, its gradient and its state must have the same strides.",
+    "{p} must fill its memory without gaps (contiguous, channels_last or another permutation).",
+    "the first dimension of {p} must be the outermost in memory for row-wise, lazy or sparse steps.",
+    "the step counter of {p} must be an int64 number on the CPU.",
+    "a parameter or its state shares memory with another tensor of the step.",
+    "the rows of the sparse gradient of {p} must be int64 and inside the table.",
+    "the clocks of the rows of {p} must be int32, one for each row.",
+)
+_ops = cast("Callable[[], Any]", load.ops)
+"""The kernel's ops, which are there if anything could be prepared."""
+MANY = 16
+"""From so many parameters on, handing their state over takes a good part of a step."""
+_MOST = 32
+"""Lists that are kept for one optimizer."""
+
+
+class HandleCache:
+    """State tensors that the kernel has handles of, so that a step need not hand them over. Belongs to an optimizer.
+
+    Only handles: memory, shapes and strides are read and checked at every step, and a list in which one tensor was
+    exchanged for another is handed over anew. Parameters and gradients are never kept: they may be swapped for others.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[list[Tensor], int]] = {}
+
+    def number_of(self, ops: Any, state: list[Tensor]) -> int:
+        """The kernel's number for a list."""
+        known = self._known.pop(id(state[0]), None)
+        if known is None or len(known[0]) != len(state) or not all(map(is_, known[0], state)):
+            number: int = ops.keep(state)
+            outdated = (
+                [known] if known else [self._known.pop(next(iter(self._known)))] if len(self._known) >= _MOST else []
+            )
+            for _, other in outdated:
+                ops.release_list(other)
+            known = (state, number)
+        self._known[id(state[0])] = known  # as the youngest
+        return known[1]
+
+    def __del__(self) -> None:
+        ops = load.ops()
+        for _, number in self._known.values():
+            ops.release_list(number)  # pyright: ignore[reportOptionalMemberAccess]
+
+
+class Kernel:
+    """Steps batches of dense gradients, each by one call."""
+
+    name = "kernel"
+    is_one_call = True
+
+    def refusal(self, batch: Batch) -> str | None:
+        """Why the kernel cannot step this batch; None if it can, and then it is prepared."""
+        if batch.views is not None:
+            self.forget(batch)
+        prepared = self._prepare(batch)
+        if isinstance(prepared, str):
+            return prepared
+        batch.views = prepared
+        return None
+
+    def forget(self, batch: Batch) -> None:
+        """Releases what was prepared, if the step is not taken after all."""
+        for ticket in batch.views or ():
+            _ops().release_step(ticket)
+        batch.views = None
+
+    def step(self, batch: Batch) -> None:
+        for ticket in batch.views or self._tickets(batch):
+            _ops().step_(ticket)
+        batch.views = None  # used up
+        torch.autograd.graph.increment_version(batch.params)
+
+    def measure(self, batch: Batch) -> Tensor | None:
+        if not batch.rule.measures(batch.settings):
+            return None
+        tickets, count = self._tickets(batch), _counts(batch)[0]
+        measured = [torch.zeros(_slots(batch, tickets), count, dtype=torch.float64) for _ in tickets]
+        for ticket, sums in zip(tickets, measured, strict=True):
+            _ops().measure_(ticket, sums)
+        return _joined(batch, measured)
+
+    def move(self, batch: Batch, sums: Tensor | None) -> Tensor | None:
+        tickets, (n_sums, n_traces) = self._tickets(batch), _counts(batch)
+        slots = _slots(batch, tickets)
+        moved: list[Tensor] = []
+        for i, ticket in enumerate(tickets):
+            given = torch.zeros(slots, n_sums, dtype=torch.float64) if sums is None else sums
+            if not batch.is_shared and len(tickets) > 1 and sums is not None:
+                given = sums[i : i + 1]
+            traces = torch.zeros(slots, n_traces, dtype=torch.float64)
+            _ops().move_(ticket, given, traces)
+            if not batch.is_shared:
+                _ops().settle_(ticket, given, traces)
+            moved.append(traces)
+        torch.autograd.graph.increment_version(batch.params)
+        return _joined(batch, moved) if n_traces and batch.is_shared else None
+
+    def settle(self, batch: Batch, sums: Tensor | None, traces: Tensor | None) -> None:
+        ticket = self._tickets(batch)[0]
+        given = [torch.zeros(1, n, dtype=torch.float64) for n in _counts(batch)]
+        _ops().settle_(ticket, given[0] if sums is None else sums, given[1] if traces is None else traces)
+        self.forget(batch)
+
+    def _tickets(self, batch: Batch) -> list[int]:
+        if batch.views is None and (reason := self.refusal(batch)):
+            raise RuntimeError(f"the kernel cannot step this batch: {reason}")
+        return batch.views or []
+
+    def _prepare(self, batch: Batch) -> list[int] | str:
+        """Tickets, or why there are none. Under a ticket the kernel takes the step, whole or phase by phase."""
+        common = batch.derived.get("kernel") or _common(batch)
+        if isinstance(common, str):
+            return common
+        ops, settings = common
+        # In the kernel's order: counters, element fields, slot fields.
+        state, number = [*batch.steps, *chain.from_iterable(batch.state.values()), *batch.shared.values()], 0
+        if batch.handles is not None and len(batch.params) >= MANY:
+            state, number = [], batch.handles.number_of(ops, state)
+        code = ops.prepare(batch.params, batch.grads, state, number, *settings, batch.streams)
+        if code <= 0 and -code % 64 == _REFUSALS.index(_DTYPE) and any(map(Tensor.is_complex, batch.params)):
+            real = [[real_view(a) for a in tensors] for tensors in (batch.params, batch.grads)]
+            code = ops.prepare(*real, state, number, *settings, batch.streams)
+        return [code] if code > 0 else _sentence(-code, batch)
+
+
+class RowKernel(Kernel):
+    """Steps batches of sparse gradients: a call for each parameter, over its touched rows."""
+
+    is_one_call = False
+
+    def _prepare(self, batch: Batch) -> list[int] | str:
+        common = batch.derived.get("kernel") or _common(batch)
+        if isinstance(common, str):
+            return common
+        if batch.scope in SINGLE and batch.rule.measures(batch.settings) and not batch.rule.learns(batch.settings):
+            return f'sparse gradients with granularity="{batch.scope}" are stepped by torch operations.'
+        ops, (rule, scope, given, flags, seed) = common
+        clock_place = next((k for k, f in enumerate(_slot_fields(batch)) if f.key == CLOCK and batch.is_shared), -1)
+        tickets: list[int] = []
+        for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
+            if gradient.layout != torch.sparse_coo or gradient.sparse_dim() != 1 or parameter.is_complex():
+                return "sparse gradients must be real and sparse in their first dimension only."
+            state = [batch.steps[i], *(stored for _, stored in batch.own_fields(i))]
+            state += [batch.shared[f.key] for f in batch.fields if f.key in batch.shared]
+            rows, values = gradient._indices(), gradient._values().contiguous()
+            clocks = batch.rows[i].get("row_steps") if batch.rows else None
+            stream = batch.streams[i] if batch.streams else 0
+            code = ops.prepare_sparse(
+                parameter, rows, values, state, clocks, rule, scope, given, flags, seed, stream, clock_place
+            )
+            if code <= 0:
+                for ticket in tickets:
+                    ops.release_step(ticket)
+                return _sentence(-code, batch, i)
+            tickets.append(code)
+        return tickets
+
+    def step(self, batch: Batch) -> None:
+        self._tickets(batch)
+        if not batch.is_shared:
+            super().step(batch)
+            return
+        sums = self.measure(batch)
+        self.settle(batch, sums, self.move(batch, sums))
+
+    def _tickets(self, batch: Batch) -> list[int]:
+        # Clocks of rows are state, which preparing must not make; the step cannot do without.
+        if batch.rule.rests(batch.settings) and batch.rows:
+            for i, own in enumerate(batch.rows):
+                if "row_steps" in own and own["row_steps"].dim() != 1:
+                    catch_up(batch, i)
+                if "row_steps" not in own:
+                    row_clocks(batch, i, 1, clock(batch, i))
+                    self.forget(batch)
+        return super()._tickets(batch)
+
+
+KERNEL, ROW_KERNEL = Kernel(), RowKernel()
+
+
+def kernel_for(batch: Batch) -> Kernel:
+    """The kernel's half for a batch, whose gradients are all dense or all sparse."""
+    return KERNEL if batch.grads[0].layout == torch.strided else ROW_KERNEL
+
+
+def _common(batch: Batch) -> tuple[Any, tuple[int, int, list[float], int, int]] | str:
+    """The kernel's ops and what they are told besides tensors, or why they cannot be used."""
+    ops = load.ops()
+    if ops is None:
+        status = load.kernel_status()
+        return f"{status.reason} {status.remedy}"
+    if batch.differentiable:
+        return "differentiable=True needs torch operations."
+    s = batch.settings
+    variant = variants.variant_of(s)
+    if variant is None:
+        return f"the kernel was not generated for the rule {batch.rule.name!r}."
+    if batch.scope not in SINGLE and not variants.VARIANTS[variant].elementwise:
+        return f'the rule {batch.rule.name!r} shares its decisions; the kernel cannot take scope "{batch.scope}".'
+    project = getattr(s, "project", None)
+    bounds = None if project is None else _bounds(project)
+    if isinstance(bounds, str):
+        return bounds
+    if isinstance(s.lr, Tensor) and s.lr.device.type != "cpu":
+        return "lr must be a number or a tensor on the CPU."
+    given = [*variants.kernel_settings(s, bounds), batch.coupled_decay, batch.lr_decay]
+    flags = batch.maximize + 2 * batch.stochastic_rounding
+    common = ops, (variant, SCOPES.index(batch.scope), given, flags, precision.SEED)
+    if project is None and not any(isinstance(a, Tensor) for a in s):  # whose numbers may change in place
+        batch.derived["kernel"] = common
+    return common
+
+
+def _bounds(project: Any) -> tuple[float, float] | str:
+    projection = getattr(project, "projection", project)  # without the checks around it
+    if type(projection) is NonNegative:  # a subclass may do something else
+        return 0.0, math.inf
+    if type(projection) is Box:
+        lower, upper = projection.lower, projection.upper
+        if not isinstance(lower, Tensor) and not isinstance(upper, Tensor):
+            return lower, upper
+    return f"projection must be NonNegative or a Box with numbers as bounds, got {projection!r}."
+
+
+def _slot_fields(batch: Batch) -> list[Any]:
+    return [f for f in batch.fields if f.at == "slot"]
+
+
+def _counts(batch: Batch) -> tuple[int, int]:
+    """How many sums and traces the rule has for a slot."""
+    phases = variants.phases_of(variants.variant_of(batch.settings) or 0)
+    return phases.sums, phases.traces
+
+
+def _slots(batch: Batch, tickets: Sequence[int]) -> int:
+    return 1 if batch.is_shared or len(tickets) > 1 else len(batch.params)
+
+
+def _joined(batch: Batch, parts: list[Tensor]) -> Tensor:
+    """One row for a slot that all share, else one for each parameter."""
+    if len(parts) == 1:
+        return parts[0]
+    return torch.stack(parts).sum(0) if batch.is_shared else torch.cat(parts)
+
+
+def _sentence(code: int, batch: Batch, i: int | None = None) -> str:
+    index, reason = divmod(code, 64)
+    index = index if i is None else i
+    return _REFUSALS[reason].format(p=f"parameter {index} of its group (shape {tuple(batch.params[index].shape)})")

@@ -1,0 +1,120 @@
+// The number formats that tensors may have, and the roundings between them and what is computed with.
+#pragma once
+
+#include "arithmetic.h"
+
+namespace gradagrad {
+
+enum class Format : uint8_t { f32, f64, bf16, f16 };
+
+inline int64_t size_of(Format format) { return format == Format::f64 ? 8 : format == Format::f32 ? 4 : 2; }
+
+// The format of T itself, which needs no conversion.
+template <class T>
+constexpr Format own_format = sizeof(T) == 8 ? Format::f64 : Format::f32;
+
+constexpr float largest_bf16 = 0x1.fep127f;
+
+GRADAGRAD_INLINE float from_bf16(uint16_t a) { return reinterpret<float>(static_cast<uint32_t>(a) << 16); }
+
+// With the bits in place a multiplication moves the exponent, and subnormal numbers need no case of their own.
+GRADAGRAD_INLINE float from_f16(uint16_t a) {
+  const uint32_t magnitude = (a & 0x7fffu) << 13, sign = (a & 0x8000u) << 16;
+  const uint32_t finite = reinterpret<uint32_t>(reinterpret<float>(magnitude) * 0x1p112f);
+  const uint32_t special = magnitude | 0x7f800000u;
+  return reinterpret<float>(sign | (magnitude < 0x0f800000u ? finite : special));
+}
+
+// To nearest, ties to even: what torch does when it stores a parameter of 16 bits.
+GRADAGRAD_INLINE uint16_t to_bf16(float a) {
+  const uint32_t bits = reinterpret<uint32_t>(a);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return static_cast<uint16_t>(a != a ? 0x7fc0u : rounded);
+}
+
+GRADAGRAD_INLINE uint16_t to_f16(float a) {
+  const uint32_t bits = reinterpret<uint32_t>(a), magnitude = bits & 0x7fffffffu;
+  const uint32_t normal = (magnitude + 0x0fffu + ((magnitude >> 13) & 1u) - 0x38000000u) >> 13;
+  const uint32_t subnormal = reinterpret<uint32_t>(reinterpret<float>(magnitude) + 0.5f) - 0x3f000000u;
+  const uint32_t special = magnitude > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  const uint32_t finite = magnitude < 0x38800000u ? subnormal : normal;
+  return static_cast<uint16_t>(((bits >> 16) & 0x8000u) | (magnitude < 0x477ff000u ? finite : special));
+}
+
+// A double may be finite and yet beyond float; it is cut off before it becomes one.
+GRADAGRAD_INLINE float to_float(float a) { return a; }
+GRADAGRAD_INLINE float to_float(double a) {
+  const double cut = at_most<double>(at_least<double>(a, -largest_bf16), largest_bf16);
+  return static_cast<float>(std::fabs(a) > std::numeric_limits<double>::max() ? a : cut);
+}
+
+// Up with the probability that makes the mean exact, as 16 random bits say. What bf16 holds exactly is kept, infinities too; a
+// finite number beyond the largest bf16 becomes that, since inf would never leave. NaN stays one if it is quiet,
+// as all are that come out of arithmetic: the uppermost bit of their fraction is set.
+GRADAGRAD_INLINE uint16_t to_bf16_stochastic(float a, uint32_t random16) {
+  const uint32_t up = std::fabs(a) < largest_bf16 ? random16 : 0u;
+  return static_cast<uint16_t>((reinterpret<uint32_t>(a) + up) >> 16);
+}
+GRADAGRAD_INLINE float quiet(float a) { return a != a ? std::numeric_limits<float>::quiet_NaN() : a; }
+
+// Random bits are a function of (seed, step, parameter, word, element) alone, so they depend neither on the number of
+// threads nor on what ran before a checkpoint was loaded. `gradagrad.precision` restates them; change both together.
+constexpr int word_pairs = 3;  // an even word and the next share a hash, the low half and the high half of it
+constexpr int point_word = 4;  // gradagrad.rules.rule.POINT_WORD
+
+GRADAGRAD_INLINE uint32_t scramble(uint32_t a) {
+  a ^= a >> 16;
+  a *= 0x7feb352du;
+  a ^= a >> 15;
+  a *= 0x846ca68bu;
+  a ^= a >> 16;
+  return a;
+}
+
+inline uint32_t random_key(int64_t seed, int64_t step, int64_t stream, int pair) {
+  const uint32_t number = static_cast<uint32_t>(stream) ^ (static_cast<uint32_t>(pair) << 30);
+  return scramble(scramble(scramble(static_cast<uint32_t>(seed) + 0x9e3779b9u) ^ static_cast<uint32_t>(step)) ^ number);
+}
+
+// The random bits of a piece of a parameter for a pair of words.
+class RandomBits {
+ public:
+  static constexpr int64_t most = 512;  // elements
+
+  // Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no two numbers of an element
+  // have bits in common.
+  GRADAGRAD_INLINE void draw(uint32_t key, int64_t index, int64_t size) {
+    shift_ = index & 15;
+    const uint32_t first = static_cast<uint32_t>(index >> 4) * 8;
+    const int64_t blocks = (shift_ + size + 15) / 16;
+    for (int64_t i = 0; i < blocks; ++i) {
+      const uint32_t pair = first + 8 * static_cast<uint32_t>(i);
+      for (uint32_t j = 0; j < 8; ++j) {
+        const uint32_t hash = scramble(key ^ ((pair + j) * 0x9e3779b9u));
+        bits_[16 * i + j] = hash;
+        bits_[16 * i + 8 + j] = (hash << 16) | (hash >> 16);
+      }
+    }
+  }
+  GRADAGRAD_INLINE const uint32_t* bits() const { return bits_ + shift_; }
+
+ private:
+  int64_t shift_ = 0;
+  alignas(64) uint32_t bits_[most + 16];
+};
+GRADAGRAD_INLINE uint32_t half_of(uint32_t bits, int word) { return word % 2 ? bits >> 16 : bits & 0xffffu; }
+
+// Arrays of T from and to arrays of a format; with bits, bf16 is rounded stochastically, by those of a word.
+template <class T>
+void load(Format format, const void* from, T* to, int64_t size);
+template <class T>
+void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits = nullptr, int word = 0);
+void draw(RandomBits& random, uint32_t key, int64_t index, int64_t size);
+
+// The gradient as the rule takes it: negated, or with coupled weight decay. x is not read without decay: 0·inf is NaN.
+template <class T>
+void transform_gradient(T* g, const T* x, bool negated, double decay, int64_t size);
+// The sum of rows of numbers of one format, in the order given and rounded after each, as torch adds up a sparse gradient.
+void add_up_rows(Format format, const char* values, const int64_t* positions, int64_t count, int64_t width, char* to);
+
+}  // namespace gradagrad

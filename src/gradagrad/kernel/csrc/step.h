@@ -1,0 +1,100 @@
+// A step of one batch: checked as a whole, then a parallel pass or two over all its memory.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "pass.h"
+#include "tensors.h"
+
+namespace gradagrad {
+
+// Who shares a decision, in the order of gradagrad.rules.scope.
+enum class Scope : int64_t { element, row, tensor, group, all };
+
+// What a step needs besides tensors, as it comes from Python.
+struct Settings {
+  const Rule* rule;
+  Scope scope;
+  std::vector<double> values;   // the rule's, in the order it was generated with
+  double coupled_decay, lr_decay;
+  bool maximize, stochastic_x;
+  int64_t seed;
+
+  bool shared() const { return scope == Scope::group || scope == Scope::all; }
+  bool single() const { return scope != Scope::element && scope != Scope::row; }  // one slot for a tensor or more
+  // What the state of a parameter must be: a field of its elements, or of its slots.
+  Role role_of(const View& x, bool slot) const;
+  // The part of a job that tensors have no say in; `steps` counts the steps before this one.
+  void set(Job& job, int64_t steps, int64_t stream) const;
+};
+
+// Notes a tensor of a job, and checks it.
+Verdict put(Job& job, int stream, const View& a, const Role& role, Checklist& checklist, int64_t index);
+Verdict put_parameter(Job& job, const View& x, Checklist& checklist, int64_t index);
+
+// A step that has been checked and not yet taken.
+class Prepared {
+ public:
+  virtual ~Prepared() = default;
+  virtual void run() = 0;
+  virtual int64_t slots() const = 0;
+  virtual const Rule& rule() const = 0;
+  // Sums and traces have the rule's count of numbers for each slot.
+  virtual void measure(double* sums) = 0;
+  virtual void move(const double* sums, double* traces) = 0;
+  virtual void settle(const double* sums, const double* traces) = 0;
+};
+
+class Step : public Prepared {
+ public:
+  // `state`: counters, then each element field, then each slot field, one for each parameter or one for all.
+  Step(Settings settings, StableIValue params, StableIValue grads, std::shared_ptr<const Handles> state,
+       std::vector<int64_t> streams);
+
+  // Checks everything and writes nothing.
+  Verdict prepare();
+  void run() override;
+  int64_t slots() const override { return settings_.shared() ? 1 : static_cast<int64_t>(jobs_.size()); }
+  const Rule& rule() const override { return *settings_.rule; }
+  void measure(double* sums) override;
+  void move(const double* sums, double* traces) override;
+  void settle(const double* sums, const double* traces) override;
+
+ private:
+  // Where a job's elements lie among all, and how they are divided.
+  struct Place {
+    int64_t offset;       // elements before it
+    int64_t unit;         // elements that one thread handles together
+    int64_t first_block;  // of its units among all that add to sums
+    bool short_slot;      // a slot of its own that fits into the cache
+  };
+
+  Verdict add(int64_t i, Checklist& checklist);
+  void place(const Job& job);
+  template <class F>
+  void parallel(const F& f) const;
+  template <class F>
+  void with_pass(const Job& job, const F& f) const;
+  void count_steps();
+  // Whether a job's slot is measured, decided and moved in one go, while it is in the cache.
+  bool at_once(size_t job) const { return whole_ && places_[job].short_slot; }
+  template <class P>
+  void step_slot(const Job& job, P& pass) const;
+  void add_up_units(int count, double* totals) const;
+  int64_t slot_of(size_t job) const { return settings_.shared() ? 0 : static_cast<int64_t>(job); }
+
+  const Settings settings_;
+  const Handles params_, grads_;
+  const std::shared_ptr<const Handles> state_;
+  const std::vector<int64_t> streams_;
+  std::vector<Job> jobs_;
+  std::vector<Place> places_;
+  std::vector<int64_t*> counters_;
+  std::vector<double> units_;  // what each unit adds to its slot
+  int64_t total_ = 0, blocks_ = 0;
+  bool whole_ = false;  // all phases at once, not one by one
+};
+
+}  // namespace gradagrad

@@ -1,0 +1,75 @@
+"""Drawing what the learning rates did. matplotlib is imported only when something is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from gradagrad.monitoring.diagnostics import GroupDiagnostics
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from gradagrad.monitoring.recording import Record
+
+_BANDS = ((0.0, 1.0, 0.12), (0.05, 0.95, 0.2), (0.25, 0.75, 0.3))
+
+
+def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | None = None) -> Figure:
+    """Draws γ, the step sizes and the share of growing slots over the steps, a colour for each param group.
+
+    Lines are medians over slots; bands, from dark to light, hold half, 90 % and all of them. ``labels`` name groups.
+
+    Example:
+        >>> history = gradagrad.log_learning_rates(optimizer)  # doctest: +SKIP
+        >>> ...  # train  # doctest: +SKIP
+        >>> gradagrad.plot_learning_rates(history).savefig("learning_rates.png")  # doctest: +SKIP
+    """
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError as error:
+        raise ImportError("plot_learning_rates needs matplotlib; install it with: pip install matplotlib") from error
+    if not len(history):
+        raise ValueError("history must hold at least one record, got none. Train some steps after log_learning_rates.")
+    groups = len(history[-1].groups)
+    names = [f"group {i}" for i in range(groups)] if labels is None else list(labels)
+    if len(names) != groups:
+        raise ValueError(f"labels must name the {groups} param groups, got {names!r}.")
+    figure, panels = plt.subplots(1, 3, figsize=(12.0, 3.6), layout="constrained")
+    gamma, step_size, growing = panels
+    for index, name in enumerate(names):
+        _quantiles(gamma, history, index, name, lambda group: group.gamma)
+        _quantiles(step_size, history, index, name, lambda group: group.step_size)
+        steps, shares = _series(history, index, lambda group: group.growing)
+        growing.plot(steps, shares, label=name)
+    for axes, title in ((gamma, "γ = lr · growth"), (step_size, "step size γ/√α")):
+        axes.set(title=title, xlabel="step", yscale="log")
+    growing.set(title="share of slots whose γ grew", xlabel="step", ylim=(-0.02, 1.02))
+    if groups > 1 or labels is not None:
+        gamma.legend()
+    return figure
+
+
+def _series(
+    history: Sequence[Record], index: int, value: Callable[[GroupDiagnostics], float]
+) -> tuple[list[int], list[float]]:
+    """One group's values; a group added later starts later."""
+    records = [record for record in history if index < len(record.groups)]
+    return [record.step for record in records], [value(record.groups[index]) for record in records]
+
+
+def _quantiles(
+    axes: Axes,
+    history: Sequence[Record],
+    index: int,
+    name: str,
+    quantiles: Callable[[GroupDiagnostics], dict[float, float]],
+) -> None:
+    steps, median = _series(history, index, lambda group: quantiles(group)[0.5])
+    (line,) = axes.plot(steps, median, label=name)
+    colour: Any = line.get_color()
+    for low, high, opacity in _BANDS:
+        lower = _series(history, index, lambda group, q=low: quantiles(group)[q])[1]
+        upper = _series(history, index, lambda group, q=high: quantiles(group)[q])[1]
+        axes.fill_between(steps, lower, upper, color=colour, alpha=opacity, linewidth=0)

@@ -1,0 +1,210 @@
+"""Learning rates over time: one line that records them at every step and sends them to a logger."""
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.monitoring.diagnostics import GroupDiagnostics, Watch
+
+Send = Callable[[dict[str, float], int], object]
+
+# The quantiles worth a curve in a logger; a history keeps them all.
+_LOGGED = {0.05: "p5", 0.5: "median", 0.95: "p95"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """The diagnostics of every param group after some step."""
+
+    step: int
+    groups: tuple[GroupDiagnostics, ...] = ()
+
+
+class History(Sequence[Record]):
+    """What `log_learning_rates` has recorded so far, for `plot_learning_rates`."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        self.records = list(records)
+        self._stop: Callable[[], None] | None = None
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Record]: ...
+    def __getitem__(self, index: int | slice) -> Record | list[Record]:
+        return self.records[index]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def stop(self) -> None:
+        """Records no more; the optimizer forgets about it."""
+        if self._stop is not None:
+            self._stop()
+        self._stop = None
+
+    def save(self, path: str | Path) -> None:
+        """Writes the records as JSON."""
+        Path(path).write_text(json.dumps([asdict(record) for record in self.records]), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "History":
+        """Reads what `save` wrote."""
+        try:
+            saved: list[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+            if not isinstance(saved, list):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"a {type(saved).__name__} instead of a list")
+            return cls([_restored(record) for record in saved])
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise ValueError(
+                f"{path} is not a history as History.save writes it ({type(error).__name__}: {error})."
+            ) from None
+
+
+def _restored(record: dict[str, Any]) -> Record:
+    """JSON has made strings of the quantiles."""
+    for group in record["groups"]:
+        for name in ("gamma", "step_size"):
+            group[name] = {float(quantile): value for quantile, value in group[name].items()}
+    return Record(int(record["step"]), tuple(GroupDiagnostics(**group) for group in record["groups"]))
+
+
+def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float]:
+    """The diagnostics as flat names and numbers, as loggers take them; what is not known yet is left out.
+
+    Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``effective_lr``, ``growing``,
+    ``total_growth``, and ``spoilt`` if anything is; see `gradagrad.GroupDiagnostics`. ``optimizer`` may be wrapped, as
+    Lightning, accelerate, Opacus, SAM, Lookahead and ZeroRedundancyOptimizer do.
+
+    Example:
+        >>> import torch, gradagrad
+        >>> weight = torch.nn.Parameter(torch.ones(3))
+        >>> optimizer = gradagrad.GradaGrad([weight], lr=0.1)
+        >>> weight.square().sum().backward()
+        >>> optimizer.step()
+        >>> round(gradagrad.learning_rates(optimizer)["gradagrad/group0/gamma_median"], 6)
+        0.1
+    """
+    return _flat(_record(unwrapped(optimizer)), prefix)
+
+
+def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, prefix: str = "gradagrad") -> History:
+    """From now on, records the learning rates after every ``every``-th step and sends them to ``logger``.
+
+    ``logger`` is anything with ``add_scalar(name, value, step)`` (TensorBoard), ``add_scalars(prefix, values, step)``
+    or ``log_metrics(values, step)`` (Lightning's loggers), or a function of ``(values, step)`` such as ``wandb.log``.
+    Steps in between cost nothing. Draw the result with `gradagrad.plot_learning_rates`.
+
+    Example:
+        >>> import torch, gradagrad
+        >>> weight = torch.nn.Parameter(torch.ones(3))
+        >>> optimizer = gradagrad.GradaGrad([weight], lr=0.1)
+        >>> history = gradagrad.log_learning_rates(optimizer)
+        >>> weight.square().sum().backward()
+        >>> optimizer.step()
+        >>> len(history)
+        1
+    """
+    if isinstance(every, bool) or not isinstance(every, int) or every < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise ValueError(f"every must be a whole number >= 1, got {every!r}. It counts optimizer steps.")
+    send = _sender(logger, prefix)
+    inner = unwrapped(optimizer)
+    history = History()
+    steps = 0
+
+    def before(*_: object) -> None:
+        nonlocal steps
+        steps += 1
+        inner._watch = inner._watch or Watch()
+        inner._watch.active = steps % every == 0
+
+    def after(*_: object) -> None:
+        if steps % every == 0:
+            record = _record(inner)
+            history.records.append(record)
+            send(_flat(record, prefix), record.step)
+
+    handles = [inner.register_step_pre_hook(before), inner.register_step_post_hook(after)]
+
+    def stop() -> None:
+        for handle in handles:
+            handle.remove()
+        if inner._watch is not None:
+            inner._watch.active = True  # for whoever asks for diagnostics next
+
+    history._stop = stop
+    return history
+
+
+def _record(optimizer: EngineOptimizer) -> Record:
+    groups = tuple(optimizer.diagnostics())
+    return Record(max((group.step for group in groups), default=0), groups)
+
+
+def _flat(record: Record, prefix: str) -> dict[str, float]:
+    result: dict[str, float] = {}
+    for index, group in enumerate(record.groups):
+        names = {
+            "effective_lr": group.effective_lr,
+            "growing": group.growing,
+            "total_growth": group.total_growth,
+        }
+        if group.spoilt:
+            names["spoilt"] = float(group.spoilt)
+        for quantile, word in _LOGGED.items():
+            names |= {f"gamma_{word}": group.gamma[quantile], f"step_size_{word}": group.step_size[quantile]}
+        result |= {f"{prefix}/group{index}/{name}": value for name, value in names.items()}
+    return {name: value for name, value in result.items() if not math.isnan(value)}
+
+
+# Where wrappers keep the optimizer they wrap: Lightning, accelerate and ZeRO, torch's ZeRO, Opacus, SAM and Lookahead,
+# timm's Lookahead.
+_WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer", "_base_optimizer")
+_DEPTH = 100
+"""Wrappers in wrappers; one that makes a new wrapper whenever it is asked has no end."""
+
+
+def unwrapped(optimizer: Any) -> EngineOptimizer:
+    """The innermost optimizer: Lightning's wrapper is itself an instance of what it wraps, but not the one that
+    steps."""
+    inner, seen = optimizer, {id(optimizer)}
+    for _ in range(_DEPTH):
+        within = next((a for name in _WITHIN if (a := _inside(inner, name)) is not None), None)
+        if within is None or id(within) in seen:
+            break
+        seen.add(id(within))
+        inner = within
+    if not isinstance(inner, EngineOptimizer):
+        raise TypeError(
+            f"optimizer must be a GradaGrad, an AutoGradaGrad or a wrapper of one, got {type(inner).__name__}."
+        )
+    return inner
+
+
+def _inside(wrapper: Any, name: str) -> Any:
+    within = getattr(wrapper, name, None)
+    return None if isinstance(within, str) else within
+
+
+def _sender(logger: Any, prefix: str) -> Send:
+    if logger is None:
+        return lambda values, step: None
+    if hasattr(logger, "add_scalar"):
+        return lambda values, step: [logger.add_scalar(name, value, step) for name, value in values.items()]
+    if hasattr(logger, "add_scalars"):
+        return lambda values, step: logger.add_scalars(prefix, values, step)
+    if hasattr(logger, "log_metrics"):
+        return lambda values, step: logger.log_metrics(values, step)
+    if callable(logger):
+        return logger
+    raise TypeError(
+        "logger must have add_scalar, add_scalars or log_metrics, or be a function of (values, step), got "
+        f"{type(logger).__name__}. Wrap yours: lambda values, step: ..."
+    )

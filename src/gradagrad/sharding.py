@@ -1,0 +1,214 @@
+"""Parameters sharded over ranks (FSDP2, DTensor): this rank's shards, and sums over everybody's.
+
+An element's numbers are all on one rank, so most of a step needs no communication. Where the entries that share a step
+size are spread over ranks, their Σ g² and Σ g·m are added up by one small all-reduce for the whole optimizer. Nothing
+here knows the update rule, and the rule knows nothing of this.
+
+A plain tensor is a parameter that this rank has whole, be it alone or as one of DDP's replicas: nothing to add.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeGuard
+
+import torch
+from torch import Tensor
+from torch import distributed as dist
+
+from gradagrad.rules.scope import SINGLE, Scope, slot_shape
+from gradagrad.torch_ops.ops import real_view
+
+if TYPE_CHECKING:
+    from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor.placement_types import Placement
+
+    from gradagrad.engine.batch import Batch
+
+# The process groups over which a parameter's sums are added, one for each mesh dimension that splits a slot.
+Axes = tuple["dist.ProcessGroup", ...]
+
+
+def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
+    """Whether this is a DTensor (replicated ones included)."""
+    if type(tensor) in (Tensor, torch.nn.Parameter) or not dist.is_available():
+        return False
+    from torch.distributed.tensor import DTensor  # takes seconds to import, and only its users need it
+
+    return isinstance(tensor, DTensor)
+
+
+def local(tensor: Tensor) -> Tensor:
+    """This rank's shard, sharing its memory; a plain tensor itself."""
+    return tensor.to_local() if is_sharded(tensor) else tensor
+
+
+def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
+    """This rank's shard of a gradient, first laid out as its parameter: a tensor-parallel one can be partial sums."""
+    if not is_sharded(parameter) or not is_sharded(gradient):
+        return gradient
+    if gradient.placements != parameter.placements:
+        gradient = gradient.redistribute(parameter.device_mesh, parameter.placements)
+    return gradient.to_local()
+
+
+def axes(parameter: Tensor, scope: Scope = "tensor") -> Axes:
+    """Over whom sums of this parameter must be added; by default sums over the whole tensor.
+
+    A mesh dimension that replicates holds every number several times, and is left out.
+    """
+    if scope == "element" or not is_sharded(parameter):
+        return ()
+    mesh = parameter.device_mesh
+    if mesh.get_coordinate() is None:
+        return ()  # a rank outside the mesh holds nothing
+    split = (i for i, p in enumerate(parameter.placements) if _splits(p, scope) and mesh.size(i) > 1)
+    return tuple(mesh.get_group(i) for i in split)
+
+
+def _splits(placement: Placement, scope: Scope) -> bool:
+    dim = _dim(placement)
+    return dim is not None and not (scope == "row" and dim == 0)
+
+
+def _dim(placement: Placement) -> int | None:
+    """The dimension a placement shards; None if it does not. (FSDP2 with tensor parallelism has a placement of its own,
+    which is not a `Shard` but has this.)"""
+    return getattr(placement, "dim", None)
+
+
+def as_shard(state: Tensor, parameter: Tensor, scope: Scope) -> Tensor:
+    """A local state tensor with the slots of ``scope`` as part of one laid out as the parameter.
+
+    That is what lets a distributed checkpoint reshard it. Slots shared by a whole tensor stay plain.
+    """
+    if not is_sharded(parameter) or scope in SINGLE:
+        return state
+    from torch.distributed.tensor import DTensor
+
+    whole = real_view(torch.empty_strided(parameter.shape, parameter.stride(), dtype=parameter.dtype, device="meta"))
+    if scope == "row":
+        whole = whole.new_empty(slot_shape(whole.shape, "row"))
+    mesh = parameter.device_mesh
+    layout = _placements(parameter, scope)
+    result = DTensor.from_local(state, mesh, layout, run_check=False, shape=whole.shape, stride=whole.stride())
+    if result._local_tensor.device != state.device:
+        result._local_tensor = state  # FSDP2's CPU offload keeps shards off the mesh's device
+    return result
+
+
+def shard_of(value: Tensor, parameter: Tensor, scope: Scope) -> Tensor:
+    """The inverse: the local part of a saved state tensor, which may be whole or laid out otherwise."""
+    if not is_sharded(parameter):
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    if scope in SINGLE:
+        return local(value)
+    mesh, layout = parameter.device_mesh, _placements(parameter, scope)
+    if is_sharded(value):
+        return value.redistribute(mesh, layout).to_local()
+    # Every rank has the whole tensor and takes its part without asking anybody.
+    return distribute_tensor(value, mesh, layout, src_data_rank=None).to_local()
+
+
+def _placements(parameter: DTensor, scope: Scope) -> Sequence[Placement]:
+    from torch.distributed.tensor import Replicate
+
+    if scope == "element":
+        return parameter.placements
+    return [p if _dim(p) == 0 else Replicate() for p in parameter.placements]
+
+
+class Addition:
+    """Adds numbers over ranks, all of them in one message for each process group; begun by creating it.
+
+    Ranks must list the same numbers in the same order, as they do when they hold shards of the same parameters.
+    Nothing is read back to the host, and whatever is done before `result` overlaps with the communication.
+    """
+
+    def __init__(self, values: Sequence[Tensor], over: Sequence[Axes]) -> None:
+        self._values = list(values)
+        self._over = list(over)
+        self._groups = list(dict.fromkeys(group for groups in over for group in groups))
+        self._sent: tuple[Tensor, dist.Work | None] | None = self._send(self._groups[0]) if self._groups else None
+
+    def result(self) -> list[Tensor]:
+        """The sums, in the order of the values."""
+        for i, group in enumerate(self._groups):
+            # A parameter split along two mesh dimensions is added along one after the other.
+            message, work = self._sent if i == 0 and self._sent is not None else self._send(group)
+            if work is not None:
+                work.wait()
+            self._receive(group, message)
+        self._groups = []
+        return self._values
+
+    def _members(self, group: dist.ProcessGroup) -> list[int]:
+        return [i for i, groups in enumerate(self._over) if group in groups]
+
+    def _send(self, group: dist.ProcessGroup) -> tuple[Tensor, dist.Work | None]:
+        parts = [self._values[i].detach().reshape(-1) for i in self._members(group)]
+        device = _sendable(parts[0].device, group)
+        # Always in double precision, so that ranks cannot disagree on the type; they are a handful of numbers.
+        message = torch.cat([part.to(device=device, dtype=torch.float64) for part in parts])
+        # The compiler knows the blocking call only, and overlaps it by itself.
+        return message, dist.all_reduce(message, group=group, async_op=not torch.compiler.is_compiling())
+
+    def _receive(self, group: dist.ProcessGroup, message: Tensor) -> None:
+        members = self._members(group)
+        sums = message.split([self._values[i].numel() for i in members])
+        for i, total in zip(members, sums, strict=True):
+            value = self._values[i]
+            self._values[i] = total.reshape(value.shape).to(device=value.device, dtype=value.dtype)
+
+
+def _sendable(device: torch.device, group: dist.ProcessGroup) -> torch.device:
+    """Where the group can add: NCCL needs the GPU even if the shards are offloaded to the CPU."""
+    able = [] if torch.compiler.is_compiling() else group._device_types
+    return device if not able or device.type in {d.type for d in able} else able[0]
+
+
+def unfit(parameter: Tensor, gradient: Tensor, *, differentiable: bool) -> str | None:
+    """Why no optimizer of ours can step this parameter with this gradient, and the remedy; None if one can."""
+    if not is_sharded(parameter):
+        return None
+    if any(p.is_partial() for p in parameter.placements):
+        return (
+            f"sharded parameters must have placements Shard or Replicate, got {parameter.placements}; "
+            "redistribute the parameter before giving it to the optimizer."
+        )
+    if not is_sharded(gradient):
+        return "the gradient of a sharded parameter must be a DTensor, got a plain tensor; wrap it as the parameter is."
+    if gradient.layout != torch.strided:
+        return "sharded parameters need dense gradients; construct the embedding with sparse=False."
+    if differentiable:
+        return "differentiable=True needs plain tensors, got a sharded parameter; pass differentiable=False."
+    return None
+
+
+def parts(batch: Batch) -> list[tuple[Axes, Batch]]:
+    """A batch as this rank's shards, split by the ranks over which sums are added, dense gradients before sparse
+    ones."""
+    plain = torch.nn.Parameter
+    sharded = any(type(p) is not plain and is_sharded(p) for p in batch.params)
+    if not sharded and len({gradient.layout for gradient in batch.grads}) == 1:
+        return [((), batch)]  # all dense or all sparse, as nearly always
+    here = _shards(batch) if sharded else batch
+    members: dict[tuple[bool, Axes], list[int]] = {}
+    for i, (owner, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
+        members.setdefault((gradient.layout != torch.strided, axes(owner, batch.scope)), []).append(i)
+    return [(key[1], here.select(members[key])) for key in sorted(members, key=lambda key: key[0])]
+
+
+def _shards(batch: Batch) -> Batch:
+    """The same with every tensor replaced by this rank's shard of it, sharing its memory."""
+    owners = batch.params
+    return replace(
+        batch,
+        params=[local(p) for p in owners],
+        grads=[local_gradient(g, p) for g, p in zip(batch.grads, owners, strict=True)],
+        state={key: [local(a) for a in tensors] for key, tensors in batch.state.items()},
+        owners=owners,
+    )

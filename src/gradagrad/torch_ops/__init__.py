@@ -1,0 +1,1 @@
+"""The backend that always works: the rules run on torch tensors."""

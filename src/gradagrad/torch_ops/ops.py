@@ -1,0 +1,201 @@
+"""The rule's `Ops` and sums for torch tensors, and the precision and shape that a parameter is stepped in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gradagrad.rules.scope import SINGLE, slot_shape
+
+
+class TensorOps:
+    """Square root, maximum, minimum and selection for tensors (and for plain numbers, which settings may be)."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        limits = torch.finfo(dtype)
+        self.dtype = dtype
+        self.tiny: float = limits.tiny
+        self.largest: float = limits.max
+
+    def sqrt(self, a: Any) -> Any:
+        return a.sqrt() if isinstance(a, Tensor) else a**0.5
+
+    def maximum(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Tensor):
+            return torch.maximum(a, b) if isinstance(b, Tensor) else a.clamp(min=b)
+        return b.clamp(min=a) if isinstance(b, Tensor) else max(a, b)
+
+    def minimum(self, a: Any, b: Any) -> Any:
+        if isinstance(a, Tensor):
+            return torch.minimum(a, b) if isinstance(b, Tensor) else a.clamp(max=self.within(b, a.dtype))
+        return b.clamp(max=a) if isinstance(b, Tensor) else min(a, b)
+
+    def within(self, bound: Any, dtype: torch.dtype) -> Any:
+        """An upper bound that ``dtype`` can hold, for torch refuses others; γ's cap is one where lr is 0."""
+        return bound if bound <= self.largest else min(bound, torch.finfo(dtype).max)
+
+    def where(self, condition: Any, a: Any, b: Any) -> Any:
+        if not isinstance(a, Tensor) and not isinstance(b, Tensor):
+            a = torch.full_like(condition, a, dtype=self.dtype)
+        if not isinstance(a, Tensor) and b.shape == condition.shape:
+            return b.masked_fill(condition, a)  # which torch.where would first make a tensor of
+        return torch.where(condition, a, b)
+
+    def less(self, a: Any, b: Any) -> Any:
+        return a < b
+
+    def indicator(self, a: Tensor) -> Tensor:
+        return (a != 0).to(a.dtype)
+
+    def narrow(self, a: Any) -> Any:
+        return a.to(self.dtype) if isinstance(a, Tensor) else a
+
+
+_OPS = {dtype: TensorOps(dtype) for dtype in (torch.float32, torch.float64)}
+
+
+def tensor_ops(dtype: torch.dtype) -> TensorOps:
+    """The namespace for tensors of a computing precision."""
+    return _OPS[dtype]
+
+
+class Element:
+    """Sums over slots of one element: nothing to add."""
+
+    @staticmethod
+    def dot(a: Any, b: Any) -> Any:
+        return a * b
+
+    @staticmethod
+    def total(a: Any) -> Any:
+        return a
+
+
+class Whole:
+    """Sums over a tensor, in double."""
+
+    @staticmethod
+    def added(a: Tensor) -> Tensor:
+        return a.sum(dtype=wide_dtype(a.device))
+
+    @classmethod
+    def dot(cls, a: Tensor, b: Tensor) -> Tensor:
+        return cls.added(products(a, b))
+
+    @classmethod
+    def total(cls, a: Tensor) -> Tensor:
+        return cls.added(limited(a, bounded=False))
+
+
+class Row(Whole):
+    """Sums over first-dimension slices, which stay a dimension, so that the result broadcasts."""
+
+    @staticmethod
+    def added(a: Tensor) -> Tensor:
+        return a if a.dim() < 2 else a.sum(dim=tuple(range(1, a.dim())), keepdim=True, dtype=wide_dtype(a.device))
+
+    @classmethod
+    def dot(cls, a: Tensor, b: Tensor) -> Tensor:
+        return super().dot(a, b).to(a.dtype)
+
+    @classmethod
+    def total(cls, a: Tensor) -> Tensor:
+        return super().total(a).to(a.dtype)
+
+
+def reduction(scope: str) -> Any:
+    """The sums over each slot of one tensor; for a shared slot the caller adds up the tensors' sums."""
+    return Whole if scope in SINGLE else Row if scope == "row" else Element
+
+
+def products(a: Tensor, b: Tensor) -> Tensor:
+    """a·b in double, where products of float32 numbers are finite; those of float64 numbers stop at the largest."""
+    result = a.to(wide_dtype(a.device)) * b
+    return result if a.dtype != result.dtype else limited(result, bounded=True)
+
+
+def limited(a: Tensor, *, bounded: bool) -> Tensor:
+    """Numbers that stop at the largest one, or else without those that are not finite."""
+    return a.clamp(-largest_of(a), largest_of(a)) if bounded else a.nan_to_num(0.0, 0.0, 0.0)
+
+
+def largest_of(a: Tensor) -> float:
+    """The largest finite number of a tensor's precision."""
+    return torch.finfo(a.dtype).max
+
+
+def in_precision(tensors: Sequence[Tensor], dtype: torch.dtype) -> Sequence[Tensor]:
+    """The tensors in one precision, in one call where they are in another."""
+    if all(t.dtype == dtype for t in tensors):
+        return tensors
+    copies = [torch.empty_like(t, dtype=dtype, memory_format=torch.preserve_format) for t in tensors]
+    torch._foreach_copy_(copies, list(tensors))
+    return copies
+
+
+def joined(tensors: Sequence[Tensor]) -> Tensor:
+    """All numbers in one new row."""
+    return torch.cat([t.reshape(-1) for t in tensors])
+
+
+def parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
+    """Views of a row in the shapes of ``like``."""
+    return [part.view(t.shape) for part, t in zip(row.split([t.numel() for t in like]), like, strict=True)]
+
+
+def touched(gradient: Tensor, scope: str) -> Tensor:
+    """Which entries (`element`) or rows (all others) have a non-zero gradient, broadcastable to it."""
+    nonzero = gradient != 0
+    if scope == "element" or gradient.dim() < 2:
+        return nonzero
+    return nonzero.flatten(1).any(dim=1).reshape(slot_shape(gradient.shape, "row"))
+
+
+def computing_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The real precision a parameter of ``dtype`` is updated in: float64 for double precision, else float32."""
+    return torch.float64 if dtype in (torch.float64, torch.complex128) else torch.float32
+
+
+def wide_dtype(device: torch.device) -> torch.dtype:
+    """The precision of sums and of shared slots: double, where the device has it."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def real_shape(a: Tensor) -> torch.Size:
+    """The shape of `real_view`, of sharded tensors too."""
+    return torch.Size((*a.shape, 2)) if a.is_complex() else a.shape
+
+
+def real_view(a: Tensor) -> Tensor:
+    """The tensor itself, or a complex tensor's real pairs as a last dimension of two, sharing its memory."""
+    return torch.view_as_real(a.resolve_conj()) if a.is_complex() else a
+
+
+def write_scalars(targets: list[Tensor], values: list[Tensor]) -> None:
+    """Writes single numbers, such as those of a slot.
+
+    Compiled, all are worked out in one place before any is written, for one would else be recomputed from another that
+    was. And as a list: a single number that is copied by itself is lost in compiled steps (torch 2.13).
+    """
+    if any(value.requires_grad for value in values):  # a differentiable step, which autograd follows
+        for target, value in zip(targets, values, strict=True):
+            target.copy_(value)
+    elif targets:
+        if torch.compiler.is_compiling():
+            values = list(torch.stack(values).unbind())
+        torch._foreach_copy_(targets, values)
+
+
+def dress_scalars(states: Iterable[dict[str, Any]]) -> None:
+    """Makes parameters of single doubles on a CPU, for torch.compile (2.13) takes plain ones for Python numbers that it
+    might make inputs, finds that it need not, and traces the whole step once more. They keep their memory."""
+    dressed: dict[Tensor, Tensor] = {}  # one for all states that share a number
+    for state in states:
+        for key, value in state.items():
+            if type(value) is Tensor and value.dim() == 0 and value.dtype == torch.float64 and value.is_cpu:
+                if value not in dressed:
+                    dressed[value] = torch.nn.Parameter(value, requires_grad=False)
+                state[key] = dressed[value]

@@ -1,0 +1,1 @@
+"""The GPU backend: Triton kernels written from the rules."""
