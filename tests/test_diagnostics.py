@@ -34,7 +34,7 @@ def test_numbers_are_the_states(granularity):
     optimizer, p = agreeing(granularity, ask=True)
     (d,) = optimizer.diagnostics()
     growth, alpha = optimizer.state[p]["growth"].reshape(-1), optimizer.state[p]["accumulator"].reshape(-1)
-    assert d.slots == growth.numel()
+    assert d.blocks == growth.numel()
     assert d.gamma[1.0] == pytest.approx(0.01 * growth.max().item())
     assert d.gamma[0.0] == pytest.approx(0.01 * growth.min().item())
     step = 0.01 * growth / (alpha.sqrt() + 1e-10)
@@ -55,7 +55,7 @@ def test_step_sizes_are_of_entries_that_have_seen_a_gradient(make):
     )  # that of the entry without one is γ/eps, or infinite
 
 
-def test_the_share_of_growing_slots_is_counted_from_the_first_call_on():
+def test_the_share_of_growing_blocks_is_counted_from_the_first_call_on():
     optimizer, p = agreeing("element")
     assert math.isnan(optimizer.diagnostics()[0].growing)
     p.grad = torch.tensor([[1.0], [-1.0]])
@@ -84,7 +84,7 @@ def test_groups_without_a_step_and_lr_decay():
         optimizer.step()
     first, second = optimizer.diagnostics()
     assert first.gamma[0.5] == pytest.approx(0.05)
-    assert second.slots == 0
+    assert second.blocks == 0
     assert math.isnan(second.gamma[0.5])
     assert math.isnan(second.total_growth)
 

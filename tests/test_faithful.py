@@ -103,8 +103,8 @@ SCALAR_OPTIONS = {
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("name", SCALAR_OPTIONS)
 @pytest.mark.parametrize("granularity", ["group", "tensor", "row"])
-def test_shared_slots_are_algorithm_1(name, granularity, driver):
-    """With one slot over everything, each shared granularity is the scalar variant with Lemma 4's r."""
+def test_shared_blocks_are_algorithm_1(name, granularity, driver):
+    """With one block over everything, each shared granularity is the scalar variant with Lemma 4's r."""
     options = SCALAR_OPTIONS[name]
     shapes = {"group": [(3, 2), (4,), ()], "tensor": [(11,)], "row": [(1, 11)]}[granularity]
     x_0 = [0.1 * i - 0.3 for i in range(11)]
@@ -173,7 +173,7 @@ def test_ball_under_a_shared_step_size_is_the_euclidean_projection(granularity):
     gradient = noisy(2, 4)
     p_options: dict[str, Any] = {"projection": Ball(1.0), "momentum": 0.5, "rho": 0.0}
     ours = run(gradient, [(4,)], [0.1, 0.2, 0.3, 0.4], lr=0.5, granularity=granularity, **p_options)
-    # ρ = 0 makes the scalar slot Σg², which the oracle's element algorithm gets from four equal shares.
+    # ρ = 0 makes the scalar block Σg², which the oracle's element algorithm gets from four equal shares.
     x, z, alpha = [0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.3, 0.4], 0.0
     for k in range(STEPS):
         g = gradient(k, x)

@@ -1,4 +1,4 @@
-"""A NaN or infinity in a gradient spoils its own slot, as in torch's optimizers, and never another."""
+"""A NaN or infinity in a gradient spoils its own block, as in torch's optimizers, and never another."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("beta", [0.0, 0.9])
 @pytest.mark.parametrize("when", [0, 2])
-def test_other_slots_are_untouched(bad, granularity, driver, beta, when):
+def test_other_blocks_are_untouched(bad, granularity, driver, beta, when):
     runs = []
     for spoil in (False, True):
         params = [torch.nn.Parameter(torch.ones(3, 2)), torch.nn.Parameter(torch.ones(4))]
@@ -39,7 +39,7 @@ def test_other_slots_are_untouched(bad, granularity, driver, beta, when):
         for key in ("momentum", "growth", "accumulator"):
             same = clean_states[0][key] == spoilt_states[0][key]
             assert same.expand(3, 2)[healthy].all()
-    assert not torch.isfinite(spoilt[0][1, 1])  # the spoilt slot itself shows it, as with torch's optimizers
+    assert not torch.isfinite(spoilt[0][1, 1])  # the spoilt block itself shows it, as with torch's optimizers
 
 
 @pytest.mark.parametrize("granularity", ["element", "group"])

@@ -21,8 +21,8 @@ rhos = st.sampled_from([0.5, 1.0, 2.0, 10.0, 100.0])
 fast = settings(max_examples=60, deadline=None)
 
 
-def slots(value, shape, granularity):
-    """Sums a per-coordinate tensor to the slots."""
+def blocks(value, shape, granularity):
+    """Sums a per-coordinate tensor to the blocks."""
     v = value.reshape(shape)
     if granularity == "element":
         return v
@@ -63,7 +63,7 @@ def test_restricted_increase(gradients, granularity, rho, beta):
     """Whenever v < 0: gg/A' − ρ·gm/A ≤ 0 (Lemma 4)."""
     run = steps_of(gradients, granularity, rho=rho, momentum=beta, eps=0.0)
     for g, m, growth, alpha, new_growth, new_alpha, _, _ in run:
-        gg, gm = slots(g * g, (2, 2), granularity), slots(g * m, (2, 2), granularity)
+        gg, gm = blocks(g * g, (2, 2), granularity), blocks(g * m, (2, 2), granularity)
         falling = (gg - rho * gm < 0) & (alpha > 0)
         before, after = alpha.sqrt() / growth, new_alpha.sqrt() / new_growth
         excess = gg / after - rho * gm / before
@@ -236,10 +236,10 @@ def test_first_order_agreement_with_the_naive_rule(v):
     """γ'/√α' and the naive γ/√(α+v) agree to first order as v → 0⁻ (Figure 1), and ours never explodes."""
     gg = 0.5
     gm = (gg - v) / 2.0
-    slot = {"growth": 1.0, "accumulator": 1.0}
-    after, _ = RULE.decide((gg, gm), slot, Settings(), Plain())
+    block = {"growth": 1.0, "accumulator": 1.0}
+    after, _ = RULE.decide((gg, gm), block, Settings(), Plain())
     growth, alpha = after["growth"], after["accumulator"]
     naive = 1 / math.sqrt(1 + v)
     assert abs(growth / math.sqrt(alpha) - naive) < v**2
-    steep, _ = RULE.decide((1e-3, 1e3), slot, Settings(), Plain())  # v = −2000 α, where the naive root is imaginary
+    steep, _ = RULE.decide((1e-3, 1e3), block, Settings(), Plain())  # v = −2000 α, where the naive root is imaginary
     assert 1 < steep["growth"] < math.sqrt(2001)

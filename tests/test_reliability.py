@@ -114,7 +114,7 @@ def test_a_cap_on_gamma_and_a_schedule_that_begins_at_zero(granularity, driver):
 
 @pytest.mark.parametrize("driver", [name for name in DRIVERS if name != "loop"])
 @pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
-def test_an_infinity_spoils_its_slot_alike_in_every_way_of_stepping(granularity, driver):
+def test_an_infinity_spoils_its_block_alike_in_every_way_of_stepping(granularity, driver):
     found = []
     for way in ("loop", driver):
         params = [torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(3))]
@@ -155,7 +155,7 @@ class Interrupt(BaseException):
 # Python itself swallows, with this warning, what a handler raises while an object is being collected.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @every_optimizer
-@pytest.mark.parametrize("way", [{"fused": False}, {"fused": None}, {"foreach": True}], ids=str)
+@pytest.mark.parametrize("displacement", [{"fused": False}, {"fused": None}, {"foreach": True}], ids=str)
 def test_a_step_is_taken_whole_whatever_a_signal_handler_raises(make, way):
     """An alarm every few microseconds: however it falls, all parameters and all counters have moved, or none."""
 

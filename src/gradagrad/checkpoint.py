@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, StateDict
 
 from gradagrad import sharding
-from gradagrad.checks.arguments import complaint
+from gradagrad.checks.arguments import error_text
 from gradagrad.checks.torch import check_number_or_lr, checked
 from gradagrad.engine.state import field_dtype, field_scope, new_step
 from gradagrad.rules.rule import CLOCK, Field
-from gradagrad.rules.scope import SHARED, slot_shape
+from gradagrad.rules.scope import SHARED, block_shape
 from gradagrad.torch_ops.ops import real_shape, real_view
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, 
             _check_fit(field, value, scope, parameter, where)
             check_range(field, value, settings, where)
             state[field.key] = _as_new(field, value, group, scope, parameter)
-            if field.at == "slot" and scope in SHARED:
+            if field.at == "block" and scope in SHARED:
                 first = shared.setdefault((field.key, id(group) if scope == "group" else 0), value)
                 if not torch.equal(sharding.local(first), sharding.local(value)):
                     raise ValueError(
@@ -95,7 +95,7 @@ def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, 
                     )
         latest = max(int(state["step"]), int(state.get(CLOCK, 0)))
         rows = _rows(saved, latest, parameter, where)
-        result[parameter] = {**state, **rows} if optimizer.rule.rests(settings) else state
+        result[parameter] = {**state, **rows} if optimizer.rule.needs_catch_up(settings) else state
     return result
 
 
@@ -176,7 +176,7 @@ def step_of(saved: Mapping[str, Any], where: str) -> int:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value < _MOST_STEPS or value != value // 1:
         raise ValueError(
-            complaint(f'the state dict is damaged: "step" of {where}', "a whole number >= 0 and < 2^62", value)
+            error_text(f'the state dict is damaged: "step" of {where}', "a whole number >= 0 and < 2^62", value)
         )
     return int(value)
 
@@ -206,9 +206,9 @@ def _check_fit(field: Field, value: Tensor, scope: str, parameter: Tensor, where
             "with torch.distributed.checkpoint.state_dict.get_optimizer_state_dict and full_state_dict=True."
         )
     own = field_scope(field, scope)
-    wanted = slot_shape(real_shape(parameter), own)
+    wanted = block_shape(real_shape(parameter), own)
     if tuple(value.shape) != wanted:
-        because = f' (granularity="{scope}")' if field.at == "slot" else ""
+        because = f' (granularity="{scope}")' if field.at == "block" else ""
         raise ValueError(
             f'the state dict does not fit: "{field.key}" of {where} must have shape {wanted}{because}, got '
             f"{tuple(value.shape)}. Load it into the model it was saved from."

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from gradagrad import checkpoint, sharding
-from gradagrad.checks.arguments import complaint
+from gradagrad.checks.arguments import error_text
 from gradagrad.engine.state import begin
 from gradagrad.gradagrad import GradaGrad
 from gradagrad.rules.rule import Field
@@ -68,7 +68,7 @@ def _from_state_dict(
     if params is None:
         raise ValueError("params must be given when source is a state dict, in the order the Adagrad run had them.")
     if not isinstance(source, Mapping) or not checkpoint.has_parts(source):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise ValueError(complaint("source", 'a state dict with "state" and "param_groups"', source))
+        raise ValueError(error_text("source", 'a state dict with "state" and "param_groups"', source))
     if not all(set(group) >= _OF_ADAGRAD and "granularity" not in group for group in source["param_groups"]):
         raise ValueError("source is not a state dict of torch.optim.Adagrad: its param groups have other arguments.")
     for number, state in source["state"].items():

@@ -76,7 +76,7 @@ class GradaGrad(EngineOptimizer):
         >>> optimizer.step()
 
     State is in float32 (float64 for float64 parameters) whatever the parameters' precision, and survives save and load
-    bit for bit. A NaN or infinity in a gradient spoils the slot it is in and no other, as in torch's own optimizers.
+    bit for bit. A NaN or infinity in a gradient spoils the block it is in and no other, as in torch's own optimizers.
     """
 
     rule = RULE

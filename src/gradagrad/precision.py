@@ -3,11 +3,11 @@
 bf16 keeps 8 significant bits. Rounded to nearest, an accumulator stops moving once its increments fall below 1/512 of
 it; rounded up or down at random, with the probabilities that make the mean exact, it goes on growing at the right rate.
 Two things survive that the method relies on: growth and accumulator never fall, since a number that bf16 holds exactly
-is kept, and an unchanged slot stays unchanged.
+is kept, and an unchanged block stays unchanged.
 
 The random bits are a hash of (seed, step, parameter, element) and of nothing else. A run is therefore reproducible,
 resumes bit for bit, does not depend on the number of threads, and is the same for every way of stepping: kernels
-compute the same hash. Each field has a word of 16 bits, so that no two numbers of an element that change together
+compute the same hash. Each field has a lane of 16 bits, so that no two numbers of an element that change together
 share any.
 """
 
@@ -27,7 +27,7 @@ _LARGEST = torch.finfo(torch.bfloat16).max
 def stored_dtype(computing: torch.dtype, state_dtype: torch.dtype | str, scope: str) -> torch.dtype:
     """How a field of this scope ("element" for element fields) is stored for a parameter computed in ``computing``.
 
-    Where many share a slot it takes no room worth saving, and stays exact.
+    Where many share a block it takes no room worth saving, and stays exact.
     """
     return torch.bfloat16 if is_rounded(state_dtype) and scope == "element" else computing
 
@@ -48,14 +48,14 @@ class RandomBits:
         self._like, self._step, self._stream, self._index = like, step, stream, index
         self._hashes: dict[int, Tensor] = {}
 
-    def word(self, word: int) -> Tensor:
+    def lane(self, lane: int) -> Tensor:
         """16 bits for each element: two words, low and high, come from one hash."""
-        number = word // 2
+        number = lane // 2
         if number not in self._hashes:
             stream = self._stream ^ (number << 30)
             self._hashes[number] = random_bits(self._like, self._step, stream, self._index)
         bits = self._hashes[number]
-        return bits >> 16 if word % 2 else bits & 0xFFFF
+        return bits >> 16 if lane % 2 else bits & 0xFFFF
 
 
 def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ...] | None = None) -> Tensor:
@@ -102,9 +102,9 @@ def rounded(values: Tensor, random16: Tensor) -> Tensor:
     return result.masked_fill(values.isnan(), torch.nan)
 
 
-def stored(target: Tensor, values: Tensor, bits: RandomBits | None, word: int) -> Tensor:
-    """Computed values in the format of ``target``, rounded with a word of each element's random bits if there are
+def stored(target: Tensor, values: Tensor, bits: RandomBits | None, lane: int) -> Tensor:
+    """Computed values in the format of ``target``, rounded with a lane of each element's random bits if there are
     any."""
     if target.dtype != torch.bfloat16 or bits is None:
         return values if values.dtype == target.dtype else values.to(target.dtype)
-    return rounded(values, bits.word(word))
+    return rounded(values, bits.lane(lane))

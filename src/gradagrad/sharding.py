@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from gradagrad.rules.scope import SINGLE, Scope, slot_shape
+from gradagrad.rules.scope import SINGLE, Scope, block_shape
 from gradagrad.torch_ops.ops import real_view
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from gradagrad.engine.batch import Batch
 
-# The process groups over which a parameter's sums are added, one for each mesh dimension that splits a slot.
+# The process groups over which a parameter's sums are added, one for each mesh dimension that splits a block.
 Axes = tuple["dist.ProcessGroup", ...]
 
 
@@ -79,9 +79,9 @@ def _dim(placement: Placement) -> int | None:
 
 
 def as_shard(state: Tensor, parameter: Tensor, scope: Scope) -> Tensor:
-    """A local state tensor with the slots of ``scope`` as part of one laid out as the parameter.
+    """A local state tensor with the blocks of ``scope`` as part of one laid out as the parameter.
 
-    That is what lets a distributed checkpoint reshard it. Slots shared by a whole tensor stay plain.
+    That is what lets a distributed checkpoint reshard it. Blocks shared by a whole tensor stay plain.
     """
     if not is_sharded(parameter) or scope in SINGLE:
         return state
@@ -89,7 +89,7 @@ def as_shard(state: Tensor, parameter: Tensor, scope: Scope) -> Tensor:
 
     whole = real_view(torch.empty_strided(parameter.shape, parameter.stride(), dtype=parameter.dtype, device="meta"))
     if scope == "row":
-        whole = whole.new_empty(slot_shape(whole.shape, "row"))
+        whole = whole.new_empty(block_shape(whole.shape, "row"))
     mesh = parameter.device_mesh
     layout = _placements(parameter, scope)
     result = DTensor.from_local(state, mesh, layout, run_check=False, shape=whole.shape, stride=whole.stride())

@@ -49,7 +49,7 @@ class Shared(NamedTuple):
     clock: float
     gamma: float
     agreement_square: float
-    way_scale: float
+    displacement_scale: float
 
 
 def parameters(dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Parameter]:
@@ -152,7 +152,7 @@ class Oracle:
         self.own.k, self.own.mass = k, self.own.mass * more
         for p in every_parameter(self._optimizer):
             self._optimizer.state[p]["accumulator"] *= more
-        first = self._optimizer.state[every_parameter(self._optimizer)[0]]  # whose slot numbers all share
+        first = self._optimizer.state[every_parameter(self._optimizer)[0]]  # whose block numbers all share
         first["clock"].fill_(k)
         first["square_total"] *= more
 
@@ -166,7 +166,7 @@ class Oracle:
             "x": (self._flat(every_parameter(self._optimizer)), own.x),
             "a": ([b / _weights(own.k) for b in self._state("accumulator")], own.a),
             "h": (self._state("momentum"), own.h),
-            "y": ([y * numbers.way_scale for y in self._state("way")], own.y),
+            "y": ([y * numbers.displacement_scale for y in self._state("displacement")], own.y),
         }
         if self._optimizer.param_groups[0]["averaging"] is not None:
             with self._optimizer.averaged():

@@ -254,7 +254,7 @@ def test_long_runs_in_single_precision(clock: float, driver: str) -> None:
     optimizers = [AutoGradaGrad([p], gamma0=0.1, **DRIVERS[driver]) for p in twins]
     weight = min(clock, 2.0**21 - 1.0)
     total = weight * (weight + 1.0) / 2.0
-    starts = {"clock": clock, "way_scale": clock**-0.5, "accumulator": total, "square_total": 4.0 * total}
+    starts = {"clock": clock, "displacement_scale": clock**-0.5, "accumulator": total, "square_total": 4.0 * total}
     for k in range(200):
         signs = torch.rand(4, generator=torch.Generator().manual_seed(k)) < 0.5
         for p, optimizer in zip(twins, optimizers, strict=True):

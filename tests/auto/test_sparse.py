@@ -131,7 +131,7 @@ def test_bfloat16_state_of_untouched_rows_stays_as_it_is() -> None:
     kept = {key: value.clone() for key, value in optimizer.state[p].items()}
     p.grad = coo([[1]], torch.randn(1, 3), (4, 3))
     optimizer.step()
-    for key in ("accumulator", "momentum", "way"):
+    for key in ("accumulator", "momentum", "displacement"):
         assert optimizer.state[p][key].dtype == torch.bfloat16
         for row in (0, 2, 3):
             assert torch.equal(optimizer.state[p][key][row], kept[key][row])

@@ -35,7 +35,7 @@ def test_the_state_holds_only_tensors_under_parameters() -> None:
     optimizer = AutoGradaGrad([{"params": params[:2], "averaging": "polynomial"}, {"params": params[2:]}])
     train(optimizer, 2)
     assert set(optimizer.state) == set(params)
-    keys = {"step", "accumulator", "momentum", "way", "average", "square_total", *Shared._fields}
+    keys = {"step", "accumulator", "momentum", "displacement", "average", "square_total", *Shared._fields}
     for i, p in enumerate(params):
         state = optimizer.state[p]
         assert set(state) == (keys if i < 2 else keys - {"average"})
@@ -47,7 +47,7 @@ def test_the_state_holds_only_tensors_under_parameters() -> None:
     assert all(isinstance(v, plain) for group in state_dict["param_groups"] for v in group.values())
 
 
-@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("displacement", COPIES)
 def test_one_tensor_is_shared_by_all_parameters(way: str) -> None:
     """Of all groups, of latecomers too, and still after loading or copying."""
     params = parameters(torch.bfloat16)
@@ -142,12 +142,15 @@ def test_the_memory_layout_of_the_state_follows_the_parameter() -> None:
     p.grad = torch.randn_like(p)
     optimizer.step()
     saved = copy.deepcopy(optimizer.state_dict())
-    for key in ("accumulator", "momentum", "way"):
+    for key in ("accumulator", "momentum", "displacement"):
         assert optimizer.state[p][key].stride() == p.stride()
         saved["state"][0][key] = saved["state"][0][key].contiguous()
     resumed = AutoGradaGrad([copy.deepcopy(p)])
     resumed.load_state_dict(saved)
-    assert all(resumed.state[every_parameter(resumed)[0]][key].stride() == p.stride() for key in ("accumulator", "way"))
+    assert all(
+        resumed.state[every_parameter(resumed)[0]][key].stride() == p.stride()
+        for key in ("accumulator", "displacement")
+    )
 
 
 def two_groups(**options: Any) -> AutoGradaGrad:
@@ -159,7 +162,7 @@ DAMAGE: list[tuple[Callable[[Any], object], str]] = [
     (lambda d: d.pop("state"), 'dictionary "state"'),
     (lambda d: d.update(param_groups=3), 'list "param_groups"'),
     (lambda d: d["state"][0].pop("gamma"), r'parameter 0 of group 0 has no "gamma" \(found'),
-    (lambda d: d["state"][1].pop("way"), r'parameter 1 of group 0 has no "way"'),
+    (lambda d: d["state"][1].pop("displacement"), r'parameter 1 of group 0 has no "displacement"'),
     (lambda d: d["state"][0].pop("momentum"), r'has no "momentum"'),
     (lambda d: d["state"][0].update(accumulator="?"), '"accumulator" of parameter 0 of group 0 is a str'),
     (lambda d: d["state"][0].update(gamma=3.0), '"gamma" of parameter 0 of group 0 is a float, not a tensor'),

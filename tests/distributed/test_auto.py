@@ -83,7 +83,7 @@ def check_fsdp2(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int
     models.assert_equal(models.gathered(model, optimizer), points, rtol=0.0)
 
 
-@pytest.mark.parametrize("way", [{}, {"foreach": True}, {"fused": False}], ids=["default", "foreach", "loop"])
+@pytest.mark.parametrize("displacement", [{}, {"foreach": True}, {"fused": False}], ids=["default", "foreach", "loop"])
 def test_two_ranks_of_fsdp2_equal_one_process(world: World, way: dict[str, Any]):
     world.run(check_fsdp2, 2, way, (2,))
 
@@ -155,7 +155,7 @@ def check_resuming(rank: int, size: int, folder: str, flat: bool, sharded: bool)
     set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state, options=options)
     assert (optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["gamma0"]) == (1.0, 1e-4)
     assert len({id(optimizer.state[p]["gamma"]) for p in model.parameters()}) == 1
-    assert isinstance(optimizer.state[model.first.weight]["way"], DTensor) is sharded
+    assert isinstance(optimizer.state[model.first.weight]["displacement"], DTensor) is sharded
     loaded = models.gathered(model, optimizer)
     models.train(model, optimizer, 20, start=30, share=models.share(rank, size))
     return loaded, models.gathered(model, optimizer)

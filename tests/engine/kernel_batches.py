@@ -104,7 +104,7 @@ def fill(batch: Batch, state_dtype: torch.dtype = torch.float32) -> None:
             batch.shared[field.key] = made[0]
         else:
             batch.state[field.key] = made
-    batch.rows = [{key: batch.state[key][i] for key in batch.state} for i in range(len(batch.params))]
+    batch.param_states = [{key: batch.state[key][i] for key in batch.state} for i in range(len(batch.params))]
 
 
 def draw_gradients(batch: Batch, *, zeros: bool = False) -> None:

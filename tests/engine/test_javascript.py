@@ -59,8 +59,8 @@ def in_python(name: str, case: dict) -> tuple[list, list]:
         optimizer.step()
         points.append(x.tolist())
         state = optimizer.state[x]
-        slot = state["gamma"] if name == "AutoGradaGrad" else state["growth"][0] * case["gamma0"]
-        gammas.append(float(slot))
+        block = state["gamma"] if name == "AutoGradaGrad" else state["growth"][0] * case["gamma0"]
+        gammas.append(float(block))
     return points, gammas
 
 

@@ -83,7 +83,7 @@ def _unfit() -> dict[str, tuple[str, dict[str, Tensor]]]:
         "integers": ("float64, bfloat16 or float16", {n: torch.ones(6).int() for n in ("params", "grads")}),
         "gradient dtype": ("must have the parameter's dtype", {"grads": torch.ones(6, dtype=f64)}),
         "state dtype": ("the state of parameter 1", {"momentum": torch.ones(6, dtype=f64)}),
-        "slot dtype": ("the state of parameter 1", {"growth": torch.ones(6, dtype=f64)}),
+        "block dtype": ("the state of parameter 1", {"growth": torch.ones(6, dtype=f64)}),
         "half state": ("the state of parameter 1", {"growth": torch.ones(6, dtype=torch.float16)}),
         "gradient shape": ("the gradient of parameter 1", {"grads": torch.ones(5)}),
         "momentum shape": ("does not fit its shape", {"momentum": torch.ones(5)}),

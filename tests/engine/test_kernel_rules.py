@@ -1,4 +1,4 @@
-"""The kernel's arithmetic is the rules': bit for bit where every element is its own slot."""
+"""The kernel's arithmetic is the rules': bit for bit where every element is its own block."""
 
 from __future__ import annotations
 
@@ -150,10 +150,10 @@ def test_phase_by_phase_is_the_same_step(scope: str, rule: str):
         assert sums is not None
         assert sums.shape == (3 if scope == "tensor" else 1, 2 if rule == "gradagrad" else 1)
         assert_same(phases, before)  # measuring writes nothing
-        traces = KERNEL.move(phases, sums)
+        statistics = KERNEL.move(phases, sums)
         if phases.is_shared:
             assert all(torch.equal(a, b) for a, b in zip(phases.shared.values(), before.shared.values(), strict=True))
-            KERNEL.settle(phases, sums, traces)
+            KERNEL.write_shared(phases, sums, statistics)
         assert_same(phases, whole, 1e-13, 1e-14)
 
 

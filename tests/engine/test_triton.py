@@ -67,7 +67,7 @@ def _as_if_interpreting(monkeypatch):
     monkeypatch.setattr(triton_plan, "unavailable", lambda: None)
 
 
-MANY = [(64, 33), (33,)] * 80
+CACHE_FROM_PARAMS = [(64, 33), (33,)] * 80
 
 
 @pytest.mark.parametrize(
@@ -75,15 +75,15 @@ MANY = [(64, 33), (33,)] * 80
     [
         ("element", gradagrad.RULE, {}, ["step"]),
         ("row", gradagrad.RULE, {"beta": 0.9}, ["step", "step"]),
-        ("tensor", gradagrad.RULE, {}, ["measure", "move", "settle"]),
-        ("group", gradagrad.RULE, {"beta": 0.9}, ["measure", "move", "settle"]),
-        ("all", auto.RULE, {"averaging": True, "guard": False}, ["move", "settle"]),
-        ("all", auto.RULE, {"guard": True}, ["measure", "move", "settle"]),
+        ("tensor", gradagrad.RULE, {}, ["measure", "move", "write_shared"]),
+        ("group", gradagrad.RULE, {"beta": 0.9}, ["measure", "move", "write_shared"]),
+        ("all", auto.RULE, {"averaging": True, "guard": False}, ["move", "write_shared"]),
+        ("all", auto.RULE, {"guard": True}, ["measure", "move", "write_shared"]),
     ],
 )
 def test_launches_for_160_tensors(scope, rule, settings, names):
     launches = Launches()
-    batch = batch_of(scope, rule=rule, shapes=MANY, **settings)
+    batch = batch_of(scope, rule=rule, shapes=CACHE_FROM_PARAMS, **settings)
     set_gradients(batch, 0)
     steps = TritonBackend(launches)
     assert steps.refusal(batch) is None
@@ -92,14 +92,14 @@ def test_launches_for_160_tensors(scope, rule, settings, names):
     assert all(int(step) == 1 for step in batch.steps)
 
 
-def test_kinds_of_tensors_have_kernels_of_their_own_and_share_the_slot():
+def test_kinds_of_tensors_have_kernels_of_their_own_and_share_the_block():
     batch = batch_of("group", shapes=[(8, 4), (8, 4), (4,)])
     batch.params[1], batch.params[2] = batch.params[1].bfloat16(), batch.params[2].half()
     set_gradients(batch, 0)
     batch.grads[0] = batch.grads[0].to_sparse(1)
     launches = Launches()
     TritonBackend(launches).step(batch)
-    assert launches.names == ["measure"] * 3 + ["move"] * 3 + ["settle"]
+    assert launches.names == ["measure"] * 3 + ["move"] * 3 + ["write_shared"]
     measured = [arguments for name, _, arguments in launches if name == "measure"]
     assert [arguments["first"] for arguments in measured] == [0, 1, 2]  # one after the other in the same memory
     settled = launches[-1][2]
@@ -126,7 +126,7 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
     uploads = []
     upload = Memory.upload
     monkeypatch.setattr(Memory, "upload", lambda self, numbers: uploads.append(len(numbers)) or upload(self, numbers))
-    batch, launches = batch_of("group", shapes=MANY), Launches()
+    batch, launches = batch_of("group", shapes=CACHE_FROM_PARAMS), Launches()
     steps = TritonBackend(launches)
     steps.step(batch)
     first = len(uploads)
@@ -208,7 +208,7 @@ def test_says_that_triton_is_missing():
 
 def test_a_captured_graph_needs_its_tables_and_keeps_them(monkeypatch):
     monkeypatch.setattr(backend, "_capturing", lambda batch: True)
-    batch = batch_of("group", shapes=MANY)
+    batch = batch_of("group", shapes=CACHE_FROM_PARAMS)
     steps = TritonBackend(Launches())
     assert "take a step first" in (steps.refusal(batch) or "")
     with pytest.raises(RuntimeError, match=r"zero_grad\(set_to_none=False\)"):
@@ -276,7 +276,7 @@ def test_generated_source_is_the_golden_one(name):
 
 def test_a_rule_that_branches_on_data_is_refused():
     class Branching(gradagrad.GradaGradRule):
-        def measure(self, values, s, slots, ops):
+        def measure(self, values, s, blocks, ops):
             return (values["g"], values["g"]) if ops.less(values["g"], 0.0) else (values["momentum"], values["g"])
 
     with pytest.raises(TypeError, match="the rule branches on t0, which is data"):

@@ -17,19 +17,19 @@ class HeavyBallRule(Rule):
     name, numerator, denominator, decay_remedy = "heavy ball", "accumulator", "accumulator", "leave it out."
 
     def fields(self, s):
-        return Field("velocity", "element"), Field("accumulator", "slot", least=0.0, word=1)
+        return Field("velocity", "element"), Field("accumulator", "block", least=0.0, lane=1)
 
     def measures(self, s):
         return True
 
-    def measure(self, values, s, slots, ops):
-        return (slots.dot(values["g"], values["g"]),)
+    def measure(self, values, s, blocks, ops):
+        return (blocks.dot(values["g"], values["g"]),)
 
-    def decide(self, sums, slot, s, ops):
-        total = ops.minimum(slot["accumulator"] + sums[0], ops.largest)
+    def decide(self, sums, block, s, ops):
+        total = ops.minimum(block["accumulator"] + sums[0], ops.largest)
         return {"accumulator": total}, (1.0 / ops.sqrt(ops.maximum(total, ops.tiny)),)
 
-    def move(self, values, factors, s, slots, ops, touched=None):
+    def move(self, values, factors, s, blocks, ops, touched=None):
         step = values["g"] * (ops.narrow(factors[0]) * s.lr)
         velocity = step if is_off(s.beta) else values["velocity"] * s.beta + step
         new = {"x": values["x"] - velocity, "velocity": velocity}
@@ -40,8 +40,8 @@ class HeavyBallRule(Rule):
     def unfit_for_rows(self, s):
         return None if s.lazy else "pass lazy=True."
 
-    def rates(self, values, slot, s, ops):
-        return (s.lr / ops.sqrt(ops.maximum(slot["accumulator"], ops.tiny)),) * 3
+    def rates(self, values, block, s, ops):
+        return (s.lr / ops.sqrt(ops.maximum(block["accumulator"], ops.tiny)),) * 3
 
 
 class HeavyBall(EngineOptimizer):

@@ -25,9 +25,9 @@ def test_in_place_is_the_rule_bit_for_bit(s, zeros):
         keys = ["x", *(f.key for f in auto.RULE.fields(s) if f.at == "element")]
         values = {key: rng.randn(size) ** 2 for key in keys} | {"g": rng.randn(size) * (rng.rand(size) >= zeros)}
         factors = tuple(rng.rand(8))
-        expected, traces = auto.RULE.move(values, factors, s, Sums(), ArrayOps())
+        expected, statistics = auto.RULE.move(values, factors, s, Sums(), ArrayOps())
         own = {key: array.copy() for key, array in values.items()}
-        assert move(own, factors) == pytest.approx(traces, rel=1e-12)
+        assert move(own, factors) == pytest.approx(statistics, rel=1e-12)
         for key, array in expected.items():
             np.testing.assert_array_equal(own[key], array)
         np.testing.assert_array_equal(own["g"], values["g"])

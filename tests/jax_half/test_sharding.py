@@ -83,7 +83,7 @@ def test_shard_map(name, mesh):
         key = path[-1].key if hasattr(path[-1], "key") else None
         if leaf.ndim == 0:
             return P()
-        if key == "wide" and leaf.shape[1] == 1:  # a slot for each of its rows
+        if key == "wide" and leaf.shape[1] == 1:  # a block for each of its rows
             return P()
         return SPECS[key]
 

@@ -102,7 +102,7 @@ AUTOGRADAGRAD = Table(
 )
 
 
-def complaint(name: str, rule: str, value: object, remedy: str = "") -> str:
+def error_text(name: str, rule: str, value: object, remedy: str = "") -> str:
     """The one form of every message about an argument."""
     return f"{name} must be {rule}, got {_shown(value)}.{' ' if remedy else ''}{remedy}"
 
@@ -122,15 +122,17 @@ def check_number(name: str, value: Any, wanted: Number) -> Any:
         return None
     # numpy's bool is no Real; Python's is.
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(complaint(name, wanted.rule, value, wanted.remedy))
+        raise TypeError(error_text(name, wanted.rule, value, wanted.remedy))
     try:
         number = float(value)
     except OverflowError:  # an integer or fraction beyond every float
-        raise ValueError(complaint(name, wanted.rule, value, wanted.remedy)) from None
+        raise ValueError(error_text(name, wanted.rule, value, wanted.remedy)) from None
     if not wanted.holds(number):
-        raise ValueError(complaint(name, wanted.rule, number, wanted.remedy))
+        raise ValueError(error_text(name, wanted.rule, number, wanted.remedy))
     if _LARGEST < number < math.inf:
-        raise ValueError(complaint(name, f"{wanted.rule}, and at most {_LARGEST:.2g}, as steps are in float32", number))
+        raise ValueError(
+            error_text(name, f"{wanted.rule}, and at most {_LARGEST:.2g}, as steps are in float32", number)
+        )
     return number
 
 
@@ -153,7 +155,7 @@ def checked(
             result[name] = number(lr_name if name == "lr" else name, group[name], wanted)
     for name in table.flags:
         if name in group and not isinstance(group[name], bool):
-            raise TypeError(complaint(name, "True or False", group[name]))
+            raise TypeError(error_text(name, "True or False", group[name]))
     for name, choices in table.choices.items():
         if name in group:
             check_one_of(name, group[name], choices)
@@ -166,32 +168,32 @@ def check_one_of(name: str, value: Any, choices: Sequence[str | None]) -> None:
     """Raises unless the value is one of the choices. Only strings are compared: arrays compare entry by entry."""
     if not (value is None and None in choices) and not (isinstance(value, str) and value in choices):
         rule = " or ".join(map(repr, choices)) if len(choices) < 3 else f"one of {', '.join(map(repr, choices))}"
-        raise ValueError(complaint(name, rule, value))
+        raise ValueError(error_text(name, rule, value))
 
 
 def check_projection(value: Any, remedy: str) -> None:
     """Raises unless the value is None or can be called."""
     if not (value is None or callable(value)):
-        raise TypeError(complaint("projection", "None or a callable (point, metric) -> point", value, remedy))
+        raise TypeError(error_text("projection", "None or a callable (point, metric) -> point", value, remedy))
 
 
 def _check_together(group: Mapping[str, Any], lr_name: str) -> None:
-    """Rules that concern several arguments; of numbers that a framework traces nothing can be known."""
+    """Rules that concern several arguments; of numbers that a framework statistics nothing can be known."""
     decay = group.get("weight_decay", 0.0)
     decays = not (isinstance(decay, float) and decay == 0.0)
     if group.get("lazy") and decays and not group["decoupled_weight_decay"]:
         remedy = "Coupled decay gives every coordinate a gradient, so none is lazy; pass decoupled_weight_decay=True."
-        raise ValueError(complaint("weight_decay", "0 or decoupled with lazy=True", decay, remedy))
+        raise ValueError(error_text("weight_decay", "0 or decoupled with lazy=True", decay, remedy))
     if group.get("projection") is not None and decays and group["decoupled_weight_decay"]:
         remedy = "Decay moves the parameters out of the set; use coupled weight_decay."
-        raise ValueError(complaint("decoupled_weight_decay", "False with a projection", True, remedy))
+        raise ValueError(error_text("decoupled_weight_decay", "False with a projection", True, remedy))
     lr, gamma_max = group.get("lr"), group.get("gamma_max")
     if "granularity" in group and isinstance(lr, float) and isinstance(gamma_max, float) and gamma_max < lr:
         remedy = f"γ starts at {lr_name} and never falls."
-        raise ValueError(complaint("gamma_max", f"at least {lr_name} = {lr}", gamma_max, remedy))
+        raise ValueError(error_text("gamma_max", f"at least {lr_name} = {lr}", gamma_max, remedy))
     gamma0 = group.get("gamma0")
     if isinstance(gamma0, float) and isinstance(gamma_max, float) and gamma_max < gamma0:
-        raise ValueError(complaint("gamma_max", f"at least gamma0 = {gamma0}", gamma_max, "γ starts there."))
+        raise ValueError(error_text("gamma_max", f"at least gamma0 = {gamma0}", gamma_max, "γ starts there."))
     bound, start = group.get("grad_bound"), group.get("initial_accumulator_value")
     if (
         isinstance(bound, float)
@@ -200,7 +202,7 @@ def _check_together(group: Mapping[str, Any], lr_name: str) -> None:
     ):
         rule = f"large enough to matter beside initial_accumulator_value = {start}"
         remedy = "Its square is added at the first step and would be lost to rounding; drop one of the two."
-        raise ValueError(complaint("grad_bound", rule, bound, remedy))
+        raise ValueError(error_text("grad_bound", rule, bound, remedy))
 
 
 def _check_agreement(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
@@ -210,4 +212,4 @@ def _check_agreement(table: Table, group: Mapping[str, Any], others: Sequence[Ma
             if group[name] != other[name]:
                 remedy = f'With {table.scope}="all" one decision serves all; to scale a group\'s steps, give it an lr.'
                 rule = f"{other[name]!r} as in the other param groups"
-                raise ValueError(complaint(name, rule, group[name], remedy))
+                raise ValueError(error_text(name, rule, group[name], remedy))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
-from gradagrad.checks.arguments import Number, Table, check_number, check_projection, complaint
+from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
 from gradagrad.checks.arguments import checked as checked_anywhere
 from gradagrad.rules.scope import SHARED
 
@@ -38,11 +38,11 @@ def check_number_or_lr(name: str, value: Any, wanted: Number) -> Any:
     if not isinstance(value, Tensor):
         return check_number(name, value, wanted)
     if value.is_complex() or value.dtype == torch.bool or value.is_meta or value.layout != torch.strided:
-        raise TypeError(complaint(name, wanted.rule, value, "Pass a real tensor, dense and with a value, or a float."))
+        raise TypeError(error_text(name, wanted.rule, value, "Pass a real tensor, dense and with a value, or a float."))
     if value.numel() != 1:
-        raise ValueError(complaint(name, wanted.rule, value, "A Tensor lr must be 1-element; pass a 0-d one."))
+        raise ValueError(error_text(name, wanted.rule, value, "A Tensor lr must be 1-element; pass a 0-d one."))
     if not torch.compiler.is_compiling() and not wanted.holds(float(value.detach())):
-        raise ValueError(complaint(name, wanted.rule, float(value.detach()), wanted.remedy))
+        raise ValueError(error_text(name, wanted.rule, float(value.detach()), wanted.remedy))
     return value
 
 
@@ -53,19 +53,19 @@ def check_ways(group: Mapping[str, Any]) -> None:
         ("fused", "None uses the compiled kernel wherever it can."),
     ):
         if not (group[name] is None or isinstance(group[name], bool)):
-            raise TypeError(complaint(name, "None, True or False", group[name], remedy))
+            raise TypeError(error_text(name, "None, True or False", group[name], remedy))
     if not isinstance(group["state_dtype"], torch.dtype) or group["state_dtype"] not in (torch.float32, torch.bfloat16):
         remedy = "float32 means the precision of the computation: float64 for float64 parameters."
-        raise ValueError(complaint("state_dtype", "torch.float32 or torch.bfloat16", group["state_dtype"], remedy))
+        raise ValueError(error_text("state_dtype", "torch.float32 or torch.bfloat16", group["state_dtype"], remedy))
     for name, others in (("fused", ("foreach", "differentiable")), ("foreach", ("differentiable",))):
         for other in others:
             if group[name] and group[other]:
                 rule = f"None or False with {other}=True"
-                raise ValueError(complaint(name, rule, True, "It is another way of stepping; choose one."))
+                raise ValueError(error_text(name, rule, True, "It is another way of stepping; choose one."))
     rounds = group["state_dtype"] == torch.bfloat16 or group.get("stochastic_rounding", False)
     if group["differentiable"] and rounds:
         remedy = "Rounding has no derivative: use state_dtype=torch.float32 and stochastic_rounding=False."
-        raise ValueError(complaint("differentiable", "False where numbers are rounded", True, remedy))
+        raise ValueError(error_text("differentiable", "False where numbers are rounded", True, remedy))
 
 
 def refuse_unfit_parameters(params: Sequence[Tensor]) -> None:
@@ -74,7 +74,7 @@ def refuse_unfit_parameters(params: Sequence[Tensor]) -> None:
         if not (parameter.is_floating_point() or parameter.is_complex()):
             remedy = "Gradients exist for floating point and complex parameters only; leave this one out."
             raise TypeError(
-                complaint("params", "tensors of floating point or complex numbers", parameter.dtype, remedy)
+                error_text("params", "tensors of floating point or complex numbers", parameter.dtype, remedy)
             )
 
 

@@ -1,7 +1,7 @@
 """The rules as C++ for the CPU kernel: ``python -m gradagrad.codegen.cpp`` rewrites csrc/rules_generated.h.
 
 Each traced function becomes a loop over *streams*, arrays of equal length: ``x``, ``g``, the rule's fields, and what
-the phases hand on (sums, factors, traces). What depends on settings alone stands before the loop, in double.
+the phases hand on (sums, factors, statistics). What depends on settings alone stands before the loop, in double.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 from gradagrad.codegen.trace import Function, Kind, Language, Operation, Symbol, Tape
 from gradagrad.codegen.variants import VARIANTS, Variant, phases_of
-from gradagrad.rules.rule import POINT_WORD, Field
+from gradagrad.rules.rule import PARAMETER_LANE, Field
 
-STREAMS = {"x": 0, "element": 2, "slot": 8, "sum": 16, "factor": 20, "trace": 28}
+STREAMS = {"x": 0, "element": 2, "block": 8, "sum": 16, "factor": 20, "trace": 28}
 """Where each kind of stream begins, as in csrc/rules.h: the same for all variants, so that they can share functions."""
 CLOCKS = ("since", "now")
-"""Follow the settings of every rule, for `rest`."""
+"""Follow the settings of every rule, for `idle`."""
 
 
 def _constant(number: float, kind: Kind) -> str:
@@ -176,18 +176,18 @@ class _Header:
         """Writes the functions of a variant and enters it in the table."""
         variant, phases = VARIANTS[place], phases_of(place)
         fields = variant.rule.fields(variant.static)
-        blocks = {at: [f.key for f in fields if f.at == at] for at in ("element", "slot")}
-        counts = {"sum": phases.sums, "factor": phases.factors, "trace": phases.traces}
+        blocks = {at: [f.key for f in fields if f.at == at] for at in ("element", "block")}
+        counts = {"sum": phases.sums, "factor": phases.factors, "trace": phases.statistics}
         blocks = {"x": ["x", "g"], **blocks, **{kind: [f"{kind}{i}" for i in range(n)] for kind, n in counts.items()}}
         streams = {name: STREAMS[block] + i for block, names in blocks.items() for i, name in enumerate(names)}
-        words = {"x": POINT_WORD, **{f.key: f.word for f in fields}}
+        words = {"x": PARAMETER_LANE, **{f.key: f.lane for f in fields}}
         structs: dict[str, str] = {}
         for name, function in phases.functions.items():
             structs[name] = "None"
             if function and function.results:
                 text = _Writer(function, streams, words, variant.order, TOTALS.get(name, "")).text()
                 structs[name] = self._struct(f"{variant.name}_{name}", text)
-        sizes = (len(blocks["element"]), len(blocks["slot"]), *counts.values())
+        sizes = (len(blocks["element"]), len(blocks["block"]), *counts.values())
         self._enter(variant, fields, sizes, structs)
 
     def _struct(self, name: str, text: str) -> str:
@@ -197,12 +197,12 @@ class _Header:
         return self.known[text]
 
     def _enter(self, variant: Variant, fields: Sequence[Field], counts: Sequence[int], structs: dict[str, str]) -> None:
-        words = ["{" + ", ".join(str(f.word) for f in fields if f.at == at) + "}" for at in ("element", "slot")]
+        words = ["{" + ", ".join(str(f.lane) for f in fields if f.at == at) + "}" for at in ("element", "block")]
         head = [*map(str, counts), str(len(variant.order)), str(variant.static_lazy).lower(), *words]
-        phases = ["step", "measure", "decide", "move", "measure_early", "move_late", "rest", "rest_slots"]
+        phases = ["step", "measure", "decide", "move", "measure_early", "move_late", "idle", "idle_blocks"]
         tables = {
             "double": [structs[phase] for phase in phases],
-            # Slots of many elements are decided in double.
+            # Blocks of many elements are decided in double.
             "float": ["None" if phase == "decide" and not variant.elementwise else structs[phase] for phase in phases],
         }
         loops = [f"     loops_of<{kind},\n              {', '.join(tables[kind])}>()," for kind in ("float", "double")]

@@ -1,7 +1,7 @@
 """Turns a rule into source text: run it on symbols, write down what it asked for. What is not restated cannot drift.
 
 A rule never branches on data, so one run on symbols is the whole of it; a symbol that is asked for its truth raises.
-There are two kinds of number, as in a step: what is *wide* (settings and shared slots, worked out once, in double) and
+There are two kinds of number, as in a step: what is *wide* (settings and shared blocks, worked out once, in double) and
 the *values* of elements in their own precision. A wide number that meets values is narrowed there.
 """
 
@@ -24,7 +24,7 @@ def _operator(op: str) -> tuple[Callable[[Symbol, Any], Symbol], Callable[[Symbo
 class Symbol:
     """A number of a traced function, with the rule's operators."""
 
-    __slots__ = ("kind", "name", "tape")
+    __blocks__ = ("kind", "name", "tape")
 
     def __init__(self, tape: Tape, name: str, kind: Kind) -> None:
         self.tape, self.name, self.kind = tape, name, kind
@@ -182,8 +182,8 @@ def _settings(tape: Tape, s: Any, variable: Sequence[str]) -> tuple[Any, dict[st
     return s._replace(**{name: symbol for name, symbol in symbols.items() if name in s._fields}), symbols
 
 
-def _slot_keys(rule: Rule, s: Any) -> list[str]:
-    return [f.key for f in rule.fields(s) if f.at == "slot"]
+def _block_keys(rule: Rule, s: Any) -> list[str]:
+    return [f.key for f in rule.fields(s) if f.at == "block"]
 
 
 def _element_keys(rule: Rule, s: Any) -> list[str]:
@@ -191,7 +191,7 @@ def _element_keys(rule: Rule, s: Any) -> list[str]:
 
 
 class Contribution:
-    """What one element adds to the sums of its slot. Whoever adds up products widens their arguments first."""
+    """What one element adds to the sums of its block. Whoever adds up products widens their arguments first."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -205,16 +205,16 @@ class Contribution:
 
 
 def element_step(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None) -> Function:
-    """A whole step where every element is a slot of its own. ``variable`` names the settings that stay so."""
+    """A whole step where every element is a block of its own. ``variable`` names the settings that stay so."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
-    slot = _inputs(tape, _slot_keys(rule, s), "value")
+    block = _inputs(tape, _block_keys(rule, s), "value")
     s, settings = _settings(tape, s, variable)
     touched = tape.unequal(values["g"], 0.0) if getattr(s, "lazy", False) else None
     sums = rule.measure(values, s, Contribution(tape), tape) if rule.measures(s) else ()
-    after, factors = rule.decide(sums, slot, s, tape)
+    after, factors = rule.decide(sums, block, s, tape)
     new, _ = rule.move(values, factors, s, Contribution(tape), tape, touched)
-    return Function("step", {**values, **slot, **settings}, {**new, **after}, tape.operations)
+    return Function("step", {**values, **block, **settings}, {**new, **after}, tape.operations)
 
 
 class Bounded(Contribution):
@@ -231,61 +231,61 @@ def measure(
     variable: Sequence[str],
     *,
     tape: Tape | None = None,
-    slots: type[Contribution] = Contribution,
+    blocks: type[Contribution] = Contribution,
 ) -> Function:
-    """What one element adds to the sums of its slot; to be compiled in double, where products of floats are exact."""
+    """What one element adds to the sums of its block; to be compiled in double, where products of floats are exact."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
     s, settings = _settings(tape, s, variable)
-    sums = rule.measure(values, s, slots(tape), tape)
+    sums = rule.measure(values, s, blocks(tape), tape)
     return Function("measure", {**values, **settings}, {f"sum{i}": a for i, a in enumerate(sums)}, tape.operations)
 
 
 def decide(
     rule: Rule, s: Any, variable: Sequence[str], sums: int, *, wide: bool = True, tape: Tape | None = None
 ) -> Function:
-    """The slot after a step, and the factors, from ``sums`` sums; wide unless slots are rows of values."""
+    """The block after a step, and the factors, from ``sums`` sums; wide unless blocks are rows of values."""
     tape = tape or Tape(wide=wide)
     kind: Kind = "wide" if wide else "value"
     given = _inputs(tape, [f"sum{i}" for i in range(sums)], kind)
-    slot = _inputs(tape, _slot_keys(rule, s), kind)
+    block = _inputs(tape, _block_keys(rule, s), kind)
     s, settings = _settings(tape, s, variable)
-    after, factors = rule.decide(list(given.values()), slot, s, tape)
+    after, factors = rule.decide(list(given.values()), block, s, tape)
     results = {**after, **{f"factor{i}": a for i, a in enumerate(factors)}}
-    return Function("decide", {**given, **slot, **settings}, results, tape.operations)
+    return Function("decide", {**given, **block, **settings}, results, tape.operations)
 
 
 def move(
     rule: Rule, s: Any, variable: Sequence[str], factors: int, *, tape: Tape | None = None, touched: bool = False
 ) -> Function:
-    """An element after a step, given so many ``factors`` (and whether it is ``touched``), and its traces."""
+    """An element after a step, given so many ``factors`` (and whether it is ``touched``), and its statistics."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
     given = _inputs(tape, [f"factor{i}" for i in range(factors)], "value")
     mask = _inputs(tape, ["touched"], "mask") if touched else {}
     s, settings = _settings(tape, s, variable)
-    new, traces = rule.move(values, list(given.values()), s, Contribution(tape), tape, mask.get("touched"))
-    results = {**new, **{f"trace{i}": a for i, a in enumerate(traces)}}
+    new, statistics = rule.move(values, list(given.values()), s, Contribution(tape), tape, mask.get("touched"))
+    results = {**new, **{f"trace{i}": a for i, a in enumerate(statistics)}}
     return Function("move", {**values, **given, **mask, **settings}, results, tape.operations)
 
 
-def learn(rule: Rule, s: Any, variable: Sequence[str], traces: int, *, tape: Tape | None = None) -> Function:
-    """The slot for the next step, from ``traces`` sums of traces."""
+def learn(rule: Rule, s: Any, variable: Sequence[str], statistics: int, *, tape: Tape | None = None) -> Function:
+    """The block for the next step, from ``statistics`` sums of statistics."""
     tape = tape or Tape(wide=True)
-    given = _inputs(tape, [f"trace{i}" for i in range(traces)], "wide")
-    slot = _inputs(tape, _slot_keys(rule, s), "wide")
+    given = _inputs(tape, [f"trace{i}" for i in range(statistics)], "wide")
+    block = _inputs(tape, _block_keys(rule, s), "wide")
     s, settings = _settings(tape, s, variable)
     return Function(
-        "learn", {**given, **slot, **settings}, rule.learn(list(given.values()), slot, s, tape), tape.operations
+        "learn", {**given, **block, **settings}, rule.learn(list(given.values()), block, s, tape), tape.operations
     )
 
 
-def rest(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, wide: bool = False) -> Function:
+def idle(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, wide: bool = False) -> Function:
     """The fields of what was last touched at step ``since`` as they stand after step ``now``; both are wide inputs."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", *_element_keys(rule, s)], "value")
-    slot = _inputs(tape, _slot_keys(rule, s), "wide" if wide else "value")
+    block = _inputs(tape, _block_keys(rule, s), "wide" if wide else "value")
     clocks = _inputs(tape, ["since", "now"], "wide")
     s, settings = _settings(tape, s, variable)
-    results = rule.rest(values, slot, clocks["since"], clocks["now"], s, tape)
-    return Function("rest", {**values, **slot, **clocks, **settings}, results, tape.operations)
+    results = rule.idle(values, block, clocks["since"], clocks["now"], s, tape)
+    return Function("idle", {**values, **block, **clocks, **settings}, results, tape.operations)

@@ -17,31 +17,39 @@ from typing import Any
 from gradagrad.codegen import trace
 from gradagrad.codegen.trace import Function, Symbol, Tape
 from gradagrad.rules import auto, gradagrad
-from gradagrad.rules.rule import Array, Ops, Reduction, Rule, Slot, Values, is_off
+from gradagrad.rules.rule import Array, Block, Ops, Reduction, Rule, Values, is_off
 
 
 class _BoundedGradaGrad(gradagrad.GradaGradRule):
     """GradaGrad with choices that are the same for all elements: with a cap or without, projected onto a box or not."""
 
-    def decide(self, sums: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        free, free_factors = super().decide(sums, slot, s._replace(gamma_max=None), ops)
-        capped, factors = super().decide(sums, slot, s, ops)
+    def decide(
+        self, sums: Sequence[Array], block: Block, s: Any, ops: Ops
+    ) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        free, free_factors = super().decide(sums, block, s._replace(gamma_max=None), ops)
+        capped, factors = super().decide(sums, block, s, ops)
         # An infinite cap will not do: a spoilt growth is not below it either.
         chosen = ops.less(s.gamma_max, sys.float_info.max)
         after = {key: ops.where(chosen, capped[key], free[key]) for key in free}
         return after, tuple(ops.where(chosen, a, b) for a, b in zip(factors, free_factors, strict=True))
 
     def move(
-        self, values: Values, factors: Sequence[Array], s: Any, slots: Reduction, ops: Ops, touched: Array | None = None
+        self,
+        values: Values,
+        factors: Sequence[Array],
+        s: Any,
+        blocks: Reduction,
+        ops: Ops,
+        touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[()]]:
         lower, upper, projects = (Symbol(ops, name, "wide") for name in ("lower", "upper", "projects"))  # pyright: ignore[reportArgumentType]
-        free, _ = super().move(values, factors, s, slots, ops, touched)
+        free, _ = super().move(values, factors, s, blocks, ops, touched)
 
         def project(point: Array, metric: Array) -> Array:
             return ops.minimum(ops.maximum(point, lower), upper)
 
         box = s._replace(project=project)
-        bounded, _ = super().move(values, factors, box, slots, ops, touched)
+        bounded, _ = super().move(values, factors, box, blocks, ops, touched)
         chosen = ops.less(0.0, projects)
         return {key: ops.where(chosen, bounded[key], free[key]) for key in free}, ()
 
@@ -57,7 +65,7 @@ class Variant:
     order: tuple[str, ...]
     """All settings of the rule's variants, as the kernel is given them."""
     elementwise: bool
-    """Whether slots may be elements or rows; otherwise they are tensors, groups or all."""
+    """Whether blocks may be elements or rows; otherwise they are tensors, groups or all."""
 
     @property
     def static_lazy(self) -> bool:
@@ -149,15 +157,15 @@ class Phases:
     functions: dict[str, Function | None]
     sums: int
     factors: int
-    traces: int
+    statistics: int
 
 
 @cache
 def phases_of(place: int) -> Phases:
-    """Traces a variant, given by its place in `VARIANTS`."""
+    """Statistics a variant, given by its place in `VARIANTS`."""
     variant = VARIANTS[place]
     rule, s, variable = variant.rule, variant.static, variant.variable
-    keys = {at: [f.key for f in rule.fields(s) if f.at == at] for at in ("element", "slot")}
+    keys = {at: [f.key for f in rule.fields(s) if f.at == at] for at in ("element", "block")}
     # The guard is a factor of 1 where there is none, so that one move serves both.
     moving = s._replace(guard=True) if hasattr(s, "guard") else s
     measure = trace.measure(rule, s, variable, tape=WideTape()) if rule.measures(s) else None
@@ -165,8 +173,8 @@ def phases_of(place: int) -> Phases:
     decide = trace.decide(rule, s, variable, sums, wide=False, tape=WideTape())
     factors = sum(name.startswith("factor") for name in decide.results)
     move = trace.move(rule, moving, variable, factors, tape=WideTape())
-    traces = sum(name.startswith("trace") for name in move.results)
-    rest = trace.rest(rule, s, variable, tape=WideTape()) if rule.rests(s) else None
+    statistics = sum(name.startswith("trace") for name in move.results)
+    idle = trace.idle(rule, s, variable, tape=WideTape()) if rule.needs_catch_up(s) else None
     # What a move only copies can be written while it is measured, which saves reading it again. Lazy rows may stay.
     copied = {} if variant.static_lazy or not measure else copies(move, keys["element"])
     functions = {
@@ -174,13 +182,13 @@ def phases_of(place: int) -> Phases:
         "measure": measure,
         "decide": decide,
         "move": move,
-        "rest": rest and changing(rest, keys["element"]),
-        "rest_slots": rest and changing(rest, keys["slot"]),
+        "idle": idle and changing(idle, keys["element"]),
+        "idle_blocks": idle and changing(idle, keys["block"]),
         "measure_early": measure and _with(measure, {**measure.results, **copied}) if copied else None,
         "move_late": _with(move, {k: a for k, a in move.results.items() if k not in copied}) if copied else None,
-        "learn": trace.learn(rule, s, variable, traces, tape=WideTape()) if rule.learns(s) else None,
+        "learn": trace.learn(rule, s, variable, statistics, tape=WideTape()) if rule.learns(s) else None,
     }
-    return Phases({name: f and changing(f) for name, f in functions.items()}, sums, factors, traces)
+    return Phases({name: f and changing(f) for name, f in functions.items()}, sums, factors, statistics)
 
 
 def changing(function: Function, keys: Sequence[str] | None = None) -> Function:

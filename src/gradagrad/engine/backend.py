@@ -10,7 +10,7 @@ from gradagrad.engine.batch import Batch
 
 
 class Backend(Protocol):
-    """Steps batches of gradients. Sums and traces are float64 tensors with a row of numbers for each slot."""
+    """Steps batches of gradients. Sums and statistics are float64 tensors with a row of numbers for each block."""
 
     name: str
     is_one_call: bool
@@ -25,7 +25,7 @@ class Backend(Protocol):
         ...
 
     def step(self, batch: Batch) -> None:
-        """Counts and takes the whole step of a batch that has all of its slots: measure, decide, move, learn."""
+        """Counts and takes the whole step of a batch that has all of its blocks: measure, decide, move, learn."""
         ...
 
     def measure(self, batch: Batch) -> Any:
@@ -34,12 +34,12 @@ class Backend(Protocol):
         ...
 
     def move(self, batch: Batch, sums: Any) -> Tensor | None:
-        """Counts the step and moves parameters and element fields, given complete sums; the traces.
+        """Counts the step and moves parameters and element fields, given complete sums; the statistics.
 
-        A slot that parameters share stays as it is; slots of their own are written too.
+        A block that parameters share stays as it is; blocks of their own are written too.
         """
         ...
 
-    def settle(self, batch: Batch, sums: Tensor | None, traces: Tensor | None) -> None:
-        """Writes a shared slot as it stands after the step, given complete sums and traces."""
+    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
+        """Writes a shared block as it stands after the step, given complete sums and statistics."""
         ...

@@ -40,16 +40,16 @@ class Batch:
     steps: list[Tensor] = field(default_factory=list)
     """int64 counters, not yet counting this step."""
     state: dict[str, list[Tensor]] = field(default_factory=dict)
-    """By field key: the element fields, and the slot fields unless they are shared."""
+    """By field key: the element fields, and the block fields unless they are shared."""
     shared: dict[str, Tensor] = field(default_factory=dict)
-    """By field key: the slot fields of scope "group" or "all", one 0-d tensor each."""
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    """By field key: the block fields of scope "group" or "all", one 0-d tensor each."""
+    param_states: list[dict[str, Any]] = field(default_factory=list)
     """Each parameter's own entry in the optimizer's state, where sparse gradients keep their rows' clocks."""
     streams: list[int] = field(default_factory=list)
     """Each parameter's place in the optimizer, which numbers its random bits."""
     owners: list[Tensor] = field(default_factory=list)
     """The parameters as the user has them, where ``params`` are this rank's shards."""
-    views: list[Any] | None = None
+    prepared: list[Any] | None = None
     """What a backend has prepared or read, good for the rest of the step."""
     handles: Any = None
     """The optimizer's `HandleCache`, if it has one."""
@@ -61,7 +61,7 @@ class Batch:
     keys: frozenset[str] = field(init=False)
     """Theirs."""
     is_shared: bool = field(init=False)
-    """Whether all parameters share one slot."""
+    """Whether all parameters share one block."""
 
     def __post_init__(self) -> None:
         self.fields = self.rule.fields(self.settings)
@@ -71,7 +71,7 @@ class Batch:
     def copy(self) -> Batch:
         """The same settings without parameters. Not by `replace`, which takes longer than a small step."""
         batch = object.__new__(Batch)
-        empty = {"params": [], "grads": [], "rows": [], "state": {}, "shared": {}, "views": None}
+        empty = {"params": [], "grads": [], "param_states": [], "state": {}, "shared": {}, "prepared": None}
         batch.__dict__.update(self.__dict__, **empty)
         return batch
 
@@ -80,7 +80,7 @@ class Batch:
         return _PARAMETER.issuperset(map(type, self.params)) and _STRIDED.issuperset(map(_LAYOUT, self.grads))
 
     def own_fields(self, i: int) -> list[tuple[Field, Tensor]]:
-        """The i-th parameter's fields and their tensors, but for those of a slot that others share."""
+        """The i-th parameter's fields and their tensors, but for those of a block that others share."""
         return [(field, self.state[field.key][i]) for field in self.fields if field.key in self.state]
 
     def unscale(self, scale: Tensor) -> None:
@@ -92,10 +92,10 @@ class Batch:
     def select(self, indices: Iterable[int]) -> Batch:
         """The same settings over some of the parameters."""
         chosen = list(indices)
-        names = ("params", "grads", "steps", "rows", "streams", "owners")
+        names = ("params", "grads", "steps", "param_states", "streams", "owners")
         lists: dict[str, Any] = {name: [values[i] for i in chosen] for name in names if (values := getattr(self, name))}
         return replace(
-            self, **lists, views=None, state={key: [values[i] for i in chosen] for key, values in self.state.items()}
+            self, **lists, prepared=None, state={key: [values[i] for i in chosen] for key, values in self.state.items()}
         )
 
     def lr(self, i: int, dtype: torch.dtype) -> Any:

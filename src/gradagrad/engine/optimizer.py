@@ -23,13 +23,13 @@ from gradagrad.checks.torch import (
 )
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import begin, begin_rest, join_shared, shared_keys
+from gradagrad.engine.state import begin, join_shared, mark_idle, shared_keys
 from gradagrad.kernel.backend import HandleCache
 from gradagrad.monitoring import first_step
 from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, Watch, describe
 from gradagrad.rules.rule import Rule
 from gradagrad.rules.scope import Scope
-from gradagrad.torch_ops.ops import dress_scalars
+from gradagrad.torch_ops.ops import wrap_cpu_scalars
 from gradagrad.torch_ops.rows import catch_up
 
 
@@ -164,7 +164,7 @@ class EngineOptimizer(Optimizer, ABC):
             refuse_foreign_settings(group, self.defaults)
             batch = self._empty_batch(group)
             self._init_group(group, batch.params, batch.grads)
-            batch.rows = [self.state[parameter] for parameter in batch.params]  # which it cannot hand on
+            batch.param_states = [self.state[parameter] for parameter in batch.params]  # which it cannot hand on
         else:
             # Settings are worked out anew only if a value in the group has been exchanged for another.
             values, empty = self._empty[index] if index < len(self._empty) else ([], None)
@@ -174,12 +174,12 @@ class EngineOptimizer(Optimizer, ABC):
                 self._empty[index : index + 1] = [(list(group.values()), empty)]
             batch = empty.copy()
             batch.group = index
-            self._init_group(group, batch.params, batch.grads, batch.rows, batch.keys)
-        rows = batch.rows
+            self._init_group(group, batch.params, batch.grads, batch.param_states, batch.keys)
+        rows = batch.param_states
         batch.steps = [state["step"] for state in rows]
         for field in batch.fields if rows else ():
             key = field.key
-            if batch.is_shared and field.at == "slot":
+            if batch.is_shared and field.at == "block":
                 batch.shared[key] = rows[0][key]
             else:
                 batch.state[key] = [state[key] for state in rows]
@@ -202,7 +202,7 @@ class EngineOptimizer(Optimizer, ABC):
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
-                begin_rest(self, group, parameter)
+                mark_idle(self, group, parameter)
                 continue
             state = self.state[parameter]
             if not keys <= state.keys():
@@ -214,13 +214,13 @@ class EngineOptimizer(Optimizer, ABC):
             if states is not None:
                 states.append(state)
         if states is None:
-            dress_scalars(self.state.values())
+            wrap_cpu_scalars(self.state.values())
 
     def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
         """A batch of one parameter with its state and without a gradient."""
         batch, state = self._empty_batch(group), self.state[parameter]
         shared = shared_keys(batch.fields, batch.scope)
-        batch.params, batch.rows, batch.steps = [parameter], [state], [state["step"]]
+        batch.params, batch.param_states, batch.steps = [parameter], [state], [state["step"]]
         batch.state = {key: [state[key]] for f in batch.fields if (key := f.key) in state and key not in shared}
         batch.shared = {key: state[key] for key in shared if key in state}
         return batch

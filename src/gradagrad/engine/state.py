@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from gradagrad import precision, sharding
-from gradagrad.rules.rule import CLOCK, POINT, Field
-from gradagrad.rules.scope import SHARED, SINGLE, slot_shape
+from gradagrad.rules.rule import CLOCK, PARAMETER, Field
+from gradagrad.rules.scope import SHARED, SINGLE, block_shape
 from gradagrad.torch_ops.ops import computing_dtype, real_view, wide_dtype
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def field_scope(field: Field, scope: str) -> str:
-    """The scope of a field's tensors: an element field is an element's whatever the slots are."""
+    """The scope of a field's tensors: an element field is an element's whatever the blocks are."""
     return "element" if field.at == "element" else scope
 
 
@@ -41,13 +41,15 @@ def new_field(field: Field, group: Mapping[str, Any], settings: Any, scope: str,
     values = real_view(sharding.local(parameter.detach()))
     dtype = field_dtype(field, scope, group["state_dtype"], parameter)
     own = field_scope(field, scope)
-    if field.start == POINT:
+    if field.start == PARAMETER:
         tensor = torch.empty_like(values, dtype=dtype, memory_format=torch.preserve_format).copy_(values)
     elif own == "element":
         start = start_of(field, settings)
         tensor = torch.full_like(values, start, dtype=dtype, memory_format=torch.preserve_format)
     else:
-        tensor = torch.full(slot_shape(values.shape, own), start_of(field, settings), dtype=dtype, device=values.device)
+        tensor = torch.full(
+            block_shape(values.shape, own), start_of(field, settings), dtype=dtype, device=values.device
+        )
     return sharding.as_shard(tensor, parameter, own)  # pyright: ignore[reportArgumentType]
 
 
@@ -58,7 +60,7 @@ def start_of(field: Field, settings: Any) -> float:
 
 def shared_keys(fields: tuple[Field, ...], scope: str) -> list[str]:
     """The keys of the fields that several parameters share."""
-    return [field.key for field in fields if field.at == "slot"] if scope in SHARED else []
+    return [field.key for field in fields if field.at == "block"] if scope in SHARED else []
 
 
 def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
@@ -82,18 +84,18 @@ def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tenso
             other[key] = state[key]
 
 
-def begin_rest(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
+def mark_idle(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
     """Notes since when a parameter has no gradient, if what it shares goes on meanwhile and it shall catch up later."""
     state = optimizer.state.get(parameter, {})
     if CLOCK not in state or "row_steps" in state:
         return
     settings = optimizer._settings(group)
-    if optimizer.rule.rests(settings) and all(field.key in state for field in optimizer.rule.fields(settings)):
+    if optimizer.rule.needs_catch_up(settings) and all(field.key in state for field in optimizer.rule.fields(settings)):
         state["row_steps"] = state[CLOCK].to(torch.int32)
 
 
 def join_shared(optimizer: EngineOptimizer) -> None:
-    """After loading, lets all parameters that share a slot have one tensor for each of its numbers again."""
+    """After loading, lets all parameters that share a block have one tensor for each of its numbers again."""
     for group in optimizer.param_groups:
         keys = shared_keys(optimizer.rule.fields(optimizer._settings(group)), optimizer._scope(group))
         states = [state for p in _sharing(optimizer, group) if (state := optimizer.state.get(p))] if keys else []
@@ -105,7 +107,7 @@ def join_shared(optimizer: EngineOptimizer) -> None:
 
 
 def _sharing(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> list[Tensor]:
-    """The parameters that share a slot with those of a group."""
+    """The parameters that share a block with those of a group."""
     if optimizer._scope(group) == "group":
         return group["params"]
     return [p for other in optimizer.param_groups if optimizer._scope(other) == "all" for p in other["params"]]

@@ -38,7 +38,7 @@ class Part:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all numbers of its slots are here."""
+        """Whether all numbers of its blocks are here."""
         return not self.axes and not self.batch.is_shared
 
 
@@ -70,7 +70,7 @@ def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]]) -> li
 def forget(parts: Sequence[Part]) -> None:
     """Lets go of what was prepared and will not be taken."""
     for part in parts:
-        if part.batch.views is not None:
+        if part.batch.prepared is not None:
             part.backend.forget(part.batch)
 
 
@@ -95,16 +95,16 @@ def _run(parts: Sequence[Part]) -> Pending | None:
 
 
 def _families(parts: Sequence[Part]) -> list[list[Part]]:
-    """Parts that share a slot stand together."""
+    """Parts that share a block stand together."""
     families: dict[int, list[Part]] = {}
     for part in parts:
-        slot = part.batch.shared
-        families.setdefault(id(next(iter(slot.values()))) if slot else id(part), []).append(part)
+        block = part.batch.shared
+        families.setdefault(id(next(iter(block.values()))) if block else id(part), []).append(part)
     return list(families.values())
 
 
 def _run_together(families: Sequence[Sequence[Part]]) -> Pending | None:
-    """Steps whose slots belong to several parts or ranks: all is measured before anything moves."""
+    """Steps whose blocks belong to several parts or ranks: all is measured before anything moves."""
     measuring = [part for family in families for part in family if not part.is_whole]
     addition = Message([(part.backend.measure(part.batch), part.axes) for part in measuring])
     for family in families:
@@ -121,21 +121,21 @@ def _run_together(families: Sequence[Sequence[Part]]) -> Pending | None:
             continue
         measured = [sums[id(part)] for part in family if sums[id(part)] is not None]
         total = added_up([a[0] for a in measured], batch) if measured else None
-        traces = [(part.backend.move(part.batch, total), part.axes) for part in family]
-        settling.append((first, total, traces))
-    return _settle(settling)
+        statistics = [(part.backend.move(part.batch, total), part.axes) for part in family]
+        settling.append((first, total, statistics))
+    return _write_shared(settling)
 
 
-def _settle(settling: Sequence[Settling]) -> Pending | None:
-    """Writes the shared slots: at once, or as soon as all ranks have told what their moves left behind."""
-    message = Message([trace for _, _, traces in settling for trace in traces])
+def _write_shared(settling: Sequence[Settling]) -> Pending | None:
+    """Writes the shared blocks: at once, or as soon as all ranks have told what their moves left behind."""
+    message = Message([trace for _, _, statistics in settling for trace in statistics])
 
     def finish() -> None:
         arrived = iter(message.result())
-        for first, total, traces in settling:
-            left = [a for a in (next(arrived) for _ in traces) if a is not None]
+        for first, total, statistics in settling:
+            left = [a for a in (next(arrived) for _ in statistics) if a is not None]
             complete = added_up([a[0] for a in left], first.batch) if left else None
-            first.backend.settle(first.batch, total, complete)
+            first.backend.write_shared(first.batch, total, complete)
 
     if message.is_needed:
         return finish

@@ -17,7 +17,7 @@ from keras import ops
 from gradagrad.checks.arguments import GRADAGRAD, check_one_of, checked
 from gradagrad.rules.gradagrad import RULE, Settings
 from gradagrad.rules.rule import settings_of
-from gradagrad.rules.scope import slot_shape
+from gradagrad.rules.scope import block_shape
 
 Tensor = Any
 GRANULARITIES = ("element", "row", "tensor")
@@ -78,7 +78,7 @@ class GradaGrad(keras.optimizers.Optimizer):
         for field in RULE.fields(self._settings(1.0)):
             start = self._given[field.start] if isinstance(field.start, str) else field.start
             for variable in variables:
-                shape = variable.shape if field.at == "element" else slot_shape(variable.shape, scope)
+                shape = variable.shape if field.at == "element" else block_shape(variable.shape, scope)
                 self._fields[field.key].append(
                     self.add_variable(
                         shape,
@@ -96,7 +96,7 @@ class GradaGrad(keras.optimizers.Optimizer):
         scope = self._given["granularity"]
         settings = self._settings(ops.cast(learning_rate, dtype))
         arithmetic = _Ops(dtype)
-        slots = _Slots(arithmetic, scope)
+        blocks = _Slots(arithmetic, scope)
         values = {key: ops.convert_to_tensor(value) for key, value in state.items()}
         values |= {"x": ops.cast(variable, dtype), "g": ops.cast(gradient, dtype)}
         touched = None
@@ -104,8 +104,8 @@ class GradaGrad(keras.optimizers.Optimizer):
             touched = ops.not_equal(values["g"], 0)
             if scope != "element" and len(variable.shape) > 1:
                 touched = ops.any(touched, axis=tuple(range(1, len(variable.shape))), keepdims=True)
-        after, factors = RULE.decide(RULE.measure(values, settings, slots, arithmetic), values, settings, arithmetic)
-        new, _ = RULE.move(values, factors, settings, slots, arithmetic, touched)
+        after, factors = RULE.decide(RULE.measure(values, settings, blocks, arithmetic), values, settings, arithmetic)
+        new, _ = RULE.move(values, factors, settings, blocks, arithmetic, touched)
         self.assign(variable, ops.cast(new.pop("x"), variable.dtype))
         for key, value in {**new, **after}.items():
             self.assign(state[key], value)

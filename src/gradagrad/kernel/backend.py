@@ -47,9 +47,9 @@ _REFUSALS = (
 )
 _ops = cast("Callable[[], Any]", load.ops)
 """The kernel's ops, which are there if anything could be prepared."""
-MANY = 16
+CACHE_FROM_PARAMS = 16
 """From so many parameters on, handing their state over takes a good part of a step."""
-_MOST = 32
+MAX_CACHED_LISTS = 32
 """Lists that are kept for one optimizer."""
 
 
@@ -69,7 +69,11 @@ class HandleCache:
         if known is None or len(known[0]) != len(state) or not all(map(is_, known[0], state)):
             number: int = ops.keep(state)
             outdated = (
-                [known] if known else [self._known.pop(next(iter(self._known)))] if len(self._known) >= _MOST else []
+                [known]
+                if known
+                else [self._known.pop(next(iter(self._known)))]
+                if len(self._known) >= MAX_CACHED_LISTS
+                else []
             )
             for _, other in outdated:
                 ops.release_list(other)
@@ -91,61 +95,61 @@ class Kernel:
 
     def refusal(self, batch: Batch) -> str | None:
         """Why the kernel cannot step this batch; None if it can, and then it is prepared."""
-        if batch.views is not None:
+        if batch.prepared is not None:
             self.forget(batch)
         prepared = self._prepare(batch)
         if isinstance(prepared, str):
             return prepared
-        batch.views = prepared
+        batch.prepared = prepared
         return None
 
     def forget(self, batch: Batch) -> None:
         """Releases what was prepared, if the step is not taken after all."""
-        for ticket in batch.views or ():
+        for ticket in batch.prepared or ():
             _ops().release_step(ticket)
-        batch.views = None
+        batch.prepared = None
 
     def step(self, batch: Batch) -> None:
-        for ticket in batch.views or self._tickets(batch):
+        for ticket in batch.prepared or self._tickets(batch):
             _ops().step_(ticket)
-        batch.views = None  # used up
+        batch.prepared = None  # used up
         torch.autograd.graph.increment_version(batch.params)
 
     def measure(self, batch: Batch) -> Tensor | None:
         if not batch.rule.measures(batch.settings):
             return None
         tickets, count = self._tickets(batch), _counts(batch)[0]
-        measured = [torch.zeros(_slots(batch, tickets), count, dtype=torch.float64) for _ in tickets]
+        measured = [torch.zeros(_blocks(batch, tickets), count, dtype=torch.float64) for _ in tickets]
         for ticket, sums in zip(tickets, measured, strict=True):
             _ops().measure_(ticket, sums)
         return _joined(batch, measured)
 
     def move(self, batch: Batch, sums: Tensor | None) -> Tensor | None:
-        tickets, (n_sums, n_traces) = self._tickets(batch), _counts(batch)
-        slots = _slots(batch, tickets)
+        tickets, (n_sums, n_statistics) = self._tickets(batch), _counts(batch)
+        blocks = _blocks(batch, tickets)
         moved: list[Tensor] = []
         for i, ticket in enumerate(tickets):
-            given = torch.zeros(slots, n_sums, dtype=torch.float64) if sums is None else sums
+            given = torch.zeros(blocks, n_sums, dtype=torch.float64) if sums is None else sums
             if not batch.is_shared and len(tickets) > 1 and sums is not None:
                 given = sums[i : i + 1]
-            traces = torch.zeros(slots, n_traces, dtype=torch.float64)
-            _ops().move_(ticket, given, traces)
+            statistics = torch.zeros(blocks, n_statistics, dtype=torch.float64)
+            _ops().move_(ticket, given, statistics)
             if not batch.is_shared:
-                _ops().settle_(ticket, given, traces)
-            moved.append(traces)
+                _ops().write_shared_(ticket, given, statistics)
+            moved.append(statistics)
         torch.autograd.graph.increment_version(batch.params)
-        return _joined(batch, moved) if n_traces and batch.is_shared else None
+        return _joined(batch, moved) if n_statistics and batch.is_shared else None
 
-    def settle(self, batch: Batch, sums: Tensor | None, traces: Tensor | None) -> None:
+    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
         ticket = self._tickets(batch)[0]
         given = [torch.zeros(1, n, dtype=torch.float64) for n in _counts(batch)]
-        _ops().settle_(ticket, given[0] if sums is None else sums, given[1] if traces is None else traces)
+        _ops().write_shared_(ticket, given[0] if sums is None else sums, given[1] if statistics is None else statistics)
         self.forget(batch)
 
     def _tickets(self, batch: Batch) -> list[int]:
-        if batch.views is None and (reason := self.refusal(batch)):
+        if batch.prepared is None and (reason := self.refusal(batch)):
             raise RuntimeError(f"the kernel cannot step this batch: {reason}")
-        return batch.views or []
+        return batch.prepared or []
 
     def _prepare(self, batch: Batch) -> list[int] | str:
         """Tickets, or why there are none. Under a ticket the kernel takes the step, whole or phase by phase."""
@@ -153,9 +157,9 @@ class Kernel:
         if isinstance(common, str):
             return common
         ops, settings = common
-        # In the kernel's order: counters, element fields, slot fields.
+        # In the kernel's order: counters, element fields, block fields.
         state, number = [*batch.steps, *chain.from_iterable(batch.state.values()), *batch.shared.values()], 0
-        if batch.handles is not None and len(batch.params) >= MANY:
+        if batch.handles is not None and len(batch.params) >= CACHE_FROM_PARAMS:
             state, number = [], batch.handles.number_of(ops, state)
         code = ops.prepare(batch.params, batch.grads, state, number, *settings, batch.streams)
         if code <= 0 and -code % 64 == _REFUSALS.index(_DTYPE) and any(map(Tensor.is_complex, batch.params)):
@@ -176,7 +180,7 @@ class RowKernel(Kernel):
         if batch.scope in SINGLE and batch.rule.measures(batch.settings) and not batch.rule.learns(batch.settings):
             return f'sparse gradients with granularity="{batch.scope}" are stepped by torch operations.'
         ops, (rule, scope, given, flags, seed) = common
-        clock_place = next((k for k, f in enumerate(_slot_fields(batch)) if f.key == CLOCK and batch.is_shared), -1)
+        clock_place = next((k for k, f in enumerate(_block_fields(batch)) if f.key == CLOCK and batch.is_shared), -1)
         tickets: list[int] = []
         for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
             if gradient.layout != torch.sparse_coo or gradient.sparse_dim() != 1 or parameter.is_complex():
@@ -184,7 +188,7 @@ class RowKernel(Kernel):
             state = [batch.steps[i], *(stored for _, stored in batch.own_fields(i))]
             state += [batch.shared[f.key] for f in batch.fields if f.key in batch.shared]
             rows, values = gradient._indices(), gradient._values().contiguous()
-            clocks = batch.rows[i].get("row_steps") if batch.rows else None
+            clocks = batch.param_states[i].get("row_steps") if batch.param_states else None
             stream = batch.streams[i] if batch.streams else 0
             code = ops.prepare_sparse(
                 parameter, rows, values, state, clocks, rule, scope, given, flags, seed, stream, clock_place
@@ -202,12 +206,12 @@ class RowKernel(Kernel):
             super().step(batch)
             return
         sums = self.measure(batch)
-        self.settle(batch, sums, self.move(batch, sums))
+        self.write_shared(batch, sums, self.move(batch, sums))
 
     def _tickets(self, batch: Batch) -> list[int]:
         # Clocks of rows are state, which preparing must not make; the step cannot do without.
-        if batch.rule.rests(batch.settings) and batch.rows:
-            for i, own in enumerate(batch.rows):
+        if batch.rule.needs_catch_up(batch.settings) and batch.param_states:
+            for i, own in enumerate(batch.param_states):
                 if "row_steps" in own and own["row_steps"].dim() != 1:
                     catch_up(batch, i)
                 if "row_steps" not in own:
@@ -263,22 +267,22 @@ def _bounds(project: Any) -> tuple[float, float] | str:
     return f"projection must be NonNegative or a Box with numbers as bounds, got {projection!r}."
 
 
-def _slot_fields(batch: Batch) -> list[Any]:
-    return [f for f in batch.fields if f.at == "slot"]
+def _block_fields(batch: Batch) -> list[Any]:
+    return [f for f in batch.fields if f.at == "block"]
 
 
 def _counts(batch: Batch) -> tuple[int, int]:
-    """How many sums and traces the rule has for a slot."""
+    """How many sums and statistics the rule has for a block."""
     phases = variants.phases_of(variants.variant_of(batch.settings) or 0)
-    return phases.sums, phases.traces
+    return phases.sums, phases.statistics
 
 
-def _slots(batch: Batch, tickets: Sequence[int]) -> int:
+def _blocks(batch: Batch, tickets: Sequence[int]) -> int:
     return 1 if batch.is_shared or len(tickets) > 1 else len(batch.params)
 
 
 def _joined(batch: Batch, parts: list[Tensor]) -> Tensor:
-    """One row for a slot that all share, else one for each parameter."""
+    """One row for a block that all share, else one for each parameter."""
     if len(parts) == 1:
         return parts[0]
     return torch.stack(parts).sum(0) if batch.is_shared else torch.cat(parts)

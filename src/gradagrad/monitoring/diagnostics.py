@@ -32,16 +32,16 @@ class GroupDiagnostics:
 
     step: int
     """The largest number of steps any parameter of the group has taken."""
-    slots: int
-    """Over how many slots (whoever shares a γ) the quantiles of γ are taken."""
+    blocks: int
+    """Over how many blocks (whoever shares a γ) the quantiles of γ are taken."""
     gamma: dict[float, float]
     """Quantiles of γ, the numerator, lr included."""
     step_size: dict[float, float]
     """Quantiles of γ / (√α + eps), what a gradient is multiplied by; over entries that have seen a gradient."""
     growing: float
-    """Share of slots (of touched rows, with sparse gradients) whose γ grew at the last step; NaN if not known yet."""
+    """Share of blocks (of touched rows, with sparse gradients) whose γ grew at the last step; NaN if not known yet."""
     total_growth: float
-    """γ/γ₀, geometric mean over slots."""
+    """γ/γ₀, geometric mean over blocks."""
     spoilt: int
     """How many entries of the state a NaN or an infinity has spoilt; they are left out of everything else."""
 
@@ -116,7 +116,7 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
 
 
 class Watch:
-    """Counts, around each step, the slots that grow. Exists only once someone has asked for diagnostics."""
+    """Counts, around each step, the blocks that grow. Exists only once someone has asked for diagnostics."""
 
     def __init__(self) -> None:
         self.active = True  # False: the coming step is not counted, and costs nothing
@@ -124,7 +124,7 @@ class Watch:
         self._before: list[tuple[int, list[Tensor], list[Tensor | None], list[Tensor]]] = []
 
     def before(self, parts: Sequence[Part]) -> None:
-        """Remembers the numerator of every slot that the step may touch."""
+        """Remembers the numerator of every block that the step may touch."""
         self._before = []
         for part in parts if self.active else ():
             batch = part.batch
@@ -148,15 +148,15 @@ class Watch:
         self._before = []
 
 
-def _rows(gradient: Tensor, slots: Tensor) -> Tensor | None:
-    """The first-dimension indices a sparse gradient touches, where the slots have such a dimension."""
-    if gradient.layout == torch.strided or slots.dim() == 0:
+def _rows(gradient: Tensor, blocks: Tensor) -> Tensor | None:
+    """The first-dimension indices a sparse gradient touches, where the blocks have such a dimension."""
+    if gradient.layout == torch.strided or blocks.dim() == 0:
         return None
     return gradient._indices()[0].unique()
 
 
-def _at(slots: Tensor, rows: Tensor | None) -> Tensor:
-    return slots if rows is None else slots[rows]
+def _at(blocks: Tensor, rows: Tensor | None) -> Tensor:
+    return blocks if rows is None else blocks[rows]
 
 
 @torch.no_grad()
@@ -171,19 +171,19 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any 
         batch = optimizer._alone(group, parameter)
         steps = max(steps, int(batch.steps[0]))
         dtype = computing_dtype(parameter.dtype)
-        values, slot = _fields_of(batch, dtype)
+        values, block = _fields_of(batch, dtype)
         lr = batch.lr_after(0, dtype)
-        gamma, growth, size = batch.rule.rates(values, slot, batch.settings._replace(lr=lr), tensor_ops(dtype))
-        denominator = _flat((values | slot)[batch.rule.denominator])
+        gamma, growth, size = batch.rule.rates(values, block, batch.settings._replace(lr=lr), tensor_ops(dtype))
+        denominator = _flat((values | block)[batch.rule.denominator])
         sizes.append(_flat(size)[denominator > 0])
-        spoilt += sum(int((~torch.isfinite(a)).sum()) for a in [*values.values(), *slot.values()] if a.dim())
+        spoilt += sum(int((~torch.isfinite(a)).sum()) for a in [*values.values(), *block.values()] if a.dim())
         if not batch.is_shared or not number:
             gammas.append(_flat(gamma))
             growths.append(_flat(growth))
     gamma, growth = _joined(gammas), _joined(growths)
     return GroupDiagnostics(
         step=steps,
-        slots=gamma.numel(),
+        blocks=gamma.numel(),
         gamma=_quantiles(gamma),
         step_size=_quantiles(_joined(sizes)),
         growing=float(growing),
@@ -193,13 +193,13 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any 
 
 
 def _fields_of(batch: Any, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """A parameter's element fields and slot fields on this rank, in computing precision."""
+    """A parameter's element fields and block fields on this rank, in computing precision."""
     values: dict[str, Tensor] = {}
-    slot: dict[str, Tensor] = dict(batch.shared)
+    block: dict[str, Tensor] = dict(batch.shared)
     for field, stored in batch.own_fields(0):
         own = sharding.local(stored.detach())
-        (values if field.at == "element" else slot)[field.key] = own.to(torch.promote_types(dtype, own.dtype))
-    return values, slot
+        (values if field.at == "element" else block)[field.key] = own.to(torch.promote_types(dtype, own.dtype))
+    return values, block
 
 
 def _flat(a: Any) -> Tensor:

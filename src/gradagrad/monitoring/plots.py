@@ -17,9 +17,9 @@ _BANDS = ((0.0, 1.0, 0.12), (0.05, 0.95, 0.2), (0.25, 0.75, 0.3))
 
 
 def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | None = None) -> Figure:
-    """Draws γ, the step sizes and the share of growing slots over the steps, a colour for each param group.
+    """Draws γ, the step sizes and the share of growing blocks over the steps, a colour for each param group.
 
-    Lines are medians over slots; bands, from dark to light, hold half, 90 % and all of them. ``labels`` name groups.
+    Lines are medians over blocks; bands, from dark to light, hold half, 90 % and all of them. ``labels`` name groups.
 
     Example:
         >>> history = gradagrad.log_learning_rates(optimizer)  # doctest: +SKIP
@@ -45,7 +45,7 @@ def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | No
         growing.plot(steps, shares, label=name)
     for axes, title in ((gamma, "γ = lr · growth"), (step_size, "step size γ/√α")):
         axes.set(title=title, xlabel="step", yscale="log")
-    growing.set(title="share of slots whose γ grew", xlabel="step", ylim=(-0.02, 1.02))
+    growing.set(title="share of blocks whose γ grew", xlabel="step", ylim=(-0.02, 1.02))
     if groups > 1 or labels is not None:
         gamma.legend()
     return figure

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from gradagrad.checks.arguments import Number, Table, check_number, check_projection, complaint
+from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
 from gradagrad.checks.arguments import checked as checked_anywhere
 from gradagrad.optax.fused import missing
 
@@ -28,7 +28,7 @@ def checked(table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
     if given.get("lazy") and given["axis_name"] is not None and given["granularity"] not in ("element", "row"):
         remedy = "A row with no gradient on one device may have one on another."
         rule = "False with axis_name, except for granularity 'element' and 'row'"
-        raise ValueError(complaint("lazy", rule, True, remedy))
+        raise ValueError(error_text("lazy", rule, True, remedy))
     return result
 
 
@@ -40,9 +40,9 @@ def _check_number(name: str, value: Any, wanted: Number) -> Any:
     if not isinstance(value, jax.Array | np.ndarray):
         return check_number(name, value, wanted)
     if not (jnp.issubdtype(value.dtype, jnp.floating) or jnp.issubdtype(value.dtype, jnp.integer)):
-        raise TypeError(complaint(name, wanted.rule, value, _INJECTED if jnp.iscomplexobj(value) else wanted.remedy))
+        raise TypeError(error_text(name, wanted.rule, value, _INJECTED if jnp.iscomplexobj(value) else wanted.remedy))
     if value.shape != ():
-        raise ValueError(complaint(name, wanted.rule, value, "Pass a 0-d array."))
+        raise ValueError(error_text(name, wanted.rule, value, "Pass a 0-d array."))
     if not isinstance(value, Tracer):  # of which nothing is known yet
         check_number(name, float(value), wanted)
     return jnp.asarray(value)
@@ -50,9 +50,9 @@ def _check_number(name: str, value: Any, wanted: Number) -> Any:
 
 def _check_fused(value: Any) -> None:
     if not (value is None or isinstance(value, bool)):
-        raise TypeError(complaint("fused", "None, True or False", value, "None uses compiled passes wherever it can."))
+        raise TypeError(error_text("fused", "None, True or False", value, "None uses compiled passes wherever it can."))
     if value and (reason := missing()):
-        raise ValueError(complaint("fused", "None or False where there are no compiled passes", value, reason))
+        raise ValueError(error_text("fused", "None or False where there are no compiled passes", value, reason))
 
 
 def _checked_dtype(value: Any) -> Any:
@@ -62,5 +62,5 @@ def _checked_dtype(value: Any) -> Any:
         dtype = None
     if value is None or dtype not in (jnp.float32, jnp.bfloat16):
         remedy = "float32 means the precision of the computation: float64 for float64 parameters."
-        raise ValueError(complaint("state_dtype", "jnp.float32 or jnp.bfloat16", value, remedy))
+        raise ValueError(error_text("state_dtype", "jnp.float32 or jnp.bfloat16", value, remedy))
     return dtype

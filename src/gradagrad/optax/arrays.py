@@ -1,4 +1,4 @@
-"""What a rule needs of JAX: its `Ops`, precisions, real pairs for complex numbers, and sums over slots."""
+"""What a rule needs of JAX: its `Ops`, precisions, real pairs for complex numbers, and sums over blocks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from gradagrad.rules.scope import SINGLE, slot_shape
+from gradagrad.rules.scope import SINGLE, block_shape
 
 Array = Any
 
@@ -95,11 +95,11 @@ def filled(parameter: Array, value: Any, dtype: Any, scope: str) -> Array:
     is_complex = jnp.iscomplexobj(parameter)
     if scope == "element" and not is_complex:
         return jnp.full_like(parameter, value, dtype=dtype)
-    return jnp.full(slot_shape((*parameter.shape, 2) if is_complex else parameter.shape, scope), value, dtype)
+    return jnp.full(block_shape((*parameter.shape, 2) if is_complex else parameter.shape, scope), value, dtype)
 
 
-class Slots:
-    """A rule's `Reduction`: sums over each slot of one array. What arrays share is added up by the caller."""
+class Blocks:
+    """A rule's `Reduction`: sums over each block of one array. What arrays share is added up by the caller."""
 
     def __init__(self, scope: str, dtype: Any) -> None:
         self._scope = scope
@@ -129,6 +129,6 @@ def touched(g: Array, scope: str) -> Array:
     return nonzero if scope == "element" or g.ndim < 2 else nonzero.any(axis=tuple(range(1, g.ndim)), keepdims=True)
 
 
-def slot_dtype(computing: Any, scope: str) -> Any:
-    """The precision of a slot's numbers, for a parameter computed in ``computing``."""
+def block_dtype(computing: Any, scope: str) -> Any:
+    """The precision of a block's numbers, for a parameter computed in ``computing``."""
     return wide_dtype() if scope in SINGLE else computing

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from gradagrad.checks.arguments import AUTOGRADAGRAD, complaint
+from gradagrad.checks.arguments import AUTOGRADAGRAD, error_text
 from gradagrad.optax.arguments import checked
 from gradagrad.optax.arrays import like
 from gradagrad.optax.step import Method
@@ -30,7 +30,7 @@ class AutoGradaGradState(NamedTuple):
     clock: Any
     gamma: Any
     agreement_square: Any
-    way_scale: Any
+    displacement_scale: Any
     average: Any = None
     square_total: Any = None
 
@@ -149,7 +149,7 @@ def auto_gradagrad_eval_params(state: Any, params: Any) -> Any:
     states = [a for a in jax.tree.leaves(state, is_leaf=_is_auto) if _is_auto(a) and a.average is not None]
     if not states:
         remedy = 'It is made by auto_gradagrad(averaging="polynomial").init(params).'
-        raise ValueError(complaint("state", "one that holds an average", type(state), remedy))
+        raise ValueError(error_text("state", "one that holds an average", type(state), remedy))
     for found in states:
         params = jax.tree.map(
             _averaged,

@@ -21,7 +21,7 @@ import numpy as np
 from gradagrad.codegen.cpp import STREAMS
 from gradagrad.codegen.variants import VARIANTS, kernel_settings, phases_of, variant_of
 from gradagrad.rules.rule import is_off
-from gradagrad.rules.scope import slot_shape
+from gradagrad.rules.scope import block_shape
 
 if TYPE_CHECKING:
     from gradagrad.optax.leaf import Leaf
@@ -71,7 +71,7 @@ def fits(leaf: Leaf, fused: bool | None) -> bool:
 
 
 def run(phase: str, leaf: Leaf, factors: Sequence[Array] = ()) -> tuple[dict[str, Array], tuple[Array, ...]]:
-    """(the fields after a "step" or "move", the sums or traces of a "measure" or "move")."""
+    """(the fields after a "step" or "move", the sums or statistics of a "measure" or "move")."""
     traced = {key: value for key, value in leaf.settings._asdict().items() if isinstance(value, jax.Array)}
     needs_x = getattr(leaf.settings, "averaging", False) or not is_off(leaf.settings.weight_decay)
     plain = replace(leaf, fused=False, maximize=False, coupled_decay=0.0, decay_beside=0.0)
@@ -86,9 +86,9 @@ def run(phase: str, leaf: Leaf, factors: Sequence[Array] = ()) -> tuple[dict[str
         same = given(g, x, state, traced)
         if phase == "measure":
             return {}, same.measure()
-        slot, factors = same.decide(same.measure()) if phase == "step" else ({}, factors)
-        _, new, traces = same.move(factors)
-        return {**new, **slot}, traces
+        block, factors = same.decide(same.measure()) if phase == "step" else ({}, factors)
+        _, new, statistics = same.move(factors)
+        return {**new, **block}, statistics
 
     call = _with_substitute(compiled, ordinary)
     factors = tuple(jnp.asarray(a, leaf.dtype) for a in factors)
@@ -123,22 +123,22 @@ def _call(phase: str, leaf: Leaf, factors: Sequence[Array]) -> tuple[dict[str, A
     order = VARIANTS[variant].order
     traced = [key for key in order if key in arrays]
     streams = {"g": 1, **({} if leaf.x is None else {"x": 0})}
-    for kind in ("element", "slot") if phase == "step" else ("element",):
+    for kind in ("element", "block") if phase == "step" else ("element",):
         keys = [f.key for f in leaf.rule.fields(settings) if f.at == kind]
         streams |= {key: STREAMS[kind] + i for i, key in enumerate(keys)}
     values: dict[str, Any] = {**leaf.state, "g": leaf.gradient, "x": leaf.x}
-    slots = leaf.gradient.shape[0] if leaf.scope == "row" else 1
+    blocks = leaf.gradient.shape[0] if leaf.scope == "row" else 1
     nothing = jnp.zeros(1, dtype)
     operands = [
         jnp.stack([jnp.asarray(arrays[key], dtype) for key in traced]) if traced else nothing,
-        jnp.stack([jnp.broadcast_to(jnp.ravel(a), slots) for a in factors]) if factors else nothing,
+        jnp.stack([jnp.broadcast_to(jnp.ravel(a), blocks) for a in factors]) if factors else nothing,
         *(values[key] for key in streams),
     ]
     results = {} if phase == "measure" else {key: i + 2 for i, key in enumerate(streams) if key not in ("g", "x")}
     shapes = [jax.ShapeDtypeStruct(values[key].shape, dtype) for key in results]
     counts = phases_of(variant)
-    if totals := {"measure": counts.sums, "move": counts.traces}.get(phase, 0):
-        shapes.append(jax.ShapeDtypeStruct((totals, slots), leaf.slot_dtype))
+    if totals := {"measure": counts.sums, "move": counts.statistics}.get(phase, 0):
+        shapes.append(jax.ShapeDtypeStruct((totals, blocks), leaf.block_dtype))
     call = jax.ffi.ffi_call(
         f"gradagrad_pass_{dtype}", shapes, input_output_aliases={i: place for place, i in enumerate(results.values())}
     )
@@ -146,7 +146,7 @@ def _call(phase: str, leaf: Leaf, factors: Sequence[Array]) -> tuple[dict[str, A
         *operands,
         variant=np.int64(variant),
         phase=phase,
-        slots=np.int64(slots),
+        blocks=np.int64(blocks),
         settings=np.array(kernel_settings(settings._replace(**dict.fromkeys(arrays, 0.0)))),
         traced=np.array([order.index(key) for key in traced], np.int64),
         streams=np.array(list(streams.values()), np.int64),
@@ -155,5 +155,5 @@ def _call(phase: str, leaf: Leaf, factors: Sequence[Array]) -> tuple[dict[str, A
     new = dict(zip(results, found, strict=False))
     if not totals:
         return new, ()
-    shape = slot_shape(leaf.gradient.shape, leaf.scope)
+    shape = block_shape(leaf.gradient.shape, leaf.scope)
     return new, tuple(jnp.reshape(total, shape) for total in found[-1])

@@ -14,20 +14,20 @@ from jax.core import Tracer
 from gradagrad.optax.arrays import (
     Array,
     ArrayOps,
+    Blocks,
     Moved,
     Point,
-    Slots,
     as_real,
+    block_dtype,
     in_precision,
     like,
-    slot_dtype,
     touched,
 )
 from gradagrad.optax.fused import LARGE, fits
 from gradagrad.optax.fused import run as run_pass
 from gradagrad.optax.rounding import Rounder, rounded
 from gradagrad.optax.sharing import Names, over_devices
-from gradagrad.rules.rule import POINT_WORD, Field, Rule, is_off
+from gradagrad.rules.rule import PARAMETER_LANE, Field, Rule, is_off
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Leaf:
     gradient: Array
     parameter: Array | None
     state: Mapping[str, Array]
-    """By field key: element fields, and slot fields unless other leaves share them."""
+    """By field key: element fields, and block fields unless other leaves share them."""
     axes: Names
     rounder: Rounder
     maximize: bool = False
@@ -60,19 +60,19 @@ class Leaf:
 
     @cached_property
     def element_state(self) -> dict[str, Array]:
-        """The element fields as they are stored, and slot fields where each element is a slot."""
-        kinds = ("element", "slot") if self.scope == "element" else ("element",)
+        """The element fields as they are stored, and block fields where each element is a block."""
+        kinds = ("element", "block") if self.scope == "element" else ("element",)
         return {f.key: self.state[f.key] for f in self.rule.fields(self.settings) if f.at in kinds}
 
     @cached_property
-    def slot_dtype(self) -> Any:
-        """The precision of the slots' numbers."""
-        return slot_dtype(self.dtype, self.scope)
+    def block_dtype(self) -> Any:
+        """The precision of the blocks' numbers."""
+        return block_dtype(self.dtype, self.scope)
 
     @cached_property
-    def reduction(self) -> Slots:
-        """Sums over slots."""
-        return Slots(self.scope, self.slot_dtype)
+    def reduction(self) -> Blocks:
+        """Sums over blocks."""
+        return Blocks(self.scope, self.block_dtype)
 
     @cached_property
     def ops(self) -> ArrayOps:
@@ -96,10 +96,10 @@ class Leaf:
         return values
 
     @cached_property
-    def slot(self) -> dict[str, Array]:
-        """The numbers of this leaf's own slots."""
-        fields = (f for f in self.rule.fields(self.settings) if f.at == "slot")
-        return {f.key: jnp.asarray(self.state[f.key], self.slot_dtype) for f in fields if f.key in self.state}
+    def block(self) -> dict[str, Array]:
+        """The numbers of this leaf's own blocks."""
+        fields = (f for f in self.rule.fields(self.settings) if f.at == "block")
+        return {f.key: jnp.asarray(self.state[f.key], self.block_dtype) for f in fields if f.key in self.state}
 
     @cached_property
     def touched(self) -> Array | None:
@@ -123,31 +123,31 @@ class Leaf:
         return self.rule.measure(self.values, self._settings, self.reduction, self.ops)
 
     def decide(self, sums: Sequence[Array]) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """(this leaf's own slots after the step, the factors of the move)."""
+        """(this leaf's own blocks after the step, the factors of the move)."""
         return self.rule.decide(
-            sums, self.slot, in_precision(self.settings, self.slot_dtype), ArrayOps(self.slot_dtype)
+            sums, self.block, in_precision(self.settings, self.block_dtype), ArrayOps(self.block_dtype)
         )
 
     def move(self, factors: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
-        """(the step to take off the parameter, the element fields after it, this array's part of the traces)."""
-        new, traces = self.rule.move(self.values, factors, self._settings, self.reduction, self.ops, self.touched)
-        return self._step_to(new.pop("x")), new, traces
+        """(the step to take off the parameter, the element fields after it, this array's part of the statistics)."""
+        new, statistics = self.rule.move(self.values, factors, self._settings, self.reduction, self.ops, self.touched)
+        return self._step_to(new.pop("x")), new, statistics
 
     def outcome(self, factors: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
-        """`move`, with the fields of slots where each element is one: those are decided upon here."""
+        """`move`, with the fields of blocks where each element is one: those are decided upon here."""
         by_itself = self.scope == "element"
         if self.is_fused:
-            new, traces = run_pass("step" if by_itself else "move", self, factors)
+            new, statistics = run_pass("step" if by_itself else "move", self, factors)
             # From the fields as they are now, since those before are gone.
             end = replace(self, state={**self.state, **new})._arrival(factors)
-            return self._step_to(end), new, traces
-        slot, factors = self.decide(self.measure()) if by_itself else ({}, factors)
-        step, new, traces = self.move(factors)
-        return step, {**new, **slot}, traces
+            return self._step_to(end), new, statistics
+        block, factors = self.decide(self.measure()) if by_itself else ({}, factors)
+        step, new, statistics = self.move(factors)
+        return step, {**new, **block}, statistics
 
     def _arrival(self, factors: Sequence[Array]) -> Any:
         """Where a step ends whose fields these are."""
-        given = (self.values, self.slot, factors, self._settings, self.reduction, self.ops, self.touched)
+        given = (self.values, self.block, factors, self._settings, self.reduction, self.ops, self.touched)
         return self.rule.arrival(*given)
 
     def _step_to(self, end: Any) -> Array:
@@ -163,7 +163,7 @@ class Leaf:
 
     def stored(self, field: Field, value: Array) -> Array:
         """A field's new value in the format of the old one."""
-        return self.rounder.stored(value, self.state[field.key], field.word)
+        return self.rounder.stored(value, self.state[field.key], field.lane)
 
     def update(self, step: Array) -> Array:
         """What is to be added to the parameter, in the format of the gradient."""
@@ -174,7 +174,7 @@ class Leaf:
         if self.parameter is None or self.x is None or jnp.asarray(self.parameter).dtype != jnp.bfloat16:
             return self.update(step)
         # In float32 the difference of two bf16 numbers is exact, unless one is 2¹⁶ times the other.
-        return rounded(self.x - step, self.rounder.bits(POINT_WORD)).astype(jnp.float32) - self.x
+        return rounded(self.x - step, self.rounder.bits(PARAMETER_LANE)).astype(jnp.float32) - self.x
 
 
 def evaluate(leaf: Leaf, outcome: Callable[[Leaf], dict[str, Any]], order: Sequence[str]) -> dict[str, Any]:

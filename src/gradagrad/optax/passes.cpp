@@ -23,7 +23,7 @@ constexpr Loop<T> loop_of() {
   }
 }
 
-// Slots are decided upon by XLA, whose arrays are never brought up to date row by row.
+// Blocks are decided upon by XLA, whose arrays are never brought up to date row by row.
 template <class T, class Step, class Measure, class Decide, class Move, class... Rest>
 constexpr Loops<T> loops_of() {
   return {loop_of<Step, T>(), loop_of<Measure, T>(), {}, loop_of<Move, T>(), {}, {}, {}, {}};
@@ -65,20 +65,20 @@ template <class T>
 struct Pass {
   const Loop<T>& loop;
   const double* settings;
-  const T* factors;  // factors x slots
+  const T* factors;  // factors x blocks
   int factor_count;
-  int64_t slots, width;  // the array has slots * width elements
+  int64_t blocks, width;  // the array has blocks * width elements
   T* streams[stream::count];
   int totals;
 
-  // Elements [begin, end) of a slot. The point is a copy: its update is left to XLA, which can join it to what follows.
-  void run(int64_t slot, int64_t begin, int64_t end, double* sums) const {
-    T own_factors[stream::traces - stream::factors];
-    for (int k = 0; k < factor_count; ++k) own_factors[k] = factors[k * slots + slot];
+  // Elements [begin, end) of a block. The point is a copy: its update is left to XLA, which can join it to what follows.
+  void run(int64_t block, int64_t begin, int64_t end, double* sums) const {
+    T own_factors[stream::statistics - stream::factors];
+    for (int k = 0; k < factor_count; ++k) own_factors[k] = factors[k * blocks + block];
     alignas(64) T point[piece];
     char* at[stream::count] = {};
     const Range here{0, nullptr};
-    for (int64_t i = slot * width + begin, last = slot * width + end; i < last; i += piece) {
+    for (int64_t i = block * width + begin, last = block * width + end; i < last; i += piece) {
       const int64_t size = std::min(piece, last - i);
       for (int s = 0; s < stream::stored; ++s) at[s] = streams[s] ? reinterpret_cast<char*>(streams[s] + i) : nullptr;
       if (streams[stream::x]) {
@@ -91,23 +91,23 @@ struct Pass {
     }
   }
 
-  // All of it; `results` (totals x slots) do not depend on the number of threads.
+  // All of it; `results` (totals x blocks) do not depend on the number of threads.
   template <class R>
   void run_all(ffi::ThreadPool& pool, R* results) const {
     const int64_t blocks = (width + block - 1) / block, together = std::max<int64_t>(1, block / std::max<int64_t>(1, width));
-    std::vector<double> sums(slots * blocks * std::max(totals, 1));
-    const int64_t groups = (slots + together - 1) / together;
+    std::vector<double> sums(blocks * blocks * std::max(totals, 1));
+    const int64_t groups = (blocks + together - 1) / together;
     in_parallel(pool, groups * blocks, [&](int64_t i) {
-      const int64_t b = i % blocks, first = i / blocks * together, last = std::min(slots, first + together);
-      for (int64_t slot = first; slot < last; ++slot) {
-        run(slot, b * block, std::min(width, (b + 1) * block), &sums[(slot * blocks + b) * totals]);
+      const int64_t b = i % blocks, first = i / blocks * together, last = std::min(blocks, first + together);
+      for (int64_t block = first; block < last; ++block) {
+        run(block, b * block, std::min(width, (b + 1) * block), &sums[(block * blocks + b) * totals]);
       }
     });
-    for (int64_t slot = 0; slot < slots; ++slot) {
+    for (int64_t block = 0; block < blocks; ++block) {
       for (int k = 0; k < totals; ++k) {
         double total = 0.0;
-        for (int64_t b = 0; b < blocks; ++b) total += sums[(slot * blocks + b) * totals + k];
-        results[k * slots + slot] = static_cast<R>(total);
+        for (int64_t b = 0; b < blocks; ++b) total += sums[(block * blocks + b) * totals + k];
+        results[k * blocks + block] = static_cast<R>(total);
       }
     }
   }
@@ -116,7 +116,7 @@ struct Pass {
 // Operands: the settings that are arrays, the factors, then arrays by number of `streams`. Results: arrays, each in the place of
 // the operand that `results` names, and totals if there are any.
 template <class T>
-ffi::Error run(ffi::ThreadPool pool, int64_t variant, std::string_view phase, int64_t slots,
+ffi::Error run(ffi::ThreadPool pool, int64_t variant, std::string_view phase, int64_t blocks,
                ffi::Span<const double> settings, ffi::Span<const int64_t> traced, ffi::Span<const int64_t> streams,
                ffi::Span<const int64_t> results, ffi::RemainingArgs args, ffi::RemainingRets rets) {
   const Rule& rule = rules[variant];
@@ -131,10 +131,10 @@ ffi::Error run(ffi::ThreadPool pool, int64_t variant, std::string_view phase, in
                values,
                data(1),
                moves ? rule.factors : 0,
-               slots,
-               size / slots,
+               blocks,
+               size / blocks,
                {},
-               measures ? rule.sums : moves ? rule.traces : 0};
+               measures ? rule.sums : moves ? rule.statistics : 0};
   for (size_t i = 0; i < streams.size(); ++i) pass.streams[streams[i]] = data(i + 2);
   for (size_t i = 0; i < results.size(); ++i) {
     if (rets.get<ffi::AnyBuffer>(i).value()->untyped_data() != data(results[i])) {
@@ -159,7 +159,7 @@ auto binding() {
       .Ctx<ffi::ThreadPool>()
       .Attr<int64_t>("variant")
       .Attr<std::string_view>("phase")
-      .Attr<int64_t>("slots")
+      .Attr<int64_t>("blocks")
       .Attr<ffi::Span<const double>>("settings")
       .Attr<ffi::Span<const int64_t>>("traced")
       .Attr<ffi::Span<const int64_t>>("streams")

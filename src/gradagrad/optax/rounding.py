@@ -59,15 +59,15 @@ class Rounder:
         self._stream = stream
         self._drawn: dict[int, Array] = {}
 
-    def bits(self, word: int) -> Array:
+    def bits(self, lane: int) -> Array:
         """16 random bits for each element; words share none."""
-        draw = word >> 1
+        draw = lane >> 1
         if draw not in self._drawn:
             shape, step, names = self._of
             self._drawn[draw] = random_bits(shape, step, self._stream ^ draw << 30, names)
         bits = self._drawn[draw]
-        return bits >> 16 if word & 1 else bits & 0xFFFF
+        return bits >> 16 if lane & 1 else bits & 0xFFFF
 
-    def stored(self, values: Array, old: Array, word: int) -> Array:
+    def stored(self, values: Array, old: Array, lane: int) -> Array:
         """Computed values in the format of the state that they replace."""
-        return rounded(values, self.bits(word)) if old.dtype == jnp.bfloat16 else jnp.asarray(values, old.dtype)
+        return rounded(values, self.bits(lane)) if old.dtype == jnp.bfloat16 else jnp.asarray(values, old.dtype)

@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from gradagrad.checks.arguments import complaint
+from gradagrad.checks.arguments import error_text
 
 Array = Any
 Names = tuple[str, ...]
@@ -32,7 +32,7 @@ def axes_of_leaves(axis_name: Any, tree: Any) -> list[Names]:
         )
     except (TypeError, ValueError, AttributeError) as error:
         rule = "a name, a tuple of names, or a tree of these that is a prefix of the parameters' tree"
-        raise ValueError(complaint("axis_name", rule, axis_name, "None in it marks replicated leaves.")) from error
+        raise ValueError(error_text("axis_name", rule, axis_name, "None in it marks replicated leaves.")) from error
     return [axes.names for axes in jax.tree.leaves(whole, is_leaf=lambda a: isinstance(a, _Axes))]
 
 

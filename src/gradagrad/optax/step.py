@@ -10,21 +10,21 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from gradagrad.checks.arguments import complaint
+from gradagrad.checks.arguments import error_text
 from gradagrad.optax.arrays import (
     Array,
     ArrayOps,
     as_real,
+    block_dtype,
     computing_dtype,
     filled,
     in_precision,
-    slot_dtype,
     wide_dtype,
 )
 from gradagrad.optax.leaf import Leaf, evaluate
 from gradagrad.optax.rounding import Rounder
 from gradagrad.optax.sharing import axes_of_leaves, over_devices, over_leaves
-from gradagrad.rules.rule import POINT, Field, Rule, is_off
+from gradagrad.rules.rule import PARAMETER, Field, Rule, is_off
 from gradagrad.rules.scope import SHARED
 
 Tree = Any
@@ -65,15 +65,15 @@ class Method:
 
     def _start(self, field: Field, params: Tree) -> Any:
         """A field before the first step: one array that all share, or one for each parameter."""
-        value = field.start if field.start == POINT else getattr(self.settings, str(field.start), field.start)
-        if field.at == "slot" and self.scope in SHARED:
+        value = field.start if field.start == PARAMETER else getattr(self.settings, str(field.start), field.start)
+        if field.at == "block" and self.scope in SHARED:
             return jnp.asarray(value, wide_dtype())
         scope = "element" if field.at == "element" else self.scope
 
         def start(parameter: Array) -> Array:
             rounds = scope == "element" and self.state_dtype == jnp.bfloat16
-            dtype = jnp.bfloat16 if rounds else slot_dtype(computing_dtype(jnp.asarray(parameter).dtype), scope)
-            if field.start == POINT:
+            dtype = jnp.bfloat16 if rounds else block_dtype(computing_dtype(jnp.asarray(parameter).dtype), scope)
+            if field.start == PARAMETER:
                 return jnp.array(as_real(parameter, dtype), copy=True)  # a buffer of its own: parameters may be donated
             return filled(parameter, value, dtype, scope)
 
@@ -86,7 +86,7 @@ class Method:
         if not gradients:
             return updates, state._replace(count=count)
         fields = self.rule.fields(self.settings)
-        shared = {f.key: getattr(state, f.key) for f in fields if f.at == "slot" and self.scope in SHARED}
+        shared = {f.key: getattr(state, f.key) for f in fields if f.at == "block" and self.scope in SHARED}
         own = {f.key: tree.flatten_up_to(getattr(state, f.key)) for f in fields if f.key not in shared}
         settings = self.settings._replace(lr=self._lr(state.count), weight_decay=self._decay("rule"))
         leaves = self._leaves(tree, gradients, params, own, settings, count)
@@ -99,12 +99,12 @@ class Method:
                 decided = [self.rule.decide(sums[0], shared, *_wide(settings))]
             else:
                 decided = [leaf.decide(part) for leaf, part in zip(leaves, sums, strict=True)]
-            after = [slot for slot, _ in decided]
+            after = [block for block, _ in decided]
             moves = [factors for _, factors in decided] * (len(leaves) if shared else 1)
         results = [self._results(leaf, factors, fields) for leaf, factors in zip(leaves, moves, strict=True)]
         if shared and self.rule.learns(settings):
-            traces = self._summed(leaves, [result["traces"] for result in results])
-            after = [self.rule.learn(traces[0], after[0], *_wide(settings))]
+            statistics = self._summed(leaves, [result["statistics"] for result in results])
+            after = [self.rule.learn(statistics[0], after[0], *_wide(settings))]
 
         new: dict[str, Any] = {}
         for f in fields:
@@ -114,7 +114,7 @@ class Method:
                 new[f.key] = tree.unflatten(result[f.key] for result in results)
             else:
                 new[f.key] = tree.unflatten(
-                    leaf.stored(f, slot[f.key]) for leaf, slot in zip(leaves, after, strict=True)
+                    leaf.stored(f, block[f.key]) for leaf, block in zip(leaves, after, strict=True)
                 )
         return tree.unflatten(result["update"] for result in results), state._replace(count=count, **new)
 
@@ -122,18 +122,18 @@ class Method:
         """A leaf's update, what it leaves for the others, and its fields after the step."""
 
         def outcome(leaf: Leaf) -> dict[str, Any]:
-            step, new, traces = leaf.outcome(factors)
+            step, new, statistics = leaf.outcome(factors)
             new = {f.key: leaf.stored(f, new[f.key]) for f in fields if f.key in new}
             if self.stochastic_rounding:
-                return {"update": leaf.rounded_update(step), "traces": traces, **new}
-            return {"update": leaf.update(step if self.descends else -step), "traces": traces, **new}
+                return {"update": leaf.rounded_update(step), "statistics": statistics, **new}
+            return {"update": leaf.update(step if self.descends else -step), "statistics": statistics, **new}
 
         if leaf.is_fused:
             return outcome(leaf)
         # What depends on most comes first: see `evaluate`.
-        slots = [f.key for f in fields if f.at == "slot" and self.scope == "element"]
+        blocks = [f.key for f in fields if f.at == "block" and self.scope == "element"]
         elements = [f.key for f in fields if f.at == "element"]
-        return evaluate(leaf, outcome, ["update", "traces", *slots, *reversed(elements)])
+        return evaluate(leaf, outcome, ["update", "statistics", *blocks, *reversed(elements)])
 
     def _lr(self, count: Array) -> Any:
         lr = self.learning_rate(count) if callable(self.learning_rate) else self.learning_rate
@@ -149,7 +149,7 @@ class Method:
         needs_params = self.needs_params or self.stochastic_rounding or not is_off(self.weight_decay)
         if params is None and needs_params:
             remedy = "Call update(grads, state, params): this step depends on where it starts."
-            raise ValueError(complaint("params", "the parameters that the gradients were taken at", None, remedy))
+            raise ValueError(error_text("params", "the parameters that the gradients were taken at", None, remedy))
         points = [None] * len(gradients) if params is None else tree.flatten_up_to(params)
         decays = [True] * len(gradients)
         if self.mask is not None:
@@ -178,7 +178,7 @@ class Method:
         return leaves
 
     def _summed(self, leaves: Sequence[Leaf], parts: Sequence[tuple[Array, ...]]) -> Sequence[tuple[Array, ...]]:
-        """Sums of whole slots from those of the leaves, whose parts may be on several devices."""
+        """Sums of whole blocks from those of the leaves, whose parts may be on several devices."""
         if not parts[0]:
             return parts
         if self.scope in SHARED:
@@ -188,6 +188,6 @@ class Method:
 
 
 def _wide(settings: Any) -> tuple[Any, ArrayOps]:
-    """What the rule is given where all leaves share a slot."""
+    """What the rule is given where all leaves share a block."""
     dtype = wide_dtype()
     return in_precision(settings, dtype), ArrayOps(dtype)

@@ -7,19 +7,19 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from gradagrad.checks.arguments import complaint
+from gradagrad.checks.arguments import error_text
 
 
 def require(holds: bool, name: str, rule: str, value: object, remedy: str) -> None:
     """Raises with the one form of message unless the rule holds."""
     if not holds:
-        raise ValueError(complaint(name, rule, value, remedy))
+        raise ValueError(error_text(name, rule, value, remedy))
 
 
 def number(name: str, value: object) -> float:
     """A plain float."""
     if not isinstance(value, Real):
-        raise TypeError(complaint(name, "a number", value, "Convert it with float()."))
+        raise TypeError(error_text(name, "a number", value, "Convert it with float()."))
     return float(value)
 
 
@@ -35,14 +35,14 @@ def number_or_tensor(name: str, value: object) -> float | Tensor:
     if not isinstance(value, Tensor):
         return number(name, value)
     if value.is_complex():
-        raise TypeError(complaint(name, "real", value.dtype, "Complex parameters are projected as real pairs."))
+        raise TypeError(error_text(name, "real", value.dtype, "Complex parameters are projected as real pairs."))
     return value.detach().clone()
 
 
 def dimension(owner: str, value: object) -> int | None:
     """A dimension to slice along, or None for the whole tensor."""
     if value is not None and not isinstance(value, int):
-        raise TypeError(complaint(f"{owner}: dim", "an integer or None", value, "None: one vector."))
+        raise TypeError(error_text(f"{owner}: dim", "an integer or None", value, "None: one vector."))
     return value
 
 

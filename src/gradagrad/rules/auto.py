@@ -16,16 +16,16 @@ agreement of the new gradient with the way made so far, and log γ moves along i
 here                  meaning
 ====================  =============================================================================================
 ``B``                 Σ i·g_i² (field "accumulator"); from step ``LONG`` on old squares fade from it instead
-``h``, ``Y``          momentum and the way so far (fields "momentum", "way")
-``k``                 how many steps the slot has seen (field "clock")
-``c``, ``v``          fields "way_scale" and "agreement_square"
+``h``, ``Y``          momentum and the way so far (fields "momentum", "displacement")
+``k``                 how many steps the block has seen (field "clock")
+``c``, ``v``          fields "displacement_scale" and "agreement_square"
 ``weight``            of the newest square: k, and ``LONG`` at most
 ``r``                 weight over the total of the weights, 1 + 2 + … + k
 ``damp``              the guard: a factor so that no gradient weighs more than all before it together
 ``pull``              λ/√k: decoupled decay in the step's own units; it counts in P and in the way as what it is, a step
 ====================  =============================================================================================
 
-Slot numbers are kept in double: float32 cannot multiply by 1 − 5e-9. An element whose gradient is exactly zero rests:
+Block numbers are kept in double: float32 cannot multiply by 1 − 5e-9. An element whose gradient is exactly zero rests:
 it and its fields stay, so that sparse and dense gradients give the same numbers. A NaN or infinity spoils its element
 and is left out of the sums from then on.
 """
@@ -35,7 +35,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gradagrad.rules.rule import CLOCK, POINT, Array, Field, Ops, Reduction, Rule, Slot, Values, is_off
+from gradagrad.rules.rule import CLOCK, PARAMETER, Array, Block, Field, Ops, Reduction, Rule, Values, is_off
 
 FORGET = 2.0**-20
 """Smallest r, the share of the newest square: float32 cannot add less to a sum."""
@@ -78,17 +78,17 @@ class AutoRule(Rule):
     decay_remedy = "use decoupled_weight_decay=True, which decays the touched rows."
 
     def fields(self, s: Settings) -> tuple[Field, ...]:
-        average = (Field("average", "element", start=POINT, word=3),) if s.averaging else ()
-        guard = (Field("square_total", "slot", least=0.0),) if s.guard else ()
+        average = (Field("average", "element", start=PARAMETER, lane=3),) if s.averaging else ()
+        guard = (Field("square_total", "block", least=0.0),) if s.guard else ()
         return (
             Field("momentum", "element"),
-            Field("accumulator", "element", least=0.0, word=1),
-            Field("way", "element", word=2),
+            Field("accumulator", "element", least=0.0, lane=1),
+            Field("displacement", "element", lane=2),
             *average,
-            Field(CLOCK, "slot", least=0.0),
-            Field("gamma", "slot", start="gamma0", least=0.0),
-            Field("agreement_square", "slot", least=0.0),
-            Field("way_scale", "slot", start=1.0, least=0.0),
+            Field(CLOCK, "block", least=0.0),
+            Field("gamma", "block", start="gamma0", least=0.0),
+            Field("agreement_square", "block", least=0.0),
+            Field("displacement_scale", "block", start=1.0, least=0.0),
             *guard,
         )
 
@@ -98,30 +98,30 @@ class AutoRule(Rule):
     def learns(self, s: Settings) -> bool:
         return True
 
-    def measure(self, values: Values, s: Settings, slots: Reduction, ops: Ops) -> tuple[Array, ...]:
+    def measure(self, values: Values, s: Settings, blocks: Reduction, ops: Ops) -> tuple[Array, ...]:
         """Σ g², for the guard."""
-        return (slots.total(values["g"] * values["g"]),)
+        return (blocks.total(values["g"] * values["g"]),)
 
     def decide(
-        self, sums: Sequence[Array], slot: Slot, s: Settings, ops: Ops
+        self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """Counts the step, and works out what its move multiplies with."""
-        k = slot["clock"] + 1.0
+        k = block["clock"] + 1.0
         weight = ops.minimum(k, LONG)
         fade = ops.minimum(k - weight, 1.0) * FORGET
-        after = {**slot, "clock": k}
+        after = {**block, "clock": k}
         damp: Array = 1.0
         if s.guard:
             (gg,) = sums
-            before = slot["square_total"]
+            before = block["square_total"]
             # No gradient may weigh more than all before it together: weight·g² ≤ ΣB. The first weighs what it does.
             square = weight * gg
             damp_square = ops.minimum(before / ops.maximum(square, ops.tiny), 1.0)
             damp_square = ops.where(ops.less(before, ops.tiny), 1.0, damp_square)
             damp = ops.sqrt(damp_square)
             after["square_total"] = before * (1.0 - fade) + square * damp_square
-        gamma = slot["gamma"]
-        onward = ops.sqrt(gamma) / slot["way_scale"] * s.steady_lr
+        gamma = block["gamma"]
+        onward = ops.sqrt(gamma) / block["displacement_scale"] * s.steady_lr
         pull = 0.0 if is_off(s.weight_decay) else s.weight_decay / ops.sqrt(k)
         average_share = (POWER + 1.0) / (k + POWER) if s.averaging else 0.0
         return after, (weight, fade, _scale(k, weight), gamma * s.lr, onward, pull, damp, average_share)
@@ -131,12 +131,12 @@ class AutoRule(Rule):
         values: Values,
         factors: Sequence[Array],
         s: Settings,
-        slots: Reduction,
+        blocks: Reduction,
         ops: Ops,
         touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """AdaGrad with momentum, the way it adds to, and how the gradient agrees with the way before."""
-        x, g, h, B, Y = (values[key] for key in ("x", "g", "momentum", "accumulator", "way"))
+        x, g, h, B, Y = (values[key] for key in ("x", "g", "momentum", "accumulator", "displacement"))
         weight, fade, scale, rate, onward, pull, damp, average_share = (ops.narrow(number) for number in factors)
         moves = ops.indicator(g)  # as a factor, for lists of tensors cannot be selected from at once
         if s.guard:
@@ -153,50 +153,50 @@ class AutoRule(Rule):
             "x": x - direction * rate,
             "momentum": new_h,
             "accumulator": new_B,
-            "way": Y + direction * onward,
+            "displacement": Y + direction * onward,
         }
         if s.averaging:
             mean = values["average"]
             new["average"] = mean + (new["x"] - mean) * average_share
-        return new, (slots.total(felt * Y),)
+        return new, (blocks.total(felt * Y),)
 
     def arrival(
         self,
         values: Values,
-        slot: Slot,
+        block: Block,
         factors: Sequence[Array],
         s: Settings,
-        slots: Reduction,
+        blocks: Reduction,
         ops: Ops,
         touched: Array | None = None,
     ) -> Array:
         """A gradient that is damped to nothing, under all of the momentum, changes no field."""
         factors = [0.0 if i in (1, 6) else number for i, number in enumerate(factors)]  # fade and damp
         still = s._replace(guard=True, beta=1.0, averaging=False)
-        return self.move(values, factors, still, slots, ops, touched)[0]["x"]
+        return self.move(values, factors, still, blocks, ops, touched)[0]["x"]
 
-    def learn(self, traces: Sequence[Array], slot: Slot, s: Settings, ops: Ops) -> dict[str, Array]:
+    def learn(self, statistics: Sequence[Array], block: Block, s: Settings, ops: Ops) -> dict[str, Array]:
         """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P²."""
-        k, gamma, c, v = slot["clock"], slot["gamma"], slot["way_scale"], slot["agreement_square"]
-        agreement = ops.sqrt(gamma) * c * traces[0]
+        k, gamma, c, v = block["clock"], block["gamma"], block["displacement_scale"], block["agreement_square"]
+        agreement = ops.sqrt(gamma) * c * statistics[0]
         length = ops.minimum(k, LONG) * 0.5 + 0.5  # of the mean, in steps: 1/r
         new_v = ops.minimum(v + (agreement * agreement - v) / length, ops.largest)
         change = agreement / ops.sqrt(ops.maximum(new_v * k, ops.tiny)) * RATE
         new_gamma = ops.maximum(gamma * (change + 1.0), ops.tiny)
         if s.gamma_max is not None:
             new_gamma = ops.minimum(new_gamma, s.gamma_max)
-        return {**slot, "gamma": new_gamma, "agreement_square": new_v, "way_scale": c - c * FADE / (k + 1.0)}
+        return {**block, "gamma": new_gamma, "agreement_square": new_v, "displacement_scale": c - c * FADE / (k + 1.0)}
 
-    def rates(self, values: Values, slot: Slot, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
-        gamma = slot["gamma"] * s.lr
-        k = ops.maximum(slot["clock"], 1.0)
+    def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
+        gamma = block["gamma"] * s.lr
+        k = ops.maximum(block["clock"], 1.0)
         root = ops.sqrt(values["accumulator"] * ops.narrow(_scale(k, ops.minimum(k, LONG)))) + s.eps
-        return gamma, slot["gamma"] / s.gamma0, ops.narrow(gamma) / root
+        return gamma, block["gamma"] / s.gamma0, ops.narrow(gamma) / root
 
-    def rests(self, s: Settings) -> bool:
+    def needs_catch_up(self, s: Settings) -> bool:
         return s.averaging
 
-    def rest(self, values: Values, slot: Slot, since: Array, now: Array, s: Settings, ops: Ops) -> dict[str, Array]:
+    def idle(self, values: Values, block: Block, since: Array, now: Array, s: Settings, ops: Ops) -> dict[str, Array]:
         """Only the average goes on: it moves towards the resting point, by the product of all 1 − share in between."""
         x, mean = values["x"], values["average"]
         left, now = 1.0, ops.maximum(now, 1.0)

@@ -7,7 +7,7 @@ here                  meaning
 ``m``                 previous momentum gradient m_{k-1}; the previous gradient itself when β = 0
 ``growth``            γ_k / γ₀: what the method has multiplied the learning rate's numerator by; starts at 1
 ``alpha``             α_k: the sum under the root (field "accumulator")
-``gg``, ``gm``        Σ g² and Σ g·m over whoever shares a step size (a *slot*)
+``gg``, ``gm``        Σ g² and Σ g·m over whoever shares a step size (a *block*)
 ``rho``, ``beta``     adaptivity ρ and momentum β
 ``A``                 (√α + ε) / growth: the metric of the step, before the learning rate
 ``rate``, ``carry``   the factors: 1/A' and β·A'/A
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gradagrad.rules.rule import Array, Field, Ops, Reduction, Rule, Slot, Values, is_off
+from gradagrad.rules.rule import Array, Block, Field, Ops, Reduction, Rule, Values, is_off
 
 
 class Settings(NamedTuple):
@@ -54,24 +54,24 @@ class GradaGradRule(Rule):
     def fields(self, s: Settings) -> tuple[Field, ...]:
         return (
             Field("momentum", "element"),
-            Field("growth", "slot", start=1.0, least=1.0, word=1),
+            Field("growth", "block", start=1.0, least=1.0, lane=1),
             # One word for both: where one of them changes the other does not.
-            Field("accumulator", "slot", start="initial_accumulator_value", least="initial_accumulator_value", word=1),
+            Field("accumulator", "block", start="initial_accumulator_value", least="initial_accumulator_value", lane=1),
         )
 
     def measures(self, s: Settings) -> bool:
         return True
 
-    def measure(self, values: Values, s: Settings, slots: Reduction, ops: Ops) -> tuple[Array, Array]:
+    def measure(self, values: Values, s: Settings, blocks: Reduction, ops: Ops) -> tuple[Array, Array]:
         """Σ g² and Σ g·m."""
         g, m = values["g"], values["momentum"]
-        return slots.dot(g, g), slots.dot(g, m)
+        return blocks.dot(g, g), blocks.dot(g, m)
 
     def decide(
-        self, sums: Sequence[Array], slot: Slot, s: Settings, ops: Ops
+        self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """γ rises where v < 0, α where v > 0; ``surplus`` is −v."""
-        (gg, gm), growth, alpha = sums, slot["growth"], slot["accumulator"]
+        (gg, gm), growth, alpha = sums, block["growth"], block["accumulator"]
         # Finite gradients can have infinite products; with one of the two finite there is no inf − inf.
         agreement = ops.minimum(gm * s.rho, ops.largest)
         surplus = agreement - gg
@@ -80,7 +80,7 @@ class GradaGradRule(Rule):
             cap = s.gamma_max / ops.maximum(s.lr, ops.tiny)
             surplus = ops.where(ops.less(growth, cap), surplus, -gg)  # at the cap: plain AdaGrad
         if s.grad_bound is not None:
-            # α still at its start marks a slot's first step; a lazy slot's first step is its first non-zero gradient.
+            # α still at its start marks a block's first step; a lazy block's first step is its first non-zero gradient.
             square = s.grad_bound * s.grad_bound
             first = ops.less(alpha, s.initial_accumulator_value + square * 0.5)
             bounded = ops.where(ops.less(0.0, gg), -square, surplus) if s.lazy else -square
@@ -116,7 +116,7 @@ class GradaGradRule(Rule):
         values: Values,
         factors: Sequence[Array],
         s: Settings,
-        slots: Reduction,
+        blocks: Reduction,
         ops: Ops,
         touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[()]]:
@@ -141,20 +141,20 @@ class GradaGradRule(Rule):
     def arrival(
         self,
         values: Values,
-        slot: Slot,
+        block: Block,
         factors: Sequence[Array],
         s: Settings,
-        slots: Reduction,
+        blocks: Reduction,
         ops: Ops,
         touched: Array | None = None,
     ) -> Array:
         """Without momentum, a gradient of m' goes where m' goes; no gradient at all leaves the rate as it is."""
         plain = s._replace(beta=0.0)
-        rate = factors[:1] or self.decide((0.0, 0.0), slot, plain, ops)[1]
-        return self.move({**values, "g": values["momentum"]}, rate, plain, slots, ops, touched)[0]["x"]
+        rate = factors[:1] or self.decide((0.0, 0.0), block, plain, ops)[1]
+        return self.move({**values, "g": values["momentum"]}, rate, plain, blocks, ops, touched)[0]["x"]
 
-    def rates(self, values: Values, slot: Slot, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
-        growth, alpha = slot["growth"], slot["accumulator"]
+    def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
+        growth, alpha = block["growth"], block["accumulator"]
         gamma = growth * s.lr
         return gamma, growth, gamma / (ops.sqrt(alpha) + s.eps)
 
@@ -173,17 +173,17 @@ class GradaGradRule(Rule):
             )
         return None
 
-    def rests(self, s: Settings) -> bool:
+    def needs_catch_up(self, s: Settings) -> bool:
         return not s.lazy
 
-    def rest(self, values: Values, slot: Slot, since: Array, now: Array, s: Settings, ops: Ops) -> dict[str, Array]:
+    def idle(self, values: Values, block: Block, since: Array, now: Array, s: Settings, ops: Ops) -> dict[str, Array]:
         """A zero gradient is a previous gradient of zero (β = 0), and G∞ counts at the first step whatever it
         brings."""
         rested = ops.less(since, now)
         result = {"momentum": ops.where(rested, 0.0, values["momentum"])}
         if s.grad_bound is not None:
             square = s.grad_bound * s.grad_bound
-            alpha = slot["accumulator"]
+            alpha = block["accumulator"]
             first = ops.less(alpha, s.initial_accumulator_value + square * 0.5)
             result["accumulator"] = ops.where(rested, ops.where(first, alpha + square, alpha), alpha)
         return result

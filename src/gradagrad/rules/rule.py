@@ -2,10 +2,10 @@
 
 A step has four phases, of which a rule uses those it needs::
 
-    measure   sums over whoever shares a decision (a *slot*), before anything moves
-    decide    the slot's numbers for this step, and the *factors*: what the move multiplies with
-    move      x and the element fields after this step, and *traces*: what is to be summed for the phase below
-    learn     the slot's numbers for the next step, from the traces
+    measure   sums over whoever shares a decision (a *block*), before anything moves
+    decide    the block's numbers for this step, and the *factors*: what the move multiplies with
+    move      x and the element fields after this step, and *statistics*: what is to be summed for the phase below
+    learn     the block's numbers for the next step, from the statistics
 
 `GradaGrad` measures and decides for this step; `AutoGradaGrad` learns for the next one, so that one pass over memory
 suffices. Since no function branches on data, running one on symbols yields straight-line source
@@ -22,16 +22,16 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 Array = Any
 Values = Mapping[str, Array]
 """A tensor's numbers by name: ``x``, its gradient ``g``, and its element fields by key."""
-Slot = Mapping[str, Array]
+Block = Mapping[str, Array]
 """The numbers of whoever shares a decision, by key."""
 
 S = TypeVar("S", bound=tuple[Any, ...])
 """A rule's own NamedTuple of settings."""
 
-POINT = "point"
+PARAMETER = "point"
 CLOCK = "clock"
-"""The key of the slot field that counts steps, if a rule has one; rows that rested catch up with it."""
-POINT_WORD = 4
+"""The key of the block field that counts steps, if a rule has one; rows that rested catch up with it."""
+PARAMETER_LANE = 4
 """The random bits of a parameter that is itself rounded stochastically."""
 
 
@@ -39,12 +39,12 @@ class Field(NamedTuple):
     """A piece of state. State dicts, shards, rounding, kernels and checks of checkpoints follow from this line."""
 
     key: str
-    at: Literal["element", "slot"]
+    at: Literal["element", "block"]
     start: float | str = 0.0
-    """A number, the name of a setting, or ``POINT``: the parameter's own value."""
+    """A number, the name of a setting, or ``PARAMETER``: the parameter's own value."""
     least: float | str | None = None
     """The smallest value that can be right: a number or the name of a setting; None: any finite one."""
-    word: int = 0
+    lane: int = 0
     """Which 16 of an element's random bits round it where state is kept in bf16; fields that change together differ."""
 
 
@@ -67,12 +67,12 @@ class Ops(Protocol):
         ...
 
     def narrow(self, a: Array, /) -> Array:
-        """A slot's number, worked out in double, in the precision of the arrays that it is about to meet."""
+        """A block's number, worked out in double, in the precision of the arrays that it is about to meet."""
         ...
 
 
 class Reduction(Protocol):
-    """Sums over each slot. For slots of one element nothing is summed."""
+    """Sums over each block. For blocks of one element nothing is summed."""
 
     def dot(self, a: Array, b: Array, /) -> Array:
         """Σ a·b; NaN where an argument is, but never from finite ones: products stop at the largest number."""
@@ -91,7 +91,7 @@ class Rule(Protocol):
 
     name: str
     numerator: str
-    """The slot field that lr multiplies to make γ."""
+    """The block field that lr multiplies to make γ."""
     denominator: str
     """The field under the root: above 0 where there has been a gradient."""
 
@@ -104,38 +104,46 @@ class Rule(Protocol):
         ...
 
     def learns(self, s: Any) -> bool:
-        """Whether the move leaves traces from which `learn` decides for the next step."""
+        """Whether the move leaves statistics from which `learn` decides for the next step."""
         return False
 
-    def measure(self, values: Values, s: Any, slots: Reduction, ops: Ops) -> tuple[Array, ...]: ...
-    def decide(self, sums: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """(the slot's numbers after this step, the factors of the move)."""
+    def measure(self, values: Values, s: Any, blocks: Reduction, ops: Ops) -> tuple[Array, ...]: ...
+    def decide(
+        self, sums: Sequence[Array], block: Block, s: Any, ops: Ops
+    ) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        """(the block's numbers after this step, the factors of the move)."""
         ...
 
     def move(
-        self, values: Values, factors: Sequence[Array], s: Any, slots: Reduction, ops: Ops, touched: Array | None = None
+        self,
+        values: Values,
+        factors: Sequence[Array],
+        s: Any,
+        blocks: Reduction,
+        ops: Ops,
+        touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """(``x`` and the element fields after this step, the traces). Where ``touched`` is false nothing changes."""
+        """(``x`` and the element fields after this step, the statistics). Nothing changes where ``touched`` is false."""
         ...
 
     def arrival(
         self,
         values: Values,
-        slot: Slot,
+        block: Block,
         factors: Sequence[Array],
         s: Any,
-        slots: Reduction,
+        blocks: Reduction,
         ops: Ops,
         touched: Array | None = None,
     ) -> Array:
-        """``x`` after a step, of whose fields those after it are given; no ``factors`` where each element is a slot."""
+        """``x`` after a step, of whose fields those after it are given; no ``factors`` where each element is a block."""
         ...
 
-    def learn(self, traces: Sequence[Array], slot: Slot, s: Any, ops: Ops) -> dict[str, Array]:
-        """The slot's numbers for the next step."""
-        return dict(slot)
+    def learn(self, statistics: Sequence[Array], block: Block, s: Any, ops: Ops) -> dict[str, Array]:
+        """The block's numbers for the next step."""
+        return dict(block)
 
-    def rates(self, values: Values, slot: Slot, s: Any, ops: Ops) -> tuple[Array, Array, Array]:
+    def rates(self, values: Values, block: Block, s: Any, ops: Ops) -> tuple[Array, Array, Array]:
         """For diagnostics: γ, the factor by which it differs from its start, and what a gradient is multiplied by."""
         ...
 
@@ -146,13 +154,13 @@ class Rule(Protocol):
         """Why these settings cannot be used with sparse gradients, and the remedy; None if they can."""
         return None
 
-    def rests(self, s: Any) -> bool:
+    def needs_catch_up(self, s: Any) -> bool:
         """Whether a zero gradient changes state, so that rows a sparse gradient leaves out must be brought up to
         date."""
         return False
 
-    def rest(self, values: Values, slot: Slot, since: Array, now: Array, s: Any, ops: Ops) -> dict[str, Array]:
-        """Element and slot fields of what was last touched at step ``since`` as they stand after step ``now``."""
+    def idle(self, values: Values, block: Block, since: Array, now: Array, s: Any, ops: Ops) -> dict[str, Array]:
+        """Element and block fields of what was last touched at step ``since`` as they stand after step ``now``."""
         ...
 
 

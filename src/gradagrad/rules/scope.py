@@ -1,6 +1,6 @@
 """Who shares a decision: one entry (`element`), a first-dimension slice (`row`), a `tensor`, a param `group`, or `all`.
 
-The scope decides only what is summed and the shape of the state that holds a slot's numbers. Shapes are those of the
+The scope decides only what is summed and the shape of the state that holds a block's numbers. Shapes are those of the
 real view: a complex parameter counts as real pairs.
 """
 
@@ -10,13 +10,13 @@ from typing import Literal, get_args
 Scope = Literal["element", "row", "tensor", "group", "all"]
 SCOPES: tuple[str, ...] = get_args(Scope)
 SHARED = ("group", "all")
-"""Scopes whose slot belongs to several parameters."""
+"""Scopes whose block belongs to several parameters."""
 SINGLE = ("tensor", *SHARED)
-"""Scopes whose slot is one number for each field, kept in double."""
+"""Scopes whose block is one number for each field, kept in double."""
 
 
-def slot_shape(shape: Sequence[int], scope: str) -> tuple[int, ...]:
-    """Shape of a slot field for a parameter of this shape; broadcasts against the parameter."""
+def block_shape(shape: Sequence[int], scope: str) -> tuple[int, ...]:
+    """Shape of a block field for a parameter of this shape; broadcasts against the parameter."""
     if scope == "element":
         return tuple(shape)
     if scope == "row":

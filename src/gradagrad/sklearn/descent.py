@@ -43,13 +43,13 @@ class Descent:
         self.has_l2, self.has_l1 = bool(l2.any()), bool(l1.any())
         starts = SETTINGS._replace(gamma0=1.0 / entries)._asdict()
         self.elements: dict[str, Floats] = {"x": x, "lag": np.zeros_like(x)}
-        self.slot: dict[str, float] = {}
+        self.block: dict[str, float] = {}
         for field in RULE.fields(SETTINGS):
             start = float(starts[field.start] if isinstance(field.start, str) else field.start)
             if field.at == "element":
                 self.elements[field.key] = np.full_like(x, start)
             else:
-                self.slot[field.key] = start
+                self.block[field.key] = start
         self.steps = 0
         self._in_place: InPlaceMove | None = None
         self._room: dict[str, Floats] | None = None
@@ -61,7 +61,7 @@ class Descent:
 
     @property
     def gamma(self) -> float:
-        return self.slot["gamma"]
+        return self.block["gamma"]
 
     def average(self) -> Floats:
         """The weighted mean of all points."""
@@ -124,17 +124,17 @@ class Descent:
         if self.has_l1:
             l1 = l1 * samples
             g = _nearest_to_zero(g, x, l1)
-        old_way = values["way"].copy() if self.has_l1 else x
+        old_way = values["displacement"].copy() if self.has_l1 else x
         values["g"] = g
         sums = RULE.measure(values, SETTINGS, SUMS, ARRAYS) if RULE.measures(SETTINGS) else ()
-        slot, factors = RULE.decide(sums, self.slot, SETTINGS, SCALARS)
+        block, factors = RULE.decide(sums, self.block, SETTINGS, SCALARS)
         if self._in_place is None:
             self._in_place = InPlaceMove(RULE, SETTINGS, len(factors))
-        traces = self._in_place(values, factors)
+        statistics = self._in_place(values, factors)
         if self.has_l1:
             _stop_at_zero(values, old_x, old_way, l1)
         del values["g"]
-        self.slot = RULE.learn(traces, slot, SETTINGS, SCALARS) if RULE.learns(SETTINGS) else slot
+        self.block = RULE.learn(statistics, block, SETTINGS, SCALARS) if RULE.learns(SETTINGS) else block
         moved = np.subtract(x, old_x, out=old_x)
         moved *= _total_weight(self.steps - 1)
         values["lag"] += moved
@@ -167,7 +167,7 @@ def _nearest_to_zero(g: Floats, x: Floats, l1: Floats) -> Floats:
 
 def _stop_at_zero(values: dict[str, Floats], old_x: Floats, old_way: Floats, l1: Floats) -> None:
     """Projects on the orthant that the step began in; the way so far counts the step as it was really made."""
-    x, way = values["x"], values["way"]
+    x, way = values["x"], values["displacement"]
     side = np.where(old_x == 0.0, -np.sign(values["g"]), np.sign(old_x))
     crossed = (x * side < 0.0) & (l1 > 0.0)
     if crossed.any():

@@ -4,7 +4,7 @@ Called with arrays a rule makes a new one in every line, and beyond the cache th
 arithmetic. The text made here writes each line's result over what is no longer needed.
 
 There are two texts: one for gradients without a zero, where no element rests, and one for the others. Both leave
-numbers that are not finite to whoever adds up the traces.
+numbers that are not finite to whoever adds up the statistics.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ class Line:
 
 
 class InPlaceMove:
-    """`Rule.move` for one slot, with room of its own for what it works out on the way."""
+    """`Rule.move` for one block, with room of its own for what it works out on the way."""
 
     def __init__(self, rule: Rule, settings: Any, factors: int) -> None:
         self.keys, self.texts, self.room = _texts(rule, settings, factors)
         self.capacity = self.size = -1
 
     def __call__(self, values: Arrays, factors: Sequence[float]) -> tuple[float, ...]:
-        """Overwrites x and the element fields in ``values``; g stays as it is. Returns the traces."""
+        """Overwrites x and the element fields in ``values``; g stays as it is. Returns the statistics."""
         g = values["g"]
         if g.size != self.size:
             self._make_room(g.size)
         rests = bool(np.count_nonzero(g) != g.size)  # NaN is not zero
-        traces = self.texts[rests](*[values[key].reshape(-1) for key in self.keys], *factors, *self.buffers)
-        return tuple([SUMS.total(a) for a in traces])
+        statistics = self.texts[rests](*[values[key].reshape(-1) for key in self.keys], *factors, *self.buffers)
+        return tuple([SUMS.total(a) for a in statistics])
 
     def _make_room(self, size: int) -> None:
         if size > self.capacity:
@@ -134,13 +134,13 @@ class _Text:
         """Fills the text. Returns how many buffers it needs."""
         last = {a: i for i, line in enumerate(self.lines) for a in line.arguments if isinstance(a, str)}
         homes = {a: key for key, a in self.results.items() if key in self.state and isinstance(a, str)}
-        traces = [a for key, a in self.results.items() if key not in self.state]
+        statistics = [a for key, a in self.results.items() if key not in self.state]
         place = {name: name for name in self.inputs}
         buffers: list[str] = []
         free: list[str] = []
         for i, line in enumerate(self.lines):
             operands = [place.get(a, a) if isinstance(a, str) else repr(a) for a in line.arguments]
-            ending = [a for a in line.arguments if last.get(a) == i and a not in traces]
+            ending = [a for a in line.arguments if last.get(a) == i and a not in statistics]
             dying = {place[a] for a in ending if place.get(a) in buffers}
             home = homes.get(line.target)
             if home is not None and last.get(home, -1) <= i:
@@ -159,7 +159,7 @@ class _Text:
             else:
                 self.text.append(f"{UFUNCS[line.op]}({', '.join(operands)}, out={out})")
         self.text += [f"copyto({key}, {place[a]})" for a, key in homes.items() if place[a] != key]
-        self.text.append(f"return ({', '.join(place[a] for a in traces)},)")
+        self.text.append(f"return ({', '.join(place[a] for a in statistics)},)")
         return len(buffers)
 
     def compile(self, buffers: int) -> Callable[..., tuple[Any, ...]]:

@@ -223,7 +223,7 @@ def lifted(a: Any, count: int) -> Any:
 
 
 class Summand(NamedTuple):
-    """What is to be added up over each slot."""
+    """What is to be added up over each block."""
 
     terms: TensorList
     bounded: bool
@@ -231,7 +231,7 @@ class Summand(NamedTuple):
 
 
 class ListSums:
-    """Sums over each slot of a list of tensors. They are only asked for here; `added` works all of them out at once."""
+    """Sums over each block of a list of tensors, only asked for here; `added` works all of them out at once."""
 
     def __init__(self, scope: str) -> None:
         self._scope = scope
@@ -243,7 +243,7 @@ class ListSums:
         return a if self._scope == "element" else Summand(a, bounded=False)
 
     def added(self, asked: Sequence[Any], *, plain: bool) -> Any:
-        """The sums: lists for slots of one element, else a row of slots for each. ``plain`` ones, added tensor by
+        """The sums: lists for blocks of one element, else a row of blocks for each. ``plain`` ones, added tensor by
         tensor, are for autograd and compilers."""
         if not asked:
             return ()

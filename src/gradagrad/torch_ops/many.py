@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gradagrad import precision
 from gradagrad.engine.batch import Batch
-from gradagrad.rules.rule import POINT_WORD
+from gradagrad.rules.rule import PARAMETER_LANE
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.lists import ListOps, ListSums, Sum, TensorList, entries, lifted
 from gradagrad.torch_ops.ops import computing_dtype, in_precision, joined, parts, real_view, touched, wide_dtype
@@ -19,7 +19,7 @@ from gradagrad.torch_ops.view import Arrays, View, gradient_of, random_bits
 
 
 class Many(View):
-    """All parameters of a batch at once, of one device and precision. Slots that are rows' or tensors' own stand in one
+    """All parameters of a batch at once, of one device and precision. Blocks that are rows' or tensors' own stand in one
     row for each field: they are few, and any operation on them is one."""
 
     def __init__(self, batch: Batch) -> None:
@@ -27,16 +27,16 @@ class Many(View):
         dtype = computing_dtype(batch.params[0].dtype)
         x, g = (TensorList(in_precision([*map(real_view, some)], dtype)) for some in (batch.params, batch.grads))
         self.values = {"x": x, "g": gradient_of(batch, g, x)}
-        self.slot = {}
+        self.block = {}
         self._like: list[Tensor] = []
         for field in batch.fields:
             if field.key in batch.state:
                 tensors = batch.state[field.key]
-                if field.at == "slot" and batch.scope != "element":
+                if field.at == "block" and batch.scope != "element":
                     self._like = tensors
-                    self.slot[field.key] = joined(tensors).to(torch.promote_types(dtype, tensors[0].dtype))
+                    self.block[field.key] = joined(tensors).to(torch.promote_types(dtype, tensors[0].dtype))
                 else:
-                    fields = self.values if field.at == "element" else self.slot
+                    fields = self.values if field.at == "element" else self.block
                     fields[field.key] = TensorList(in_precision(tensors, dtype))
         project = getattr(batch.settings, "project", None)
         self._lr = batch.lrs(dtype)
@@ -44,7 +44,7 @@ class Many(View):
         self.settings = batch.settings._replace(lr=lr)
         if project is not None:
             self.settings = self.settings._replace(project=partial(_each, project))
-        self.ops, self.slots, self.device = ListOps(dtype, x), ListSums(batch.scope), x[0].device
+        self.ops, self.blocks, self.device = ListOps(dtype, x), ListSums(batch.scope), x[0].device
 
     def measure(self) -> Any:
         return self._added(super().measure())
@@ -52,11 +52,11 @@ class Many(View):
     def _widened(self, a: TensorList) -> TensorList:
         return TensorList(in_precision(a.tensors, wide_dtype(self.device)))
 
-    def _slot_ops(self) -> Any:
-        return super()._slot_ops() if self.batch.scope in SINGLE else self.ops.single if self._like else self.ops
+    def _block_ops(self) -> Any:
+        return super()._block_ops() if self.batch.scope in SINGLE else self.ops.single if self._like else self.ops
 
     def _added(self, sums: Any) -> Any:
-        return self.slots.added(sums, plain=self.batch.differentiable or torch.compiler.is_compiling())
+        return self.blocks.added(sums, plain=self.batch.differentiable or torch.compiler.is_compiling())
 
     def by_tensor(self, sums: Tensor) -> list[Tensor]:
         counts = [t.numel() for t in self._like]
@@ -73,13 +73,13 @@ class Many(View):
         if self.batch.lr_decay:
             lr = torch.cat([a.expand(t.numel()) for a, t in zip(lr, self._like, strict=True)])
         settings = self.settings._replace(lr=lr)
-        after, factors = self.rule.decide(tuple(sums), self.slot, settings, self._slot_ops())
+        after, factors = self.rule.decide(tuple(sums), self.block, settings, self._block_ops())
         narrow = [self.ops.single.narrow(a) for a in factors]
         return after, [TensorList(parts(a, self._like)) if isinstance(a, Tensor) else a for a in narrow]
 
     def move(self, factors: Sequence[Any]) -> tuple[Arrays, Any]:
-        new, traces = super().move(factors)
-        return new, self._added(traces)
+        new, statistics = super().move(factors)
+        return new, self._added(statistics)
 
     def touched(self) -> Tensor:
         if self.batch.scope == "element":
@@ -89,12 +89,12 @@ class Many(View):
     def write(self, new: Arrays, after: Arrays) -> None:
         batch, x = self.batch, new["x"]
         targets = {field.key: batch.state[field.key] for field in batch.fields if field.key in batch.state}
-        words = {field.key: field.word for field in batch.fields}
+        words = {field.key: field.lane for field in batch.fields}
         values = {key: (new if key in new else after)[key] for key in targets}
         lists = {key: parts(a, self._like) if isinstance(a, Tensor) else a.tensors for key, a in values.items()}
         params = [real_view(p) for p in batch.params]
         if not (isinstance(x, Sum) and x.replaces(params)):  # all else has been worked out by now
-            targets, lists, words["x"] = {**targets, "x": params}, {**lists, "x": x.tensors}, POINT_WORD
+            targets, lists, words["x"] = {**targets, "x": params}, {**lists, "x": x.tensors}, PARAMETER_LANE
         rounded = {
             key
             for key, tensors in targets.items()

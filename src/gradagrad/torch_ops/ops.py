@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradagrad.rules.scope import SINGLE, slot_shape
+from gradagrad.rules.scope import SINGLE, block_shape
 
 
 class TensorOps:
@@ -63,7 +63,7 @@ def tensor_ops(dtype: torch.dtype) -> TensorOps:
 
 
 class Element:
-    """Sums over slots of one element: nothing to add."""
+    """Sums over blocks of one element: nothing to add."""
 
     @staticmethod
     def dot(a: Any, b: Any) -> Any:
@@ -107,7 +107,7 @@ class Row(Whole):
 
 
 def reduction(scope: str) -> Any:
-    """The sums over each slot of one tensor; for a shared slot the caller adds up the tensors' sums."""
+    """The sums over each block of one tensor; for a shared block the caller adds up the tensors' sums."""
     return Whole if scope in SINGLE else Row if scope == "row" else Element
 
 
@@ -151,7 +151,7 @@ def touched(gradient: Tensor, scope: str) -> Tensor:
     nonzero = gradient != 0
     if scope == "element" or gradient.dim() < 2:
         return nonzero
-    return nonzero.flatten(1).any(dim=1).reshape(slot_shape(gradient.shape, "row"))
+    return nonzero.flatten(1).any(dim=1).reshape(block_shape(gradient.shape, "row"))
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -160,7 +160,7 @@ def computing_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def wide_dtype(device: torch.device) -> torch.dtype:
-    """The precision of sums and of shared slots: double, where the device has it."""
+    """The precision of sums and of shared blocks: double, where the device has it."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
@@ -175,7 +175,7 @@ def real_view(a: Tensor) -> Tensor:
 
 
 def write_scalars(targets: list[Tensor], values: list[Tensor]) -> None:
-    """Writes single numbers, such as those of a slot.
+    """Writes single numbers, such as those of a block.
 
     Compiled, all are worked out in one place before any is written, for one would else be recomputed from another that
     was. And as a list: a single number that is copied by itself is lost in compiled steps (torch 2.13).
@@ -189,9 +189,9 @@ def write_scalars(targets: list[Tensor], values: list[Tensor]) -> None:
         torch._foreach_copy_(targets, values)
 
 
-def dress_scalars(states: Iterable[dict[str, Any]]) -> None:
+def wrap_cpu_scalars(states: Iterable[dict[str, Any]]) -> None:
     """Makes parameters of single doubles on a CPU, for torch.compile (2.13) takes plain ones for Python numbers that it
-    might make inputs, finds that it need not, and traces the whole step once more. They keep their memory."""
+    might make inputs, finds that it need not, and statistics the whole step once more. They keep their memory."""
     dressed: dict[Tensor, Tensor] = {}  # one for all states that share a number
     for state in states:
         for key, value in state.items():

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gradagrad import precision
 from gradagrad.engine.batch import Batch
-from gradagrad.rules.rule import POINT_WORD
+from gradagrad.rules.rule import PARAMETER_LANE
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import (
     computing_dtype,
@@ -30,14 +30,14 @@ Arrays = dict[str, Any]
 
 
 class View:
-    """Arrays in computing precision, real, of one kind: the values of elements, and the slots that are their own."""
+    """Arrays in computing precision, real, of one kind: the values of elements, and the blocks that are their own."""
 
     values: Arrays
-    slot: Arrays
+    block: Arrays
     settings: Any
     ops: Any
-    slots: Any
-    """How to sum over each slot."""
+    blocks: Any
+    """How to sum over each block."""
     device: torch.device
 
     def __init__(self, batch: Batch) -> None:
@@ -45,20 +45,20 @@ class View:
         self.rule = batch.rule
 
     def measure(self) -> Any:
-        """The rule's sums over each slot of this view."""
+        """The rule's sums over each block of this view."""
         if not self.rule.measures(self.settings):
             return ()
         values = self.values
         if self.rule.learns(self.settings):
             # Such sums leave out what is not finite. Squares of finite numbers are, in double.
             values = {**values, "g": self._widened(values["g"])}
-        return self.rule.measure(values, self.settings, self.slots, self.ops)
+        return self.rule.measure(values, self.settings, self.blocks, self.ops)
 
     def _widened(self, a: Any) -> Any:
         return a.to(wide_dtype(self.device))
 
     def by_tensor(self, sums: Any) -> list[Tensor]:
-        """Sums tensor by tensor, (numbers, slots)."""
+        """Sums tensor by tensor, (numbers, blocks)."""
         return [torch.stack(sums)]
 
     def from_tensors(self, sums: Iterator[Tensor]) -> Any:
@@ -66,31 +66,31 @@ class View:
         return next(sums).unbind()
 
     def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
-        """The view's own slots after this step, and the factors."""
-        return self.rule.decide(sums, self.slot, self.settings, self._slot_ops())
+        """The view's own blocks after this step, and the factors."""
+        return self.rule.decide(sums, self.block, self.settings, self._block_ops())
 
-    def _slot_ops(self) -> Any:
-        """Of the precision of slots, which for a whole tensor are double."""
+    def _block_ops(self) -> Any:
+        """Of the precision of blocks, which for a whole tensor are double."""
         return tensor_ops(wide_dtype(self.device)) if self.batch.scope in SINGLE else self.ops
 
     def move(self, factors: Sequence[Any]) -> tuple[Arrays, Any]:
-        """The values after this step, and the sums of the traces."""
+        """The values after this step, and the sums of the statistics."""
         mask = self.touched() if getattr(self.settings, "lazy", False) else None
-        return self.rule.move(self.values, factors, self.settings, self.slots, self.ops, mask)
+        return self.rule.move(self.values, factors, self.settings, self.blocks, self.ops, mask)
 
     def step(self, sums: Any) -> tuple[Arrays, Arrays]:
-        """Values and own slots after this step, given complete sums."""
+        """Values and own blocks after this step, given complete sums."""
         after, factors = self.decide(sums)
-        new, traces = self.move(factors)
+        new, statistics = self.move(factors)
         if self.rule.learns(self.settings):
-            after = self.rule.learn(traces, after, self.settings, self._slot_ops())
+            after = self.rule.learn(statistics, after, self.settings, self._block_ops())
         return new, after
 
     def touched(self) -> Any:
         raise NotImplementedError
 
     def write(self, new: Arrays, after: Arrays) -> None:
-        """Stores values, and the slots that are this view's own."""
+        """Stores values, and the blocks that are this view's own."""
         raise NotImplementedError
 
 
@@ -104,16 +104,16 @@ class Single(View):
         dtype = computing_dtype(parameter.dtype)
         x = real_view(parameter).to(dtype)
         self.values = {"x": x, "g": gradient_of(batch, real_view(batch.grads[i]).to(dtype), x)}
-        self.slot = {}
+        self.block = {}
         for field, stored in batch.own_fields(i):
-            fields = self.values if field.at == "element" else self.slot
+            fields = self.values if field.at == "element" else self.block
             fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
         if batch.differentiable:
             # What autograd saves must not be what is overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
-            self.slot = {key: a.clone() for key, a in self.slot.items()}
+            self.block = {key: a.clone() for key, a in self.block.items()}
         self.settings = batch.settings._replace(lr=batch.lr(i, dtype))
-        self.ops, self.slots, self.device = tensor_ops(dtype), reduction(batch.scope), x.device
+        self.ops, self.blocks, self.device = tensor_ops(dtype), reduction(batch.scope), x.device
 
     def touched(self) -> Tensor:
         return touched(self.values["g"], self.batch.scope)
@@ -123,15 +123,15 @@ class Single(View):
         bits = random_bits(batch, i)
         parameter = real_view(batch.params[i])
         x_bits = bits if batch.stochastic_rounding else None
-        parameter.copy_(precision.stored(parameter, new["x"], x_bits, POINT_WORD))
+        parameter.copy_(precision.stored(parameter, new["x"], x_bits, PARAMETER_LANE))
         single = batch.scope in SINGLE
         scalars: list[tuple[Tensor, Tensor]] = []
         for field, target in batch.own_fields(i):
             values = (new if field.at == "element" else after)[field.key]
-            if single and field.at == "slot":
+            if single and field.at == "block":
                 scalars.append((target, values))
             else:
-                target.copy_(precision.stored(target, values, bits, field.word))
+                target.copy_(precision.stored(target, values, bits, field.lane))
         write_scalars([target for target, _ in scalars], [value.to(target.dtype) for target, value in scalars])
 
 

@@ -116,7 +116,7 @@ class TritonBackend:
             torch._foreach_add_(batch.steps, 1)
             return run.complete(traces)
 
-    def settle(self, batch: Batch, sums: Tensor | None, traces: Tensor | None) -> None:
+    def write_shared(self, batch: Batch, sums: Tensor | None, traces: Tensor | None) -> None:
         """Writes a shared slot as it stands after the step, given complete sums and traces."""
         with _Run(self, batch, ahead=0) as run:
             run.settle(run.given(sums), run.given(traces))
@@ -156,7 +156,7 @@ class _Run:
             self.launch(part, name, work.programs, work=work.shares, partial=partial, first=first, **given)
         return Sums(partial, walk.spans) if columns else None
 
-    def settle(self, sums: Sums | None, traces: Sums | None) -> None:
+    def write_shared(self, sums: Sums | None, traces: Sums | None) -> None:
         given = _named("sum", sums) | _named("trace", traces)
         for part in self.ready.parts if self.batch.scope == "tensor" else self.ready.parts[:1]:
             programs = len(part.indices) if self.batch.scope == "tensor" else 1

@@ -10,7 +10,7 @@ import struct
 
 from gradagrad.codegen.trace import Function, Kind, Language, Symbol
 from gradagrad.precision import _FIRST_KEY, _GOLDEN
-from gradagrad.rules.rule import POINT_WORD, Field
+from gradagrad.rules.rule import PARAMETER_LANE, Field
 
 _LIMITS = {  # smallest normal and largest finite number
     "float32": ("1.1754943508222875e-38", "3.4028234663852886e+38"),
@@ -75,7 +75,7 @@ def define(name: str, arguments: list[str], lines: list[str], decorator: str = "
 
 def words(fields: tuple[Field, ...]) -> dict[str, tuple[int, str]]:
     """By key: which of an element's hashes rounds it to bf16, and how its 16 bits are taken."""
-    words = {f.key: f.word for f in fields} | {"x": POINT_WORD}
+    words = {f.key: f.lane for f in fields} | {"x": PARAMETER_LANE}
     return {key: (word // 2, ">> 16" if word % 2 else "& 0xFFFF") for key, word in words.items()}
 
 

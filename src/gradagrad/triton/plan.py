@@ -69,7 +69,7 @@ def _tensor_refusal(batch: Batch, i: int) -> str | None:
         if f.key not in batch.state:
             continue
         state = batch.state[f.key][i]
-        single = f.at == "slot" and batch.scope in SINGLE
+        single = f.at == "block" and batch.scope in SINGLE
         allowed = (torch.float64,) if single else (computing, torch.bfloat16)
         if state.dtype not in allowed or state.device != parameter.device:
             return (
@@ -91,7 +91,7 @@ class Planner:
         box = _box(s)
         changes = dict.fromkeys(variable, 1.0) | ({"project": None} if hasattr(s, "project") else {})
         lr = _lr_in_memory(batch)
-        self.rests = batch.rule.rests(s)
+        self.rests = batch.rule.needs_catch_up(s)
         self.lazy = bool(getattr(s, "lazy", False))
         self.counter = (
             "device" if read_counters and batch.steps and batch.steps[0].device == self.device else "argument"

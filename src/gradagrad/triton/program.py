@@ -54,7 +54,7 @@ class Program:
         self.slots = [f.key for f in self.fields if f.key not in self.element]
         self.sums = len(trace.measure(self.rule, self.s, ()).results) if self.rule.measures(self.s) else 0
         self.lazy = bool(getattr(self.s, "lazy", False))
-        self.rests = plan.layout == "sparse" and self.rule.rests(self.s)
+        self.rests = plan.layout == "sparse" and self.rule.needs_catch_up(self.s)
         rounded = {k for k in self.element if k not in ("x", "g") and self.types[k] == "bfloat16"}
         rounded |= {"x"} if plan.stochastic and self.types["x"] == "bfloat16" else set()
         self.words = {key: word for key, word in language.words(self.fields).items() if key in rounded}
@@ -62,7 +62,7 @@ class Program:
         self.rows = [*self.element, *self.slots]
         self.rows += ["step"] if plan.counter == "device" else []
         self.rows += ["stream"] if self.words else []
-        self.rows += ["slot"] if plan.scope == "tensor" else []
+        self.rows += ["block"] if plan.scope == "tensor" else []
         if plan.layout != "flat":
             self.rows += ["length"]
         if plan.layout == "sparse":
@@ -84,7 +84,7 @@ class Program:
         self.after = replace(decide, name="decide", results=after)
         self.decide = replace(decide, results=used | after)
         self.traces = [key for key in self.move.results if key.startswith("trace")]
-        self.rest = trace.rest(rule, s, variable, wide=self.single) if self.rests else None
+        self.rest = trace.idle(rule, s, variable, wide=self.single) if self.rests else None
         self.learn: Function | None = None
         if rule.learns(s):
             learned = trace.learn(rule, s, variable, len(self.traces))

@@ -203,13 +203,13 @@ def _part(planner: Planner, plan: Plan, indices: list[int], memory: Memory, held
         extent = planner.extent(plan, gradient, [at[key] for key in known.element])
         extents.append(extent)
         at |= {key: value.data_ptr() for key, value in batch.shared.items()}
-        at |= {"slot": i, "stream": batch.streams[i] if batch.streams else i, "length": extent.length}
+        at |= {"block": i, "stream": batch.streams[i] if batch.streams else i, "length": extent.length}
         if plan.counter:
             at["step"] = batch.steps[i].data_ptr()
         if index is not None:
             at["index"] = index.data_ptr()
         if known.rests:
-            if "row_steps" in batch.rows[i] and batch.rows[i]["row_steps"].dim() != 1:
+            if "row_steps" in batch.param_states[i] and batch.param_states[i]["row_steps"].dim() != 1:
                 catch_up(batch, i)  # they were kept for single entries
             at["row_steps"] = row_clocks(batch, i, 1, clock(batch, i)).data_ptr()
         for key, row in rows.items():

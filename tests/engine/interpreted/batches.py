@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gradagrad.engine.batch import Batch
 from gradagrad.rules import auto, gradagrad
-from gradagrad.rules.scope import SINGLE, slot_shape
+from gradagrad.rules.scope import SINGLE, block_shape
 from gradagrad.torch_ops.steps import TorchSteps
 from gradagrad.triton.backend import Sizes, TritonBackend
 
@@ -37,19 +37,19 @@ def batch_of(
     for f in batch.fields:
         start: Any = getattr(s, f.start) if isinstance(f.start, str) and f.start != "point" else f.start
         whole = f.at == "element" or scope == "element"
-        if f.at == "slot" and scope in ("group", "all"):
+        if f.at == "block" and scope in ("group", "all"):
             batch.shared[f.key] = torch.full((), start, dtype=torch.float64)
             continue
-        kept = torch.float64 if f.at == "slot" and scope in SINGLE else (state or computing) if whole else computing
+        kept = torch.float64 if f.at == "block" and scope in SINGLE else (state or computing) if whole else computing
         batch.state[f.key] = [
             p.to(kept).clone()
             if start == "point"
             else torch.full_like(p, start, dtype=kept)
             if whole
-            else torch.full(slot_shape(p.shape, scope), start, dtype=kept)
+            else torch.full(block_shape(p.shape, scope), start, dtype=kept)
             for p in params
         ]
-    batch.rows = [{} for _ in params]
+    batch.param_states = [{} for _ in params]
     return batch
 
 
@@ -90,7 +90,9 @@ def numbers(batch: Batch) -> dict[str, Tensor]:
     """Everything a step writes, by name."""
     result = {f"x{i}": p for i, p in enumerate(batch.params)} | {f"step{i}": p for i, p in enumerate(batch.steps)}
     result |= {f"{key}{i}": a for key, values in batch.state.items() for i, a in enumerate(values)}
-    return result | batch.shared | {f"row_steps{i}": row["row_steps"] for i, row in enumerate(batch.rows) if row}
+    return (
+        result | batch.shared | {f"row_steps{i}": row["row_steps"] for i, row in enumerate(batch.param_states) if row}
+    )
 
 
 def assert_same(a: Batch, b: Batch, rtol: float = 0.0) -> None:

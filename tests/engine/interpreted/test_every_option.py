@@ -1,6 +1,6 @@
 """Every option of both classes on the kernels, one at a time and all at once, for everyone who may share a decision.
 
-Slots of one element give the plainest step's numbers bit for bit; larger ones add up in another order.
+Blocks of one element give the plainest step's numbers bit for bit; larger ones add up in another order.
 """
 
 import inspect
@@ -125,7 +125,7 @@ def test_option(scope: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = _trained(scope, options, fused=False)
     assert not launches
     got = _trained(scope, options, fused=True)
-    assert set(launches) <= {"step", "measure", "move", "settle"}
+    assert set(launches) <= {"step", "measure", "move", "write_shared"}
     assert launches
     close = 0.0 if scope == "element" else 2.0**-7 if "dtype" in options else 1e-11
     torch.testing.assert_close(got, expected, rtol=close, atol=close)

@@ -40,7 +40,7 @@ def test_layouts_and_alignment(scope):
     memory = torch.zeros(601)
 
     def relaid(tensors):
-        if tensors[0].numel() < 120:  # slots
+        if tensors[0].numel() < 120:  # blocks
             return tensors
         turned = tensors[1] if scope == "row" else tensors[1].t()  # whose rows would be in pieces: refused
         return [tensors[0].contiguous(memory_format=torch.channels_last), turned, tensors[2]]
@@ -74,7 +74,7 @@ def test_numbers_in_memory(read_counters):
 
 @pytest.mark.parametrize("scope", ["tensor", "group", "all"])
 def test_sums_added_elsewhere(scope):
-    """Measure, move and settle, as shards of a tensor do it, are the step."""
+    """Measure, move and write_shared, as shards of a tensor do it, are the step."""
     rule = auto.RULE if scope == "all" else gradagrad.RULE
     settings: dict[str, Any] = {"gamma0": 1e-2, "guard": True} if scope == "all" else {"lr": 0.1, "beta": 0.9}
     whole, parts = (batch_of(scope, rule=rule, **settings) for _ in range(2))
@@ -85,9 +85,9 @@ def test_sums_added_elsewhere(scope):
         sums = backend.measure(parts)
         assert sums is not None
         assert sums.shape[0] == (len(parts.params) if scope == "tensor" else 1)
-        traces = backend.move(parts, sums)
+        statistics = backend.move(parts, sums)
         if parts.is_shared:
-            backend.settle(parts, sums, traces)
+            backend.write_shared(parts, sums, statistics)
         backend.step(whole)
     assert_same(whole, parts, rtol=1e-12)
 

@@ -60,7 +60,7 @@ GRADAGRAD_INLINE float quiet(float a) { return a != a ? std::numeric_limits<floa
 // Random bits are a function of (seed, step, parameter, word, element) alone, so they depend neither on the number of
 // threads nor on what ran before a checkpoint was loaded. `gradagrad.precision` restates them; change both together.
 constexpr int word_pairs = 3;  // an even word and the next share a hash, the low half and the high half of it
-constexpr int point_word = 4;  // gradagrad.rules.rule.POINT_WORD
+constexpr int point_word = 4;  // gradagrad.rules.rule.PARAMETER_LANE
 
 GRADAGRAD_INLINE uint32_t scramble(uint32_t a) {
   a ^= a >> 16;

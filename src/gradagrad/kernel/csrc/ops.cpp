@@ -95,7 +95,7 @@ void prepare_sparse(StableIValue* stack, uint64_t, uint64_t) {
 double* doubles_at(const Tensor& tensor, int64_t count) {
   const View a = view(tensor.get());
   if (!a.on_cpu || !a.strided || a.kind != Kind::f64 || a.size != count || !contiguous(a)) {
-    throw std::runtime_error("gradagrad: sums and traces must be contiguous float64 tensors on the CPU, a row for each slot.");
+    throw std::runtime_error("gradagrad: sums and statistics must be contiguous float64 tensors on the CPU, a row for each block.");
   }
   return static_cast<double*>(a.data);
 }
@@ -110,21 +110,21 @@ void run(StableIValue* stack, uint64_t, uint64_t) {
 void measure(StableIValue* stack, uint64_t, uint64_t) {
   const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
   const Tensor sums = to<Tensor>(stack[1]);
-  step->measure(doubles_at(sums, step->slots() * step->rule().sums));
+  step->measure(doubles_at(sums, step->blocks() * step->rule().sums));
 }
 
 void move(StableIValue* stack, uint64_t, uint64_t) {
   const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
-  const Tensor sums = to<Tensor>(stack[1]), traces = to<Tensor>(stack[2]);
-  const int64_t slots = step->slots();
-  step->move(doubles_at(sums, slots * step->rule().sums), doubles_at(traces, slots * step->rule().traces));
+  const Tensor sums = to<Tensor>(stack[1]), statistics = to<Tensor>(stack[2]);
+  const int64_t blocks = step->blocks();
+  step->move(doubles_at(sums, blocks * step->rule().sums), doubles_at(statistics, blocks * step->rule().statistics));
 }
 
-void settle(StableIValue* stack, uint64_t, uint64_t) {
+void write_shared(StableIValue* stack, uint64_t, uint64_t) {
   const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
-  const Tensor sums = to<Tensor>(stack[1]), traces = to<Tensor>(stack[2]);
-  const int64_t slots = step->slots();
-  step->settle(doubles_at(sums, slots * step->rule().sums), doubles_at(traces, slots * step->rule().traces));
+  const Tensor sums = to<Tensor>(stack[1]), statistics = to<Tensor>(stack[2]);
+  const int64_t blocks = step->blocks();
+  step->write_shared(doubles_at(sums, blocks * step->rule().sums), doubles_at(statistics, blocks * step->rule().statistics));
 }
 
 void keep(StableIValue* stack, uint64_t, uint64_t) { stack[0] = from(lists.add(std::make_shared<const Handles>(stack[0]))); }
@@ -142,11 +142,11 @@ STABLE_TORCH_LIBRARY(gradagrad, m) {
       "int seed, int[] streams) -> int");
   m.def(
       "prepare_sparse(Tensor param, Tensor rows, Tensor values, Tensor[] state, Tensor? row_steps, int rule, int scope, "
-      "float[] settings, int flags, int seed, int stream, int clock_slot) -> int");
+      "float[] settings, int flags, int seed, int stream, int clock_block) -> int");
   m.def("step_(int ticket) -> ()");
   m.def("measure_(int ticket, Tensor(a!) sums) -> ()");
-  m.def("move_(int ticket, Tensor sums, Tensor(a!) traces) -> ()");
-  m.def("settle_(int ticket, Tensor sums, Tensor traces) -> ()");
+  m.def("move_(int ticket, Tensor sums, Tensor(a!) statistics) -> ()");
+  m.def("write_shared_(int ticket, Tensor sums, Tensor statistics) -> ()");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(gradagrad, CompositeExplicitAutograd, m) {
@@ -158,7 +158,7 @@ STABLE_TORCH_LIBRARY_IMPL(gradagrad, CompositeExplicitAutograd, m) {
   m.impl("step_", &run);
   m.impl("measure_", &measure);
   m.impl("move_", &move);
-  m.impl("settle_", &settle);
+  m.impl("write_shared_", &write_shared);
 }
 
 }  // namespace gradagrad

@@ -17,12 +17,12 @@ void for_each(uint32_t streams, const F& f) {
 
 }  // namespace
 
-Formats kind_of(const Job& job, int elements, int slots) {
+Formats kind_of(const Job& job, int elements, int blocks) {
   const Format own_one = job.in_double ? Format::f64 : Format::f32, x = job.formats[stream::x];
-  const Format state = elements ? job.formats[stream::elements] : slots ? job.formats[stream::slots] : own_one;
+  const Format state = elements ? job.formats[stream::elements] : blocks ? job.formats[stream::blocks] : own_one;
   bool good = !job.negated && job.coupled_decay == 0.0;
   for (int k = 0; k < elements; ++k) good = good && job.formats[stream::elements + k] == state;
-  for (int k = 0; k < slots; ++k) good = good && job.formats[stream::slots + k] == state;
+  for (int k = 0; k < blocks; ++k) good = good && job.formats[stream::blocks + k] == state;
   if (good && x == own_one && state == own_one) return own;
   if (!good || job.in_double || x == Format::f16) return through_buffers;
   const int point = x == own_one ? own : job.stochastic_x ? point_random : point_bf16;
@@ -84,7 +84,7 @@ template <class T>
 int Pass<T>::word_of(int s) const {
   if (job_.formats[s] != Format::bf16 || s == stream::g) return -1;  // a gradient is never written
   if (s == stream::x) return job_.stochastic_x ? point_word : -1;
-  return s < stream::slots ? job_.rule->element_words[s - stream::elements] : job_.rule->slot_words[s - stream::slots];
+  return s < stream::blocks ? job_.rule->element_words[s - stream::elements] : job_.rule->block_words[s - stream::blocks];
 }
 
 template <class T>
@@ -116,19 +116,19 @@ void Pass<T>::measure(int64_t begin, int64_t end, double* sums, bool early) {
 }
 
 template <class T>
-void Pass<T>::move(int64_t begin, int64_t end, const double* factors, double* traces, bool early) {
+void Pass<T>::move(int64_t begin, int64_t end, const double* factors, double* statistics, bool early) {
   const Loop<T>& loop = early && loops_.move_late ? loops_.move_late : loops_.move;
   const int64_t unit = job_.rule->lazy ? job_.width : end - begin;  // whole rows: see Step
   set_factors(factors);
   for (Range range{begin, nullptr}; range.begin < end; range.begin += unit) {
-    if (!job_.rule->lazy || any_gradient(range)) run(loop, &range, 1, unit, traces);
+    if (!job_.rule->lazy || any_gradient(range)) run(loop, &range, 1, unit, statistics);
   }
 }
 
 template <class T>
-void Pass<T>::move(const Range* rows, int64_t count, const double* factors, double* traces) {
+void Pass<T>::move(const Range* rows, int64_t count, const double* factors, double* statistics) {
   set_factors(factors);
-  run(loops_.move, rows, count, job_.width, traces);
+  run(loops_.move, rows, count, job_.width, statistics);
 }
 
 template <class T>
@@ -159,14 +159,14 @@ void Pass<T>::step_rows(const Range* rows, int64_t count) {
       run(loops_.measure, rows + r + i, 1, width, sums);
       for (int k = 0; k < rule.sums; ++k) gathered[stream::sums + k][i] = static_cast<T>(sums[k]);
       const int64_t row = rows[r + i].begin / width;
-      for (int s = stream::slots; s < stream::slots + rule.slots; ++s) {
+      for (int s = stream::blocks; s < stream::blocks + rule.blocks; ++s) {
         gathered[s][i] = reinterpret_cast<const T*>(job_.data[s])[row];
       }
     }
     loops_.decide.over[own]({settings_, nullptr, data, &here, 1, some, nullptr, nullptr});
     for (int64_t i = 0; i < some; ++i) {
       const int64_t row = rows[r + i].begin / width;
-      for (int s = stream::slots; s < stream::slots + rule.slots; ++s) {
+      for (int s = stream::blocks; s < stream::blocks + rule.blocks; ++s) {
         reinterpret_cast<T*>(job_.data[s])[row] = gathered[s][i];
       }
       if (rule.lazy && !any_gradient(rows[r + i])) continue;
@@ -177,19 +177,19 @@ void Pass<T>::step_rows(const Range* rows, int64_t count) {
 }
 
 template <class T>
-void Pass<T>::rest(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_slots) {
+void Pass<T>::catch_up(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_blocks) {
   const int64_t width = job_.width;
   for (int64_t i = 0; i < count; ++i) {
-    const Range fields{rows[i].begin, nullptr}, slot{rows[i].begin / width, nullptr};
-    const int32_t since = std::exchange(clocks[slot.begin], now + 1);
+    const Range fields{rows[i].begin, nullptr}, block{rows[i].begin / width, nullptr};
+    const int32_t since = std::exchange(clocks[block.begin], now + 1);
     if (since >= now) continue;
     settings_[job_.rule->settings] = since;
     settings_[job_.rule->settings + 1] = now;
-    if (loops_.rest) run(loops_.rest, &fields, 1, width, nullptr);
-    if (loops_.rest_slots && row_slots) {
-      loops_.rest_slots.over[own]({settings_, nullptr, job_.data, &slot, 1, 1, nullptr, nullptr});
-    } else if (loops_.rest_slots) {
-      run(loops_.rest_slots, &fields, 1, width, nullptr);
+    if (loops_.idle) run(loops_.idle, &fields, 1, width, nullptr);
+    if (loops_.idle_blocks && row_blocks) {
+      loops_.idle_blocks.over[own]({settings_, nullptr, job_.data, &block, 1, 1, nullptr, nullptr});
+    } else if (loops_.idle_blocks) {
+      run(loops_.idle_blocks, &fields, 1, width, nullptr);
     }
   }
 }
@@ -197,26 +197,26 @@ void Pass<T>::rest(const Range* rows, int64_t count, int32_t* clocks, int32_t no
 template class Pass<float>;
 template class Pass<double>;
 
-Slot::Slot(const Job& job) : job_(job) {
-  for (int s = stream::slots; s < stream::slots + job.rule->slots; ++s) std::memcpy(values_ + s, job.data[s], sizeof(double));
+Block::Block(const Job& job) : job_(job) {
+  for (int s = stream::blocks; s < stream::blocks + job.rule->blocks; ++s) std::memcpy(values_ + s, job.data[s], sizeof(double));
 }
 
-void Slot::decide(const double* sums) {
+void Block::decide(const double* sums) {
   std::copy(sums, sums + job_.rule->sums, values_ + stream::sums);
   run(job_.rule->in_double.decide);
 }
 
-void Slot::learn(const double* traces) {
+void Block::learn(const double* statistics) {
   if (!job_.rule->learn) return;
-  std::copy(traces, traces + job_.rule->traces, values_ + stream::traces);
+  std::copy(statistics, statistics + job_.rule->statistics, values_ + stream::statistics);
   run(job_.rule->learn);
 }
 
-void Slot::write() const {
-  for (int s = stream::slots; s < stream::slots + job_.rule->slots; ++s) std::memcpy(job_.data[s], values_ + s, sizeof(double));
+void Block::write() const {
+  for (int s = stream::blocks; s < stream::blocks + job_.rule->blocks; ++s) std::memcpy(job_.data[s], values_ + s, sizeof(double));
 }
 
-void Slot::run(const Loop<double>& loop) {
+void Block::run(const Loop<double>& loop) {
   const Range here{0, nullptr};
   char* data[stream::count];
   for (int s = 0; s < stream::count; ++s) data[s] = reinterpret_cast<char*>(values_ + s);

@@ -23,7 +23,7 @@ struct Job {
 };
 
 // The kind of a job, given how many of its fields the loops over elements see.
-Formats kind_of(const Job& job, int elements, int slots);
+Formats kind_of(const Job& job, int elements, int blocks);
 
 // T is what is computed with.
 template <class T>
@@ -31,22 +31,22 @@ class Pass {
  public:
   explicit Pass(const Job& job);
 
-  // Elements [begin, end), each a slot of its own.
+  // Elements [begin, end), each a block of its own.
   void step(int64_t begin, int64_t end);
-  // Elements of a slot with these factors; adds to `sums` and `traces`. `early`: see Loops.
+  // Elements of a block with these factors; adds to `sums` and `statistics`. `early`: see Loops.
   void measure(int64_t begin, int64_t end, double* sums, bool early);
-  void move(int64_t begin, int64_t end, const double* factors, double* traces, bool early);
-  // Rows [begin, end), each a slot.
+  void move(int64_t begin, int64_t end, const double* factors, double* statistics, bool early);
+  // Rows [begin, end), each a block.
   void step_rows(int64_t begin, int64_t end);
 
   // The same for rows that a sparse gradient touches.
   void step(const Range* rows, int64_t count) { run(loops_.step, rows, count, job_.width, nullptr); }
   void measure(const Range* rows, int64_t count, double* sums) { run(loops_.measure, rows, count, job_.width, sums); }
-  void move(const Range* rows, int64_t count, const double* factors, double* traces);
+  void move(const Range* rows, int64_t count, const double* factors, double* statistics);
   void step_rows(const Range* rows, int64_t count);
   // Brings rows up to date that no gradient touched since the step that `clocks` have for them, until `now`, and sets these.
-  // `row_slots`: rows are slots.
-  void rest(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_slots);
+  // `row_blocks`: rows are blocks.
+  void catch_up(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_blocks);
 
  private:
   static constexpr int64_t chunk = RandomBits::most;  // elements that are handled together and stay in the nearest cache
@@ -62,17 +62,17 @@ class Pass {
   const Job& job_;
   const Loops<T>& loops_;
   double settings_[max_settings];
-  T factors_[stream::traces - stream::factors];
+  T factors_[stream::statistics - stream::factors];
   RandomBits random_;
   alignas(64) T buffers_[stream::stored][chunk + 64 / sizeof(T)];  // not a power of two apart, which caches dislike
 };
 
-// The numbers of a slot that many elements share, in double.
-class Slot {
+// The numbers of a block that many elements share, in double.
+class Block {
  public:
-  explicit Slot(const Job& job);
+  explicit Block(const Job& job);
   void decide(const double* sums);
-  void learn(const double* traces);
+  void learn(const double* statistics);
   void write() const;
   const double* factors() const { return values_ + stream::factors; }
 

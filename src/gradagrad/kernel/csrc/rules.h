@@ -5,9 +5,9 @@
 
 namespace gradagrad {
 
-// The streams of a loop, by number. Each is an array; phases hand sums, factors and traces on.
+// The streams of a loop, by number. Each is an array; phases hand sums, factors and statistics on.
 namespace stream {
-constexpr int x = 0, g = 1, elements = 2, slots = 8, sums = 16, factors = 20, traces = 28, count = 32;
+constexpr int x = 0, g = 1, elements = 2, blocks = 8, sums = 16, factors = 20, statistics = 28, count = 32;
 constexpr int stored = sums;  // those below are tensors
 }  // namespace stream
 constexpr int max_settings = 16;
@@ -26,7 +26,7 @@ struct Arguments {
   char* const* data;
   const Range* ranges;
   int64_t count, size;
-  double* totals;        // what measure and move add their sums or traces to
+  double* totals;        // what measure and move add their sums or statistics to
   const uint32_t* keys;  // of the random bits, by pair of words
 };
 
@@ -43,16 +43,16 @@ struct Loop {
 // The phases of a rule in one precision; those that it does not need are empty.
 template <class T>
 struct Loops {
-  Loop<T> step;  // all phases, where every element is a slot
+  Loop<T> step;  // all phases, where every element is a block
   Loop<T> measure, decide, move;
   Loop<T> measure_early, move_late;  // what a move only copies is written in measuring: where both are one step
-  Loop<T> rest, rest_slots;
+  Loop<T> idle, idle_blocks;
 };
 
 struct Rule {
-  int elements, slots, sums, factors, traces, settings;
+  int elements, blocks, sums, factors, statistics, settings;
   bool lazy;                  // rows without a gradient stay
-  int element_words[6], slot_words[8];  // of the random bits
+  int element_words[6], block_words[8];  // of the random bits
   Loops<float> in_float;
   Loops<double> in_double;
   Loop<double> learn;

@@ -32,18 +32,18 @@ void SortedRows::sort(const int64_t* rows, int64_t count, int64_t bound) {
 
 SparseStep::SparseStep(
     Settings settings, torch::stable::Tensor param, torch::stable::Tensor rows, torch::stable::Tensor values,
-    StableIValue state, std::optional<torch::stable::Tensor> clocks, int64_t stream, int64_t clock_slot)
+    StableIValue state, std::optional<torch::stable::Tensor> clocks, int64_t stream, int64_t clock_block)
     : settings_(std::move(settings)), param_(std::move(param)), rows_tensor_(std::move(rows)),
       values_tensor_(std::move(values)), state_(state), clocks_tensor_(std::move(clocks)), stream_(stream),
-      clock_slot_(clock_slot) {}
+      clock_slot_(clock_block) {}
 
 Verdict SparseStep::prepare() {
   const Rule& rule = *settings_.rule;
-  if (state_.size() != 1 + rule.elements + rule.slots) return {Refusal::lengths, 0};
-  if (clock_slot_ < -1 || clock_slot_ >= (settings_.single() ? rule.slots : 0)) return {Refusal::lengths, 0};
+  if (state_.size() != 1 + rule.elements + rule.blocks) return {Refusal::lengths, 0};
+  if (clock_slot_ < -1 || clock_slot_ >= (settings_.single() ? rule.blocks : 0)) return {Refusal::lengths, 0};
   const View x = view(param_.get()), values = view(values_tensor_.get()), rows = view(rows_tensor_.get());
   const View counter = view(state_[0]);
-  Checklist checklist(4 + rule.elements + rule.slots);
+  Checklist checklist(4 + rule.elements + rule.blocks);
   if (const Verdict verdict = put_parameter(job_, x, checklist, 0)) return verdict;
   if (x.dim < 1 || values.dim != x.dim || !std::equal(x.sizes + 1, x.sizes + x.dim, values.sizes + 1)) {
     return {Refusal::gradient_shape, 0};
@@ -51,16 +51,16 @@ Verdict SparseStep::prepare() {
   if (!contiguous(x)) return {Refusal::rows, 0};
   table_ = x.sizes[0];
   count_ = rows.size;
-  row_slots_ = settings_.scope == Scope::row && job_.width > 1;
+  row_blocks_ = settings_.scope == Scope::row && job_.width > 1;
   const int64_t entries = x.size == 0 ? 0 : count_ * job_.width;
   const Role gradient{one_of(x.kind), Refusal::gradient_dtype, Refusal::gradient_shape, nullptr, entries, false};
   put(job_, stream::g, values, gradient, checklist, 0);
   checklist.add(rows, {one_of(Kind::int64), Refusal::indices, Refusal::indices, nullptr, count_, false}, 0);
   checklist.add(counter, counting, 0);
-  for (int k = 0; k < rule.elements + rule.slots; ++k) {
-    const bool slot = k >= rule.elements;
-    const int s = slot ? stream::slots + k - rule.elements : stream::elements + k;
-    put(job_, s, view(state_[1 + k]), settings_.role_of(x, slot), checklist, 0);
+  for (int k = 0; k < rule.elements + rule.blocks; ++k) {
+    const bool block = k >= rule.elements;
+    const int s = block ? stream::blocks + k - rule.elements : stream::elements + k;
+    put(job_, s, view(state_[1 + k]), settings_.role_of(x, block), checklist, 0);
   }
   if (clocks_tensor_) {
     const View clocks = view(clocks_tensor_->get());
@@ -118,22 +118,22 @@ void SparseStep::parallel(const F& f) const {
 // The step that all rows are to have caught up with.
 int32_t SparseStep::now() const {
   if (clock_slot_ < 0) return static_cast<int32_t>(*counter_);
-  return static_cast<int32_t>(*reinterpret_cast<const double*>(job_.data[stream::slots + clock_slot_]));
+  return static_cast<int32_t>(*reinterpret_cast<const double*>(job_.data[stream::blocks + clock_slot_]));
 }
 
 void SparseStep::run() {
   if (settings_.single()) {
-    std::vector<double> sums(rule().sums), traces(rule().traces);
+    std::vector<double> sums(rule().sums), statistics(rule().statistics);
     measure(sums.data());
-    move(sums.data(), traces.data());
-    settle(sums.data(), traces.data());
+    move(sums.data(), statistics.data());
+    write_shared(sums.data(), statistics.data());
     return;
   }
   gather();
   const int32_t now = this->now();
   parallel([&](auto& pass, const Range* rows, int64_t count, int64_t) {
-    if (clocks_) pass.rest(rows, count, clocks_, now, row_slots_);
-    if (row_slots_) {
+    if (clocks_) pass.catch_up(rows, count, clocks_, now, row_blocks_);
+    if (row_blocks_) {
       pass.step_rows(rows, count);
     } else {
       pass.step(rows, count);
@@ -154,27 +154,27 @@ void SparseStep::measure(double* sums) {
   for (size_t i = 0; i < groups.size(); ++i) sums[i % count] += groups[i];
 }
 
-void SparseStep::move(const double* sums, double* traces) {
-  const int count = rule().traces;
+void SparseStep::move(const double* sums, double* statistics) {
+  const int count = rule().statistics;
   gather();
-  Slot slot(job_);
-  slot.decide(sums);
+  Block block(job_);
+  block.decide(sums);
   const int32_t now = this->now();
   std::vector<double> groups(touched_.size() * count);
   parallel([&](auto& pass, const Range* rows, int64_t size, int64_t group) {
-    if (clocks_) pass.rest(rows, size, clocks_, now, row_slots_);
-    pass.move(rows, size, slot.factors(), groups.data() + group * count);
+    if (clocks_) pass.catch_up(rows, size, clocks_, now, row_blocks_);
+    pass.move(rows, size, block.factors(), groups.data() + group * count);
   });
-  std::fill(traces, traces + count, 0.0);
-  for (size_t i = 0; i < groups.size(); ++i) traces[i % count] += groups[i];
+  std::fill(statistics, statistics + count, 0.0);
+  for (size_t i = 0; i < groups.size(); ++i) statistics[i % count] += groups[i];
   ++*counter_;
 }
 
-void SparseStep::settle(const double* sums, const double* traces) {
-  Slot slot(job_);
-  slot.decide(sums);
-  slot.learn(traces);
-  slot.write();
+void SparseStep::write_shared(const double* sums, const double* statistics) {
+  Block block(job_);
+  block.decide(sums);
+  block.learn(statistics);
+  block.write();
 }
 
 }  // namespace gradagrad

@@ -23,18 +23,18 @@ class SortedRows {
 
 class SparseStep : public Prepared {
  public:
-  // `state`: the counter, the element fields, the slot fields. `clock_slot`: the slot field that counts the steps, or -1 if
+  // `state`: the counter, the element fields, the block fields. `clock_block`: the block field that counts the steps, or -1 if
   // the counter does.
   SparseStep(Settings settings, torch::stable::Tensor param, torch::stable::Tensor rows, torch::stable::Tensor values,
-             StableIValue state, std::optional<torch::stable::Tensor> clocks, int64_t stream, int64_t clock_slot);
+             StableIValue state, std::optional<torch::stable::Tensor> clocks, int64_t stream, int64_t clock_block);
 
   Verdict prepare();
   void run() override;
-  int64_t slots() const override { return 1; }
+  int64_t blocks() const override { return 1; }
   const Rule& rule() const override { return *settings_.rule; }
   void measure(double* sums) override;
-  void move(const double* sums, double* traces) override;
-  void settle(const double* sums, const double* traces) override;
+  void move(const double* sums, double* statistics) override;
+  void write_shared(const double* sums, const double* statistics) override;
 
  private:
   void gather();
@@ -54,7 +54,7 @@ class SparseStep : public Prepared {
   int64_t count_ = 0, table_ = 0;
   std::vector<Range> touched_;
   std::vector<char> sums_of_rows_;
-  bool row_slots_ = false;
+  bool row_blocks_ = false;
 };
 
 }  // namespace gradagrad

@@ -9,16 +9,16 @@ namespace gradagrad {
 namespace {
 
 // Elements whose sums are added up as one, and the fewest that are worth a thread.
-constexpr int64_t block = 16384;
+constexpr int64_t piece = 16384;
 constexpr int64_t grain = 32768;
 constexpr int64_t lines = 64;  // so that threads do not share cache lines
 
 }  // namespace
 
-Role Settings::role_of(const View& x, bool slot) const {
+Role Settings::role_of(const View& x, bool block) const {
   const uint32_t own = one_of(x.kind == Kind::f64 ? Kind::f64 : Kind::f32);
   Role role{own | one_of(Kind::bf16), Refusal::state_dtype, Refusal::state_shape, &x, 0, true};
-  if (!slot || scope == Scope::element) return role;
+  if (!block || scope == Scope::element) return role;
   role.kinds = single() ? one_of(Kind::f64) : own;
   role.like = nullptr;
   role.count = single() || x.dim == 0 ? 1 : x.sizes[0];
@@ -44,7 +44,7 @@ void Settings::set(Job& job, int64_t steps, int64_t stream) const {
   job.coupled_decay = coupled_decay;
   job.stochastic_x = stochastic_x;
   const bool elementwise = scope == Scope::element || (scope == Scope::row && job.width == 1);
-  job.kind = kind_of(job, rule->elements, elementwise ? rule->slots : 0);
+  job.kind = kind_of(job, rule->elements, elementwise ? rule->blocks : 0);
   std::copy(values.begin(), values.end(), job.settings);
   if (lr_decay != 0.0) {  // as torch operations do it, in the precision of the parameter
     const double lr = values[0];
@@ -61,12 +61,12 @@ Step::Step(Settings settings, StableIValue params, StableIValue grads, std::shar
 
 Verdict Step::prepare() {
   const Rule& rule = *settings_.rule;
-  const int64_t count = params_.size(), slots = settings_.shared() ? 1 : count;
+  const int64_t count = params_.size(), blocks = settings_.shared() ? 1 : count;
   const bool fits = static_cast<int64_t>(streams_.size()) == count || streams_.empty();
-  if (grads_.size() != count || !fits || state_->size() != count * (1 + rule.elements) + slots * rule.slots) {
+  if (grads_.size() != count || !fits || state_->size() != count * (1 + rule.elements) + blocks * rule.blocks) {
     return {Refusal::lengths, 0};
   }
-  Checklist checklist(count * (3 + rule.elements + rule.slots));
+  Checklist checklist(count * (3 + rule.elements + rule.blocks));
   jobs_.reserve(count);
   places_.reserve(count);
   counters_.reserve(count);
@@ -89,13 +89,13 @@ Verdict Step::add(int64_t i, Checklist& checklist) {
   for (int k = 0; k < rule.elements; ++k) {
     put(job, stream::elements + k, view(state[count * (1 + k) + i]), settings_.role_of(x, false), checklist, i);
   }
-  const int64_t first_slot = count * (1 + rule.elements);
-  for (int k = 0; k < rule.slots; ++k) {
-    const int s = stream::slots + k;
+  const int64_t first_block = count * (1 + rule.elements);
+  for (int k = 0; k < rule.blocks; ++k) {
+    const int s = stream::blocks + k;
     if (settings_.shared() && i > 0) {
       job.data[s] = jobs_[0].data[s];
     } else {
-      const View a = view(state[first_slot + (settings_.shared() ? k : k * count + i)]);
+      const View a = view(state[first_block + (settings_.shared() ? k : k * count + i)]);
       put(job, s, a, settings_.role_of(x, true), checklist, i);
     }
   }
@@ -113,8 +113,8 @@ void Step::place(const Job& job) {
   if (settings_.scope == Scope::row && job.width > 1) {
     place.unit = job.width;
   } else if (settings_.single()) {
-    place.short_slot = settings_.scope == Scope::tensor && job.size > 0 && job.size <= block;
-    place.unit = settings_.rule->lazy ? std::max<int64_t>(1, block / job.width) * job.width : block;
+    place.short_block = settings_.scope == Scope::tensor && job.size > 0 && job.size <= piece;
+    place.unit = settings_.rule->lazy ? std::max<int64_t>(1, piece / job.width) * job.width : piece;
     place.first_block = blocks_;
     blocks_ += (job.size + place.unit - 1) / place.unit;
   }
@@ -155,11 +155,11 @@ void Step::count_steps() {
 
 void Step::run() {
   if (settings_.single()) {
-    std::vector<double> sums(static_cast<size_t>(slots() * rule().sums)), traces(static_cast<size_t>(slots() * rule().traces));
+    std::vector<double> sums(static_cast<size_t>(blocks() * rule().sums)), statistics(static_cast<size_t>(blocks() * rule().statistics));
     whole_ = true;
     measure(sums.data());
-    move(sums.data(), traces.data());
-    settle(sums.data(), traces.data());
+    move(sums.data(), statistics.data());
+    write_shared(sums.data(), statistics.data());
     return;
   }
   count_steps();
@@ -176,23 +176,23 @@ void Step::run() {
 }
 
 template <class P>
-void Step::step_slot(const Job& job, P& pass) const {
-  double sums[stream::factors - stream::sums] = {}, traces[stream::count - stream::traces] = {};
-  Slot slot(job);
+void Step::step_block(const Job& job, P& pass) const {
+  double sums[stream::factors - stream::sums] = {}, statistics[stream::count - stream::statistics] = {};
+  Block block(job);
   if (rule().sums) pass.measure(0, job.size, sums, true);
-  slot.decide(sums);
-  pass.move(0, job.size, slot.factors(), traces, true);
-  slot.learn(traces);
-  slot.write();
+  block.decide(sums);
+  pass.move(0, job.size, block.factors(), statistics, true);
+  block.learn(statistics);
+  block.write();
 }
 
 // Adds what units have added, in their order, so that the number of threads makes no difference.
 void Step::add_up_units(int count, double* totals) const {
-  std::fill(totals, totals + slots() * count, 0.0);
+  std::fill(totals, totals + blocks() * count, 0.0);
   for (size_t i = 0; i < jobs_.size(); ++i) {
     const int64_t units = (jobs_[i].size + places_[i].unit - 1) / places_[i].unit;
     const double* unit = units_.data() + places_[i].first_block * count;
-    double* total = totals + slot_of(i) * count;
+    double* total = totals + block_of(i) * count;
     for (int64_t u = 0; u < units; ++u) {
       for (int k = 0; k < count; ++k) total[k] += *unit++;
     }
@@ -216,40 +216,40 @@ void Step::measure(double* sums) {
   add_up_units(count, sums);
 }
 
-void Step::move(const double* sums, double* traces) {
-  const int count = rule().traces;
+void Step::move(const double* sums, double* statistics) {
+  const int count = rule().statistics;
   count_steps();
-  std::vector<Slot> slots;
+  std::vector<Block> blocks;
   for (size_t i = 0; i < jobs_.size(); ++i) {
-    // With lr_decay the parameters of one slot may have learning rates of their own.
+    // With lr_decay the parameters of one block may have learning rates of their own.
     if (settings_.shared() && i > 0 && jobs_[i].settings[0] == jobs_[i - 1].settings[0]) {
-      slots.push_back(slots.back());
+      blocks.push_back(blocks.back());
       continue;
     }
-    slots.emplace_back(jobs_[i]);
-    if (!at_once(i)) slots.back().decide(sums + slot_of(i) * rule().sums);
+    blocks.emplace_back(jobs_[i]);
+    if (!at_once(i)) blocks.back().decide(sums + block_of(i) * rule().sums);
   }
   units_.assign(static_cast<size_t>(blocks_ * count), 0.0);
   parallel([&](size_t i, int64_t begin, int64_t end) {
     const Place& place = places_[i];
     with_pass(jobs_[i], [&](auto& pass) {
-      if (at_once(i)) return step_slot(jobs_[i], pass);
+      if (at_once(i)) return step_block(jobs_[i], pass);
       for (int64_t at = begin; at < end; at += place.unit) {
         double* to = units_.data() + (place.first_block + at / place.unit) * count;
-        pass.move(at, std::min(at + place.unit, end), slots[i].factors(), to, whole_);
+        pass.move(at, std::min(at + place.unit, end), blocks[i].factors(), to, whole_);
       }
     });
   });
-  add_up_units(count, traces);
+  add_up_units(count, statistics);
 }
 
-void Step::settle(const double* sums, const double* traces) {
+void Step::write_shared(const double* sums, const double* statistics) {
   for (size_t i = 0; i < (settings_.shared() ? std::min<size_t>(1, jobs_.size()) : jobs_.size()); ++i) {
     if (at_once(i)) continue;
-    Slot slot(jobs_[i]);
-    slot.decide(sums + slot_of(i) * rule().sums);
-    slot.learn(traces + slot_of(i) * rule().traces);
-    slot.write();
+    Block block(jobs_[i]);
+    block.decide(sums + block_of(i) * rule().sums);
+    block.learn(statistics + block_of(i) * rule().statistics);
+    block.write();
   }
 }
 

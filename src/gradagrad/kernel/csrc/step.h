@@ -23,9 +23,9 @@ struct Settings {
   int64_t seed;
 
   bool shared() const { return scope == Scope::group || scope == Scope::all; }
-  bool single() const { return scope != Scope::element && scope != Scope::row; }  // one slot for a tensor or more
-  // What the state of a parameter must be: a field of its elements, or of its slots.
-  Role role_of(const View& x, bool slot) const;
+  bool single() const { return scope != Scope::element && scope != Scope::row; }  // one block for a tensor or more
+  // What the state of a parameter must be: a field of its elements, or of its blocks.
+  Role role_of(const View& x, bool block) const;
   // The part of a job that tensors have no say in; `steps` counts the steps before this one.
   void set(Job& job, int64_t steps, int64_t stream) const;
 };
@@ -39,28 +39,28 @@ class Prepared {
  public:
   virtual ~Prepared() = default;
   virtual void run() = 0;
-  virtual int64_t slots() const = 0;
+  virtual int64_t blocks() const = 0;
   virtual const Rule& rule() const = 0;
-  // Sums and traces have the rule's count of numbers for each slot.
+  // Sums and statistics have the rule's count of numbers for each block.
   virtual void measure(double* sums) = 0;
-  virtual void move(const double* sums, double* traces) = 0;
-  virtual void settle(const double* sums, const double* traces) = 0;
+  virtual void move(const double* sums, double* statistics) = 0;
+  virtual void write_shared(const double* sums, const double* statistics) = 0;
 };
 
 class Step : public Prepared {
  public:
-  // `state`: counters, then each element field, then each slot field, one for each parameter or one for all.
+  // `state`: counters, then each element field, then each block field, one for each parameter or one for all.
   Step(Settings settings, StableIValue params, StableIValue grads, std::shared_ptr<const Handles> state,
        std::vector<int64_t> streams);
 
   // Checks everything and writes nothing.
   Verdict prepare();
   void run() override;
-  int64_t slots() const override { return settings_.shared() ? 1 : static_cast<int64_t>(jobs_.size()); }
+  int64_t blocks() const override { return settings_.shared() ? 1 : static_cast<int64_t>(jobs_.size()); }
   const Rule& rule() const override { return *settings_.rule; }
   void measure(double* sums) override;
-  void move(const double* sums, double* traces) override;
-  void settle(const double* sums, const double* traces) override;
+  void move(const double* sums, double* statistics) override;
+  void write_shared(const double* sums, const double* statistics) override;
 
  private:
   // Where a job's elements lie among all, and how they are divided.
@@ -68,7 +68,7 @@ class Step : public Prepared {
     int64_t offset;       // elements before it
     int64_t unit;         // elements that one thread handles together
     int64_t first_block;  // of its units among all that add to sums
-    bool short_slot;      // a slot of its own that fits into the cache
+    bool short_block;      // a block of its own that fits into the cache
   };
 
   Verdict add(int64_t i, Checklist& checklist);
@@ -78,12 +78,12 @@ class Step : public Prepared {
   template <class F>
   void with_pass(const Job& job, const F& f) const;
   void count_steps();
-  // Whether a job's slot is measured, decided and moved in one go, while it is in the cache.
-  bool at_once(size_t job) const { return whole_ && places_[job].short_slot; }
+  // Whether a job's block is measured, decided and moved in one go, while it is in the cache.
+  bool at_once(size_t job) const { return whole_ && places_[job].short_block; }
   template <class P>
-  void step_slot(const Job& job, P& pass) const;
+  void step_block(const Job& job, P& pass) const;
   void add_up_units(int count, double* totals) const;
-  int64_t slot_of(size_t job) const { return settings_.shared() ? 0 : static_cast<int64_t>(job); }
+  int64_t block_of(size_t job) const { return settings_.shared() ? 0 : static_cast<int64_t>(job); }
 
   const Settings settings_;
   const Handles params_, grads_;
@@ -92,7 +92,7 @@ class Step : public Prepared {
   std::vector<Job> jobs_;
   std::vector<Place> places_;
   std::vector<int64_t*> counters_;
-  std::vector<double> units_;  // what each unit adds to its slot
+  std::vector<double> units_;  // what each unit adds to its block
   int64_t total_ = 0, blocks_ = 0;
   bool whole_ = false;  // all phases at once, not one by one
 };
