@@ -1,7 +1,7 @@
 """The models that `benchmarks.at_size` trains, on data that every installation has.
 
-Text is the source of Python's standard library (every tenth file is held out). Fine-tuning uses the prose of its manual.
-Pictures are scikit-learn's digits pasted on its photographs. Clicks are the lab's synthetic stream.
+Text is the source of Python's standard library (every tenth file is held out). Fine-tuning uses the prose of its
+manual. Pictures are scikit-learn's digits pasted on its photographs. Clicks are the lab's synthetic stream.
 """
 
 from __future__ import annotations

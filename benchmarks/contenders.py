@@ -35,7 +35,8 @@ def _optimizer(
             optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
         optimizer.step()
         held = [v for s in optimizer.state.values() for v in s.values()]
-        held += [v for group in optimizer.param_groups for k, v in group.items() if k != "params"]  # DoG keeps state there
+        # DoG keeps state in its param groups.
+        held += [v for group in optimizer.param_groups for k, v in group.items() if k != "params"]
         tensors = [t for v in held for t in (v if isinstance(v, list) else [v]) if isinstance(t, torch.Tensor)]
         shared = {p.data_ptr() for p in work.params}
         total = sum(t.numel() * t.itemsize for t in tensors if t.numel() > 1 and t.data_ptr() not in shared)

@@ -9,6 +9,7 @@ launch them.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -36,9 +37,9 @@ ASSUMPTIONS = (
     f"{len(SHAPES)} tensors, {sum(map(math.prod, SHAPES)) / 1e6:.0f} million float32 parameters."
 )
 # These are no kernels: views, allocations, and reads of counters on the host.
-_FREE = frozenset(
-    "view unbind reshape expand select slice detach alias as_strided unsqueeze squeeze permute t _unsafe_view split "
-    "split_with_sizes empty empty_like empty_strided new_empty lift_fresh _local_scalar_dense".split()
+_FREE = re.compile(
+    "view|unbind|reshape|expand|select|slice|detach|alias|as_strided|unsqueeze|squeeze|permute|t|_unsafe_view|split|"
+    "split_with_sizes|empty|empty_like|empty_strided|new_empty|lift_fresh|_local_scalar_dense"
 )
 # The tensors that one launch of multi_tensor_apply takes, by the number of lists. A launch takes 320 chunks of 65,536.
 _TENSORS = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
@@ -69,7 +70,7 @@ class Counter(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.split("::")[1]
         read = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
-        if name in _FREE or not read or all(a.dim() == 0 and a.dtype == torch.int64 for a in read):
+        if _FREE.fullmatch(name) or not read or all(a.dim() == 0 and a.dtype == torch.int64 for a in read):
             return result  # counters stay on the host
         written = [a for a in tree_leaves(result) if isinstance(a, Tensor)]
         if name.endswith("_") and not written:

@@ -2,9 +2,9 @@
 
     python -m benchmarks.jax_speed [--elements 25000000] [--leaves 161] [--rounds 15]
 
-There are two workloads: one array, and a list of arrays of the same total size. A step is what a training loop compiles:
-the update and its addition to the parameters, with donated buffers. Times are the least of all rounds. Processor time
-of all threads says more than the clock when others use the machine.
+There are two workloads: one array, and a list of arrays of the same total size. A step is what a training loop
+compiles: the update and its addition to the parameters, with donated buffers. Times are the least of all rounds.
+Processor time of all threads says more than the clock when others use the machine.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def _best(found: dict[int, Finals]) -> list[int]:
     def order(place: int, averaged: bool) -> tuple[float, int]:
         return float(found[place].losses(averaged).mean()), place
 
-    return [min(found, key=lambda place: order(place, at)) for at in (False, True)]  # noqa: B023
+    return [min(found, key=lambda place: order(place, at)) for at in (False, True)]
 
 
 def _further(found: dict[int, Finals]) -> list[int]:

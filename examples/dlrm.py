@@ -153,7 +153,7 @@ def load(path: Path, model: nn.Module, optimizer: GradaGrad) -> tuple[int, list[
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--criteo", type=Path, metavar="FILE", help="Criteo's train.txt (.gz); default: synthetic clicks")
+    parser.add_argument("--criteo", type=Path, metavar="FILE", help="Criteo's train.txt (.gz), not synthetic clicks")
     parser.add_argument("--size", choices=SIZES, default="default", help="of the model; kaggle needs about 8 GB")
     parser.add_argument("--cap", type=int, help="most table rows per field")
     parser.add_argument("--steps", type=int, default=1000)

@@ -29,7 +29,7 @@ def loss_of(model: Network, x: jax.Array, y: jax.Array) -> jax.Array:
 
 @nnx.jit
 def train_step(model: Network, optimizer: nnx.Optimizer, x: jax.Array, y: jax.Array) -> jax.Array:
-    """One step, in place as nnx has it."""
+    """Takes one step. nnx updates the model in place."""
     loss, grads = nnx.value_and_grad(loss_of)(model, x, y)
     optimizer.update(model, grads)
     return loss
@@ -47,9 +47,9 @@ def train(transformation: optax.GradientTransformation, steps: int = 300) -> tup
 
 
 def averaged(model: Network, optimizer: nnx.Optimizer) -> Network:
-    """A copy of the model with the average of all points in place of the last one."""
+    """A copy of the model at the average of the iterates."""
     graph, params, rest = nnx.split(model, nnx.Param, ...)
-    state = nnx.as_pure(optimizer.opt_state)  # without nnx's own variables around the arrays
+    state = nnx.as_pure(optimizer.opt_state)  # plain arrays instead of nnx variables
     return nnx.merge(graph, auto_gradagrad_eval_params(state, nnx.as_pure(params)), rest)
 
 

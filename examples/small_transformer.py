@@ -2,8 +2,8 @@
 
     python examples/small_transformer.py
 
-AutoGradaGrad is given nothing to choose. `averaging="polynomial"` keeps an average of the points beside the weights;
-inside `with optimizer.averaged()` the model holds it, and afterwards the very same weights as before.
+AutoGradaGrad needs no learning rate. `averaging="polynomial"` keeps an average of the iterates beside the weights.
+Inside `with optimizer.averaged()` the model holds the average; afterwards it holds its weights again.
 """
 
 from __future__ import annotations

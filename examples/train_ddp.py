@@ -2,9 +2,9 @@
 
     torchrun --standalone --nproc-per-node 2 examples/train_ddp.py
 
-Tables keep one step size for each row and leave rows that a batch does not touch alone; the net on top keeps one for
-each weight. Gloo on the CPU, NCCL where there are GPUs. Run alone, without torchrun, it trains in one process, and
-comes to the same model: DDP averages the gradients, and the optimizer needs to know nothing of it.
+Tables have one step size per row, and rows that a batch does not touch stay idle. The net on top has one step size per
+weight. The backend is Gloo on a CPU and NCCL on GPUs. Without torchrun the example trains in one process to the same
+model, because DDP averages the gradients.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class Clicks(nn.Module):
 
 
 def clicks(step: int, rows: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The step's batch: users and items have a hidden taste, the same in every process."""
+    """The step's batch. Users and items have a hidden taste, the same in every process."""
     taste = torch.Generator().manual_seed(0)
     users, items = torch.randn(USERS, generator=taste), torch.randn(ITEMS, generator=taste)
     generator = torch.Generator().manual_seed(1 + step)
@@ -47,7 +47,7 @@ def clicks(step: int, rows: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def main() -> None:
-    """Trains, saves, and goes on from what an earlier run saved."""
+    """Trains, saves, and resumes from an earlier run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch", type=int, default=256, help="rows of all ranks together")

@@ -1,9 +1,9 @@
 """Installs a torch for any version, Python and machine that can be imported without CUDA.
 
-The package index has only CUDA builds of torch for Linux, and importing one needs gigabytes of NVIDIA's libraries. A CPU
-calls nothing in them. So empty libraries replace all but the small runtime, with which torch registers its kernels on
-import. Functions are looked up at their first call (`RTLD_LAZY`). Variables and addresses of functions are looked up at
-once, so the empty libraries define the versioned names that torch expects.
+The package index has only CUDA builds of torch for Linux, and importing one needs gigabytes of NVIDIA's libraries. A
+CPU calls nothing in them. So empty libraries replace all but the small runtime, with which torch registers its kernels
+on import. Functions are looked up at their first call (`RTLD_LAZY`). Variables and addresses of functions are looked up
+at once, so the empty libraries define the versioned names that torch expects.
 """
 
 import re

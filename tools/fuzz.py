@@ -4,13 +4,13 @@
     python tools/fuzz.py --steps 1e9            a thousand times as many; --keep FILE makes it resumable
     python tools/fuzz.py --only SEED            one case again, the one that a failure names (with its --elements)
 
-A case is an optimizer with random settings (granularity, momentum, lazy, options, precision of parameters and of state),
-parameters, and gradients. The gradients lie between the smallest and the largest number of their precision, with zeros,
-repetitions, sign changes and sometimes NaN and infinity. They are dense or sparse. Two backends step the case, and both
-start every step from the same state. Each step must keep the
+A case is an optimizer with random settings (granularity, momentum, lazy, options, precision of parameters and of
+state), parameters, and gradients. The gradients lie between the smallest and the largest number of their precision, with
+zeros, repetitions, sign changes and sometimes NaN and infinity. They are dense or sparse. Two backends step the case,
+and both start every step from the same state. Each step must keep the
 
-guarantees  γ of GradaGrad and α never fall. γ stays below its cap and grows no more than the restricted increase allows.
-            γ of AutoGradaGrad at most halves or grows by half. An element without a gradient keeps its state. NaN and
+guarantees  γ of GradaGrad and α never fall. γ stays below its cap, and the restricted increase limits its growth. γ of
+            AutoGradaGrad at most halves or grows by half. An element without a gradient keeps its state. NaN and
             infinity stay in the blocks whose gradients had them.
 agreement   The two backends differ by a few units in the last place, or by less than the first one differs from itself
             when the last digit of its gradients changes.
@@ -333,7 +333,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="first seed")
     parser.add_argument("--only", type=int, help="one case, by its seed")
     parser.add_argument("--elements", type=int, help="approximate number of elements of a case")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="resume where an earlier command with this file ended")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="resume the command that wrote this file")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

@@ -3,10 +3,10 @@
     python tools/fuzz_ops.py [SECONDS]              under the address sanitizer: tools/sanitize_kernel.sh address
     python tools/fuzz_ops.py --only SEED            one call again
 
-Records calls of real optimizers, dense and sparse, and repeats them with one to three arguments spoilt: tensors of other
-shapes, strides, precisions and layouts, shared or without memory; lists cut short or doubled; numbers of rules, scopes,
-settings, kept lists and tickets that do not exist. All tensors lie between margins that must not change. A child process
-makes the calls, so that a crash is counted and its seed named.
+Records calls of real optimizers, dense and sparse, and repeats them with one to three arguments spoilt: tensors of
+other shapes, strides, precisions and layouts, shared or without memory; lists cut short or doubled; numbers of rules,
+scopes, settings, kept lists and tickets that do not exist. All tensors lie between margins that must not change. A child
+process makes the calls, so that a crash is counted and its seed named.
 """
 
 from __future__ import annotations

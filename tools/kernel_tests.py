@@ -1,6 +1,6 @@
 """Prints the tests of the kernel, to run them with another build of it.
 
-    python -m pytest $(python tools/kernel_tests.py)
+python -m pytest $(python tools/kernel_tests.py)
 """
 
 import re

@@ -188,6 +188,7 @@ def leaves(value: Any, name: str = "") -> dict[str, Any]:
         return {name: (value.dtype, tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).tolist())}
     return {name: value}
 
+
 RANKS, DISTRIBUTED_STEPS = 2, 30
 
 

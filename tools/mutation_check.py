@@ -46,7 +46,7 @@ MUTANTS = [
     ("auto: the displacement does not fade", AUTO, "c - c * FADE / (k + 1.0)", "c * 1.0"),
     ("auto: twice the rate of log γ", AUTO, "RATE = 0.5", "RATE = 1.0"),
     ("auto: the cap on γ removed", AUTO, "ops.minimum(new_gamma, s.gamma_max)", "new_gamma"),
-    ("auto: displacement scales with schedule", AUTO, '/ slot["way_scale"] * s.steady_lr', '/ slot["way_scale"] * s.lr'),
+    ("auto: schedule scales displacement", AUTO, '/ slot["way_scale"] * s.steady_lr', '/ slot["way_scale"] * s.lr'),
     ("auto: nothing is ever forgotten", AUTO, "FORGET = 2.0**-20", "FORGET = 2.0**-60"),
     ("auto: idle squares fade", AUTO, "(g * g * weight - B * fade) * moves", "g * g * weight - B * fade"),
     ("auto: an average of equal weights", AUTO, "(POWER + 1.0) / (k + POWER)", "1.0 / k"),

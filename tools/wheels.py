@@ -55,7 +55,7 @@ def repaired(wheel: Path, out: Path) -> Path:
 def main() -> None:
     """Builds all three and prints their sizes and names."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder to write to, which is emptied first")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder to empty and to write to")
     out = parser.parse_args().out.resolve()
     shutil.rmtree(out, ignore_errors=True)
     sdist = build("sdist", ROOT, out, "portable")
