@@ -18,7 +18,7 @@ LEAST_SHARE = 2.0**-20
 
 @dataclass(frozen=True)
 class Setting:
-    """What the held-out comparison varies: γ₀, the fading of the displacement, and the guard against large gradients."""
+    """What the held-out comparison varies: γ₀, the fading of the displacement, and the guard."""
 
     gamma0: float = 1e-4
     w: float = 0.5

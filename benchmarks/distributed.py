@@ -10,6 +10,7 @@ little. The all-reduces of a step and their sizes are counted.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import statistics
@@ -90,17 +91,13 @@ def worker(rank: int, size: int, store: str, rounds: int) -> None:
                 optimizers[label].step()
                 times[label].append(time.perf_counter() - start)
         if rank == 0:
-            print(f"\n{size} rank(s), {name}: {len(shapes)} tensors, {sum(map(_numel, shapes)):,} parameters")
+            print(f"\n{size} rank(s), {name}: {len(shapes)} tensors, {sum(map(math.prod, shapes)):,} parameters")
             for label, values in times.items():
                 ratio = statistics.median(v / b for v, b in zip(values, times[BASELINE], strict=True))
                 sizes = sent[label]
                 what = f"{len(sizes)} all-reduce of {sum(sizes)} numbers" if sizes else "no communication"
                 print(f"  {label:22s} {ratio:6.2f} x   {1e3 * statistics.median(values):8.2f} ms   {what}", flush=True)
     dist.destroy_process_group()
-
-
-def _numel(shape: tuple[int, ...]) -> int:
-    return int(torch.Size(shape).numel())
 
 
 def main() -> None:

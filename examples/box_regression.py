@@ -8,8 +8,6 @@ The example prints the largest violation of that.
 
 from __future__ import annotations
 
-import argparse
-
 import torch
 from torch import Tensor
 
@@ -55,6 +53,4 @@ def main(steps: int = 2_000) -> tuple[Tensor, float, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=2_000)
-    main(parser.parse_args().steps)
+    main()

@@ -9,7 +9,6 @@ lazy and needs no learning rate.
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import torch
@@ -78,6 +77,4 @@ def main(steps: int = 1_500) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=1_500)
-    main(parser.parse_args().steps)
+    main()

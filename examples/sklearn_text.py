@@ -7,7 +7,6 @@ pipelines with a fixed penalty, with a penalty chosen on held-out lines, and wit
 chunk, as from a stream that does not fit in memory.
 """
 
-import argparse
 import sysconfig
 from pathlib import Path
 
@@ -34,7 +33,7 @@ def lines(most: int) -> tuple[list[str], np.ndarray]:
     return [found[i][0] for i in order], np.array([found[i][1] for i in order])
 
 
-def main(most: int) -> dict[str, float]:
+def main(most: int = 10_000) -> dict[str, float]:
     """Trains, prints, and returns the accuracies on the test lines."""
     texts, labels = lines(most)
     train, test, y_train, y_test = train_test_split(texts, labels, random_state=0)
@@ -66,6 +65,4 @@ def main(most: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", type=int, default=10_000, help="how many lines to use at most")
-    main(parser.parse_args().lines)
+    main()

@@ -8,8 +8,6 @@ Inside `with optimizer.averaged()` the model holds the average; afterwards it ho
 
 from __future__ import annotations
 
-import argparse
-
 import torch
 from torch import Tensor, nn
 
@@ -62,6 +60,4 @@ def main(steps: int = 500) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=500)
-    main(parser.parse_args().steps)
+    main()

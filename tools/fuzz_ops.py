@@ -5,8 +5,8 @@
 
 Records calls of real optimizers, dense and sparse, and repeats them with one to three arguments spoilt: tensors of
 other shapes, strides, precisions and layouts, shared or without memory; lists cut short or doubled; numbers of rules,
-scopes, settings, kept lists and tickets that do not exist. All tensors lie between margins that must not change. A child
-process makes the calls, so that a crash is counted and its seed named.
+scopes, settings, kept lists and tickets that do not exist. All tensors lie between margins that must not change. A
+child process makes the calls, so that a crash is counted and its seed named.
 """
 
 from __future__ import annotations

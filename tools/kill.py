@@ -3,7 +3,6 @@
     python tools/kill.py                        a few kills of each kind
     python tools/kill.py --kills 200            this many in all
     python tools/kill.py figure4 --seed 7       one kind, other moments
-    python tools/kill.py --keep FILE ...        adds to the counts in the file, and prints the sum
 
 SIGKILL, which nothing can catch, goes to all processes of the training at once. With several workers or ranks it often
 hits one of them first. It comes at a random moment of a random round after the process has started. After each kill
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import mmap
 import os
 import random
@@ -27,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,14 +120,8 @@ class Tally:
 
 
 HEAD = (
-    "training",
-    "kills",
-    "rounds trained before each kill",
-    "kills that found records or checkpoints",
-    "of these at most",
-    "kills inside a save",
-    "trainings",
-    "equal bit for bit",
+    "training | kills | rounds trained before each kill | kills that found records or checkpoints | at most so many | "
+    "kills inside a save | trainings | equal bit for bit"
 )
 
 
@@ -209,37 +201,25 @@ def campaign(name: str, kills: int, dice: random.Random, folder: Path) -> Tally:
     return tally
 
 
-def kept(path: Path | None) -> dict[str, Tally]:
-    """The counts of earlier commands."""
-    found = json.loads(path.read_text()) if path is not None and path.exists() else {}
-    return {name: Tally(**tally) for name, tally in found.items()}
-
-
 def main() -> int:
     """Prints a table; the exit code is 1 if a training did not end where it should."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", help=f"which of: {', '.join(KINDS)}")
     parser.add_argument("--kills", type=int, default=18, help="total number of kills")
     parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="add to the counts in this file")
     options = parser.parse_args()
     names = options.kinds or list(KINDS)
     if unknown := set(names) - set(KINDS):
         parser.error(f"no such kind: {', '.join(unknown)}")
     torch.set_num_threads(1)
     dice = random.Random(options.seed)
-    tallies = kept(options.keep)
+    tallies: dict[str, Tally] = {}
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
-            new = campaign(name, -(-options.kills // len(names)), dice, Path(folder))
-        old = asdict(tallies.get(name, Tally()))
-        tallies[name] = Tally(**{key: old[key] + value for key, value in asdict(new).items()})
-        if options.keep is not None:
-            options.keep.write_text(json.dumps({name: asdict(tally) for name, tally in tallies.items()}))
-    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
-    for name in KINDS:
-        if name in tallies:
-            print(tallies[name].row(name))
+            tallies[name] = campaign(name, -(-options.kills // len(names)), dice, Path(folder))
+    print(f"| {HEAD} |\n|{'---|' * 8}")
+    for name, tally in tallies.items():
+        print(tally.row(name))
     wrong = sum(tally.trainings - tally.equal for tally in tallies.values())
     print(f"{sum(tally.kills for tally in tallies.values())} kills, {wrong} trainings that ended elsewhere")
     return int(wrong > 0)

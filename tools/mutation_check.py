@@ -67,25 +67,34 @@ TESTS = ["test_faithful.py", "test_adagrad.py", "test_properties.py", "test_spar
 AUTO_TESTS = ["auto/test_faithful.py", "auto/test_sparse.py", "auto/test_averaging.py"]
 
 
-def survives(name: str, file: str, old: str, new: str) -> bool:
-    """Whether the tests pass with the mutation in place."""
+def mutated(name: str, file: Path, old: str, new: str) -> str:
+    """The text of a file with the mutation in place."""
+    text = file.read_text()
+    if old not in text:
+        raise SystemExit(f"The mutation check is out of date: {name!r} no longer finds {old!r} in {file.name}.")
+    return text.replace(old, new)
+
+
+def survives(name: str, tests: list[str], **environment: str) -> bool:
+    """Whether the tests pass. A crash counts as noticed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
+    environment = {**os.environ, **environment}
+    result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=1800)
+    if result.returncode in (2, 3, 4, 5):
+        raise SystemExit(f"the tests could not run for {name!r}:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
+    first = next((line[7:110] for line in result.stdout.splitlines() if line.startswith("FAILED")), "")
+    print(f"{'SURVIVED' if result.returncode == 0 else 'killed':9} {name:45} {first}", flush=True)
+    return result.returncode == 0
+
+
+def rule_survives(name: str, file: str, old: str, new: str) -> bool:
+    """Whether a mutant of a rule goes unnoticed."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "gradagrad"
         shutil.copytree(ROOT / "src" / "gradagrad", library)
-        path = library / file
-        text = path.read_text()
-        if text.count(old) < 1:
-            raise SystemExit(f"mutation check is out of date: {name!r} no longer finds {old!r} in {file}.")
-        path.write_text(text.replace(old, new))
-        environment = {**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
+        (library / file).write_text(mutated(name, library / file, old, new))
         tests = [str(ROOT / "tests" / test) for test in (AUTO_TESTS if file == AUTO else TESTS)]
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
-        result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600)
-        if result.returncode not in (0, 1):
-            raise SystemExit(f"the tests could not run for {name!r}:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
-        first = next((line for line in result.stdout.splitlines() if line.startswith("FAILED")), "")
-        print(f"{'SURVIVED' if result.returncode == 0 else 'killed':9} {name:45} {first[7:110]}", flush=True)
-        return result.returncode == 0
+        return survives(name, tests, PYTHONPATH=folder, OMP_NUM_THREADS="1")
 
 
 @cache
@@ -115,35 +124,27 @@ def torch_folder() -> Path:
 
 
 def kernel_survives(name: str, file: str, old: str, new: str) -> bool:
-    """Whether the kernel's tests pass with the mutation in place. A crash counts as noticed."""
+    """Whether a mutant of the kernel goes unnoticed."""
     with tempfile.TemporaryDirectory() as folder:
-        text = (ROOT / "src/gradagrad/csrc" / file).read_text()
-        if old not in text:
-            raise SystemExit(f"mutation check is out of date: {name!r} no longer finds {old!r} in {file}.")
+        text = mutated(name, ROOT / "src/gradagrad/csrc" / file, old, new)
         for path in objects().glob("*.o"):
             shutil.copy(path, folder)
         source = Path(folder) / file
-        source.write_text(text.replace(old, new))
+        source.write_text(text)
         compiled(source, Path(folder))
         library = Path(folder) / "_kernel.abi3.so"
         parts = [str(path) for path in Path(folder).glob("*.o")]
         link = [os.environ.get("CXX", "g++"), "-shared", *parts, "-o", str(library), f"-L{torch_folder() / 'lib'}"]
         subprocess.run([*link, "-ltorch_cpu"], check=True)
-        environment = {**os.environ, "GRADAGRAD_KERNEL_PATH": str(library), "OMP_NUM_THREADS": "2"}
         tests = [*kernel_tests(), "tests/test_sparse.py", "tests/auto/test_sparse.py"]
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-        result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=1800)
-        first = next((line for line in result.stdout.splitlines() if line.startswith("FAILED")), "")
-        first = first[7:110] or (f"exit code {result.returncode}" if result.returncode else "")
-        print(f"{'SURVIVED' if result.returncode == 0 else 'killed':9} {name:45} {first}", flush=True)
-        return result.returncode == 0
+        return survives(name, tests, GRADAGRAD_KERNEL_PATH=str(library), OMP_NUM_THREADS="2")
 
 
 def main(words: list[str]) -> int:
     """Tries all mutants, or those whose names contain one of the words."""
     chosen = [m for m in (*MUTANTS, *KERNEL_MUTANTS) if not words or any(word in m[0] for word in words)]
     try:
-        survivors = [m[0] for m in chosen if (kernel_survives if m in KERNEL_MUTANTS else survives)(*m)]
+        survivors = [m[0] for m in chosen if (kernel_survives if m in KERNEL_MUTANTS else rule_survives)(*m)]
     finally:
         if objects.cache_info().currsize:
             shutil.rmtree(objects())
