@@ -2,8 +2,8 @@
 
     python examples/box_regression.py
 
-At the minimum every coefficient inside the box has a zero gradient, and the gradient of one at a bound points outwards.
-The example prints the largest violation of that.
+At the minimum every coefficient inside the box has a zero gradient, and for one at a bound the negative gradient points
+out of the box. The example prints the largest violation of that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def problem(rows: int = 200, columns: int = 30) -> tuple[Tensor, Tensor]:
 
 
 def violation(x: Tensor, gradient: Tensor) -> float:
-    """The largest gradient that points into the box. It is zero at the minimum."""
+    """The largest negative gradient that points into the box. It is zero at the minimum."""
     allowed = torch.where(x <= 0.0, gradient.clamp(max=0.0), torch.where(x >= 1.0, gradient.clamp(min=0.0), gradient))
     return float(allowed.abs().max())
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CAPABILITIES = ("default", "avx2", None)  # None stands for the machine's own
+CAPABILITIES = ("default", "avx2", None)  # None means the machine's own
 SEED, BUDGET = "ANYWHERE_SEED", "ANYWHERE_SECONDS"
 BEGUN = time.monotonic()
 
