@@ -57,11 +57,10 @@ anywhere: environment ## all tests as on other processors: 3 instruction sets ×
 	$(BIN)/python tools/anywhere.py
 
 # What the reliability page shows; hours. CI runs the short forms.
-campaigns: environment ## attack by the million: random settings, kills, mishaps, libFuzzer
+campaigns: environment ## long runs of random settings, kills, mishaps and spoilt calls of the kernel
 	$(BIN)/python tools/fuzz.py --steps 1e9
 	$(BIN)/python tools/kill.py --kills 245
 	$(BIN)/python tools/mishaps.py
-	tools/fuzz_checks.sh 600
 	$(BIN)/python tools/fuzz_ops.py 600
 
 docs: environment ## the documentation in docs/_build/html: warnings are errors, notebooks and examples are run
@@ -75,7 +74,7 @@ picture: environment ## draw the README's picture anew
 clean: ## remove what make made
 	rm -rf $(VENV) build dist src/*.egg-info src/gradagrad/kernel/*.so src/gradagrad/kernel/_build.json src/gradagrad/kernel/csrc/rules_generated.h gradagrad-results docs/_build
 
-.PHONY: wheels release-check clang aarch64
+.PHONY: wheels release-check clang
 RELEASE_TOOLS = $(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['release'])"
 
 wheels: environment ## build into dist: the sdist, the wheel with the kernel, the wheel for everything else
@@ -87,6 +86,3 @@ release-check: wheels ## install what `make wheels` built everywhere it can be t
 
 clang: environment ## build the kernel with clang and run its tests
 	tools/clang_check.sh
-
-aarch64: environment ## build the kernel for 64-bit ARM and run its tests, emulated
-	$(BIN)/python tools/aarch64_check.py

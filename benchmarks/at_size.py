@@ -2,11 +2,11 @@
 
     python -m benchmarks.at_size RESULTS.json [model ...] [--seeds N]
 
-Trains what RESULTS.json lacks, writes it after every run and prints the tables; a whole file is only printed. The
-models (`benchmarks.at_size_models`): language, lora, cnn, vit, clicks. All methods of a seed see the same start and
-the same mini-batches. AdamW's rate is the best of a grid of two to a decade on the first seed, by the held-out loss,
-that goes on while the best lies at its end: in its favour. ``settings`` asks, on the CNN, what a user would: warm-up,
-cosine, both, weight decay, clipping, accumulation. All is short: some ten minutes of one core for a seed.
+Trains what RESULTS.json lacks, writes the file after every run and prints the tables. A complete file is only printed.
+The models (`benchmarks.at_size_models`) are language, lora, cnn, vit and clicks. All methods of a seed see the same
+start and the same mini-batches. AdamW's rate is the best of a grid of two to a decade on the first seed by the held-out
+loss, which favours AdamW. The grid is extended while the best rate lies at its end. ``settings`` tries warm-up, cosine,
+both, weight decay, clipping and accumulation on the CNN. A seed takes one core about ten minutes.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ MODELS: dict[str, tuple[str, Callable[[int], Work], int]] = {
     "clicks": ("click model", clicks, 1000),
 }
 PARTS = (*MODELS, "settings")
-ASKED = "cnn"  # the model that the settings are tried on: every method trains it
+ASKED = "cnn"  # the settings are tried on this model, because every method trains it
 PLACES, LOWEST, HIGHEST = (-6, -5, -4), -12, 0
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a user puts around an optimizer. ``shape``: lr's factor at a share of the run."""
+    """What a user puts around an optimizer. ``shape`` maps a share of the run to a factor of lr."""
 
     shape: Shape | None = None
     decay: float | None = None
@@ -58,7 +58,7 @@ class Setting:
     together: int = 1
 
     def factor(self, updates: int) -> Callable[[int], float]:
-        """What lr is multiplied by at each of the updates."""
+        """The factor of lr at each update."""
         shape = self.shape or (lambda share: 1.0)
         return lambda step: shape(step / updates)
 
@@ -135,30 +135,30 @@ UNTUNED: dict[str, Make] = {
     "Prodigy": _prodigy,
     "Schedule-Free AdamW": _schedule_free,
 }
-# Neither takes sparse gradients, and a dense step over the tables would take longer than the rest of the training.
+# Neither takes sparse gradients, and a dense step over the tables would take longer than all other work.
 DENSE_ONLY = ("Prodigy", "Schedule-Free AdamW")
 
 
 def untuned(name: str) -> dict[str, Make]:
-    """Who takes part in a model without a rate of its own."""
+    """The methods without a tuned rate that can train a model."""
     if name != "clicks":
         return UNTUNED
     return {key: make for key, make in UNTUNED.items() if key not in DENSE_ONLY} | {"GradaGrad, tables by row": _by_row}
 
 
 def run(name: str, make: Make, seed: int, setting: Setting, advance: Callable[[], None]) -> dict[str, Any]:
-    """One training: held-out measures at the last point and at the average, and processor time."""
+    """Trains once; returns held-out measures at the last iterate and at the average, and processor time."""
     _, build, steps = MODELS[name]
     torch.manual_seed(seed)
     work = build(seed)
     torch.manual_seed(seed)
     optimizers: list[Any] = make(work)
-    has_point = hasattr(optimizers[0], "eval")  # Schedule-Free evaluates at a point of its own
-    if has_point:
+    evaluates_elsewhere = hasattr(optimizers[0], "eval")  # Schedule-Free has an iterate for evaluation
+    if evaluates_elsewhere:
         optimizers[0].train()
     updates = steps // setting.together
     schedules = [LambdaLR(one, setting.factor(updates)) for one in optimizers] if setting.shape else []
-    average = None if has_point or work.tables else Average(work.parameters)
+    average = None if evaluates_elsewhere or work.tables else Average(work.parameters)
     losses: list[float] = []
     started = time.process_time()
     for step in range(steps):
@@ -180,7 +180,7 @@ def run(name: str, make: Make, seed: int, setting: Setting, advance: Callable[[]
             average.update()
     found: dict[str, Any] = {"seconds": round(time.process_time() - started, 1), "size": work.size}
     found["train"] = [_short(sum(part) / len(part)) for part in _tenths(losses)]
-    if has_point:
+    if evaluates_elsewhere:
         optimizers[0].eval()
     found |= {key: _short(value) for key, value in work.held_out().items()}
     if average is not None:
@@ -206,7 +206,7 @@ class Kept:
         self.runs: dict[str, dict[str, Any]] = json.loads(path.read_text()) if path.exists() else {}
 
     def get(self, name: str, label: str, make: Make, seed: int, setting: Setting = PLAIN) -> dict[str, Any]:
-        """A run by model, words and seed; trained if it is missing."""
+        """The run of a model, method and seed, which is trained if it is missing."""
         key, own = f"{label}, seed {seed}", self.runs.setdefault(name, {})
         if key not in own:
             task = self._progress.add_task(f"{name}: {key}", total=MODELS[name][2])
@@ -217,7 +217,7 @@ class Kept:
         return own[key]
 
     def best_rate(self, name: str) -> float:
-        """AdamW's, on the first seed."""
+        """AdamW's best rate on the first seed."""
         losses: dict[int, float] = {}
         wanted = list(PLACES)
         while wanted:
@@ -237,7 +237,7 @@ class Kept:
         return {f"{tuned} (tuned)": [self.get(name, tuned, _at(rate), seed) for seed in range(self.seeds)], **found}
 
     def settings(self, name: str) -> dict[str, dict[str, list[dict[str, Any]]]]:
-        """What a user would ask about: by method, then by setting, from every seed."""
+        """All settings, by method and setting, from every seed."""
         rate = self.best_rate(name)
         makers: dict[str, Callable[..., list[Optimizer]]] = {
             "AutoGradaGrad": _auto,
@@ -261,7 +261,7 @@ def _at(rate: float) -> Make:
 
 
 def report(kept: Kept, names: list[str]) -> None:
-    """The tables."""
+    """Prints the tables."""
     for name in (name for name in names if name in MODELS):
         rows = kept.everything(name)
         size = next(iter(rows.values()))[0]["size"]
@@ -272,7 +272,7 @@ def report(kept: Kept, names: list[str]) -> None:
             print(f"| {label} | " + " | ".join(cells) + " |")
     if "settings" in names:
         found = kept.settings(ASKED)
-        print(f"\n## {MODELS[ASKED][0]}: held-out loss at the last point with\n\n| | {' | '.join(found)} |")
+        print(f"\n## {MODELS[ASKED][0]}: held-out loss at the last iterate with\n\n| | {' | '.join(found)} |")
         print("|---" * (len(found) + 1) + "|")
         for words in ("as above", *SETTINGS):
             cells = [_cell(rows[words], "loss") for rows in found.values()]
@@ -290,7 +290,7 @@ def _cell(found: list[dict[str, Any]], key: str) -> str:
 
 
 def main() -> None:
-    """Command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("results", type=Path)
     parser.add_argument("models", nargs="*", metavar="model", help=", ".join(PARTS))
@@ -301,7 +301,7 @@ def main() -> None:
             parser.error(f"models must be among {', '.join(PARTS)}, got {word!r}.")
     torch.set_num_threads(1)
     console = Console(stderr=True)
-    warnings.simplefilter("ignore")  # a large first step is warned about: here it is measured
+    warnings.simplefilter("ignore")  # the warning about a large first step is not needed here
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         report(Kept(options.results, options.seeds, progress), options.models or list(PARTS))
 

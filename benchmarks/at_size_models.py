@@ -1,7 +1,7 @@
-"""Models beyond toy size, on data that every installation has: what `benchmarks.at_size` trains.
+"""The models that `benchmarks.at_size` trains, on data that every installation has.
 
-Text is the source of Python's own standard library (held out: every tenth file) and, to fine-tune on, the prose of its
-manual; pictures are scikit-learn's digits pasted on its photographs; clicks are the lab's synthetic stream.
+Text is the source of Python's standard library (every tenth file is held out). Fine-tuning uses the prose of its
+manual. Pictures are scikit-learn's digits pasted on its photographs. Clicks are the lab's synthetic stream.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CLICK_CAP, CLICK_BATCH = 2_000_000, 128
 
 @dataclass
 class Work:
-    """One model to train: mini-batch losses by step, held-out measures, and which of its parameters are tables."""
+    """One model to train: mini-batch losses by step, held-out measures, and its embedding tables."""
 
     parameters: list[nn.Parameter]
     loss: Callable[[int], Tensor]
@@ -122,7 +122,7 @@ def language(seed: int) -> Work:
 
 
 class Adapted(nn.Module):
-    """A linear layer that stays, and a product of two thin matrices beside it that learns (LoRA); it starts at 0."""
+    """LoRA: a frozen linear layer plus a trained product of two thin matrices, which starts at 0."""
 
     def __init__(self, layer: nn.Linear) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class Adapted(nn.Module):
 
 @functools.cache
 def _trained() -> dict[str, Tensor]:
-    """The language model after 150 steps of AdamW on Python's sources, what LoRA starts from."""
+    """The start of LoRA: the language model after 150 steps of AdamW on Python's sources."""
     torch.manual_seed(0)
     model = Transformer()
     loss = _next_letter(model, _sources(), 0, batch=8)["loss"]

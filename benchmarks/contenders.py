@@ -1,4 +1,4 @@
-"""Who steps: our ways, torch's optimizers, the parameter-free peers, and probes that only move the bytes of a step."""
+"""The contenders: our optimizers, torch's, the parameter-free peers, and probes that only move the bytes of a step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ Step = Callable[[], object]
 
 REFERENCE = "Adam fused"
 SPARSE_REFERENCE = "Adagrad sparse"
-# Small enough that hundreds of steps on noise stay finite.
+# With this rate hundreds of steps on noise stay finite.
 LR = 1e-6
 
 
@@ -35,7 +35,8 @@ def _optimizer(
             optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
         optimizer.step()
         held = [v for s in optimizer.state.values() for v in s.values()]
-        held += [v for group in optimizer.param_groups for k, v in group.items() if k != "params"]  # DoG's is there
+        # DoG keeps state in its param groups.
+        held += [v for group in optimizer.param_groups for k, v in group.items() if k != "params"]
         tensors = [t for v in held for t in (v if isinstance(v, list) else [v]) if isinstance(t, torch.Tensor)]
         shared = {p.data_ptr() for p in work.params}
         total = sum(t.numel() * t.itemsize for t in tensors if t.numel() > 1 and t.data_ptr() not in shared)
@@ -93,9 +94,9 @@ def peers() -> list[Contender]:
         import prodigyopt
         import schedulefree
     except ImportError as error:
-        print(f"peers left out: {error}; pip install 'gradagrad[peers]' brings them.")
+        print(f"peers skipped: {error}; install them with pip install 'gradagrad[peers]'.")
         return []
-    # On noise their step sizes would grow until they overflow; growth_rate=1 prevents it and changes no work.
+    # On noise their step sizes would grow until they overflow. growth_rate=1 prevents that and costs the same.
     return [
         _optimizer("Schedule-Free AdamW", "peers", lambda p: schedulefree.AdamWScheduleFree(p, LR)),
         _optimizer("Prodigy", "peers", lambda p: prodigyopt.Prodigy(p, growth_rate=1.0)),
@@ -107,7 +108,7 @@ def peers() -> list[Contender]:
 def probes() -> list[Contender]:
     if probe_ops() is None:
         return []
-    # Bytes per element that are only read, and that are read and written. x, g, m, growth, α: 9 streams of 4 bytes.
+    # Bytes per element that are only read, and bytes that are read and written: x, g, m, growth and α are 9 streams.
     return [
         _probe("probe, 9 streams (element)", 4, 16),
         _probe("probe, bf16 state (element)", 4, 10),
@@ -117,7 +118,7 @@ def probes() -> list[Contender]:
 
 
 def _probe(name: str, read: int, written: int) -> Contender:
-    """A probe of as many two-byte streams as make up the bytes per element that are read, and read and written."""
+    """A probe that reads and writes this many bytes per element."""
 
     def make(work: Workload) -> Step:
         words = max(1, work.elements // 4)  # int64 words of a two-byte stream
@@ -130,7 +131,7 @@ def _probe(name: str, read: int, written: int) -> Contender:
 
 
 def sparse_probe() -> list[Contender]:
-    """Reads and writes the same rows of x, m, growth and α, sorted beforehand, and computes nothing."""
+    """Reads and writes the same rows of x, m, growth and α, in sorted order, and computes nothing."""
 
     def make(work: Workload) -> Step:
         table = work.params[0]
@@ -144,7 +145,7 @@ def sparse_probe() -> list[Contender]:
 
 
 def _split(size: int) -> list[int]:
-    """Bytes as streams of four bytes where possible, else two, counted in two bytes."""
+    """Splits bytes into streams of four and two bytes, counted in units of two."""
     return [2] * (size // 4) + [1] * (size % 4 // 2)
 
 

@@ -1,15 +1,16 @@
-"""What sharding costs: step times at 1, 2 and 4 ranks as ratios to torch's Adagrad under the same sharding.
+"""The cost of sharding: step times at 1, 2 and 4 ranks as ratios to torch's Adagrad under the same sharding.
 
     python benchmarks/distributed.py --ranks 1 2 4
 
 Each rank holds its part of the parameters as FSDP2 would (DTensor, first dimension sharded). Steps of all optimizers
-are interleaved in shuffled rounds, and medians of ratios reported: absolute times on a shared machine mean little.
-The all-reduces of a step and the numbers they carry are counted, not estimated.
+are interleaved in shuffled rounds and medians of ratios are reported, because absolute times on a shared machine mean
+little. The all-reduces of a step and their sizes are counted.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import random
 import statistics
@@ -52,7 +53,7 @@ def prepared(shapes: list[tuple[int, ...]], make: Callable[[Any], torch.optim.Op
         params.append(torch.nn.Parameter(value))
         params[-1].grad = gradient
     optimizer = make(params)
-    for _ in range(3):  # state, first-step check, caches
+    for _ in range(3):  # these steps create the state and fill the caches
         optimizer.step()
     return optimizer
 
@@ -90,20 +91,13 @@ def worker(rank: int, size: int, store: str, rounds: int) -> None:
                 optimizers[label].step()
                 times[label].append(time.perf_counter() - start)
         if rank == 0:
-            print(f"\n{size} rank(s), {name}: {len(shapes)} tensors, {sum(map(_numel, shapes)):,} parameters")
+            print(f"\n{size} rank(s), {name}: {len(shapes)} tensors, {sum(map(math.prod, shapes)):,} parameters")
             for label, values in times.items():
                 ratio = statistics.median(v / b for v, b in zip(values, times[BASELINE], strict=True))
-                what = (
-                    f"{len(sent[label])} all-reduce of {sum(sent[label])} numbers"
-                    if sent[label]
-                    else "no communication"
-                )
+                sizes = sent[label]
+                what = f"{len(sizes)} all-reduce of {sum(sizes)} numbers" if sizes else "no communication"
                 print(f"  {label:22s} {ratio:6.2f} x   {1e3 * statistics.median(values):8.2f} ms   {what}", flush=True)
     dist.destroy_process_group()
-
-
-def _numel(shape: tuple[int, ...]) -> int:
-    return int(torch.Size(shape).numel())
 
 
 def main() -> None:

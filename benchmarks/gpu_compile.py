@@ -1,9 +1,9 @@
-"""Compiles the Triton kernels for GPUs that need not be there, and reads what the compilers made of them.
+"""Compiles the Triton kernels for GPUs that need not be present, and reads the compilers' output.
 
 ``python -m benchmarks.gpu_compile [sm_80 sm_90 gfx942]`` prints registers, spills, widths of accesses and instructions
-per element of the loop that walks whole blocks, as far as they are executed (quotients and roots near the ends of the
-range branch off to a function). The budget is what a GPU can issue at half its rate while it waits for
-an element's bytes at 85 % of its bandwidth; above it, a kernel may wait for arithmetic instead of memory.
+per element of the loop over whole blocks. Quotients and roots near the ends of the range call a function, which is not
+counted. The budget is the number of instructions that a GPU can issue at half its rate while it waits for an element's
+bytes at 85 % of its bandwidth. Above it, a kernel may wait for arithmetic instead of memory.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip
 
 @dataclass(frozen=True)
 class Gpu:
-    """What the data sheet says."""
+    """Numbers from the data sheet."""
 
     name: str
     bandwidth: float  # bytes per second
@@ -39,7 +39,7 @@ class Gpu:
     clock: float  # Hz, boost
 
     def instructions(self, size: float) -> float:
-        """The budget: instructions per element, issued at half the rate while ``size`` bytes of each arrive."""
+        """The budget: instructions per element at half the rate while its ``size`` bytes arrive."""
         issued = self.units * self.clock * 4 * 32  # four warps of 32 lanes each clock
         return 0.5 * issued * size / (0.85 * self.bandwidth)
 
@@ -52,7 +52,7 @@ GPUS = {
 
 @dataclass(frozen=True)
 class Compiled:
-    """What a compiler made of one kernel."""
+    """Properties of one compiled kernel."""
 
     kernel: str
     target: str
@@ -124,7 +124,7 @@ def _nvidia(result: Any, size: float) -> tuple[int, int, int, int, float | None,
 
 
 def _loops(lines: list[str]) -> list[list[str]]:
-    """Pieces between a label and a branch back to it."""
+    """The lines between a label and a branch back to it."""
     labels = {line.strip().rstrip(":"): i for i, line in enumerate(lines) if line.strip().startswith(".L")}
     loops: list[list[str]] = []
     for i, line in enumerate(lines):
@@ -135,8 +135,7 @@ def _loops(lines: list[str]) -> list[list[str]]:
 
 
 def _usual(body: list[str]) -> list[str]:
-    """The instructions of a loop that are executed: not the calls for quotients and roots near the ends of the range,
-    which a branch goes around."""
+    """The instructions of a loop without the calls that a branch usually skips."""
     labels = {line.strip().rstrip(":"): i for i, line in enumerate(body) if line.strip().startswith(".L")}
     avoided: set[int] = set()
     for i, line in enumerate(body):
@@ -189,7 +188,7 @@ KERNELS: dict[str, tuple[Plan, str, int]] = {
     "auto, averaged: move": (plan_of(auto.RULE, "all", averaging=True), "move", 44),
     "auto: settle": (_AUTO, "settle", 0),
 }
-"""By name: plan, kernel, and bytes of memory per element."""
+"""Plan, kernel, and bytes of memory per element, by name."""
 
 
 def main(targets: list[str]) -> None:

@@ -1,14 +1,15 @@
-"""What a step would cost on an A100 and an H100, by a model: nothing here has run on a GPU.
+"""A model of the time of a step on an A100 and an H100. No GPU has run the kernels yet.
 
 ``python -m benchmarks.gpu_model`` prints launches, bytes of memory per parameter and modelled times for the Triton
 kernels, for the same steps as lists of torch operations (foreach), and for torch's Adam. Launches and bytes of the
-kernels follow from the generated text; those of foreach are counted on a CPU, operation by operation, as CUDA would
+kernels follow from the generated text. Those of foreach are counted on a CPU, operation by operation, as CUDA would
 launch them.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -25,9 +26,9 @@ from gradagrad.triton.plan import Planner
 from gradagrad.triton.source import writer
 
 SHAPES = [(1024, 1024), (1024,)] * 80
-"""Modelled: 160 tensors, 84 million parameters."""
+"""The modelled tensors: 160 with 84 million parameters."""
 SMALL = [(64, 64), (64,)] * 80
-"""Counted on: the same tensors, smaller."""
+"""Smaller tensors to count operations on."""
 EFFICIENCY, GPU_LAUNCH, HOST_LAUNCH, HOST_STEP = 0.85, 2e-6, 4e-6, 60e-6
 ASSUMPTIONS = (
     f"Model: bytes at {EFFICIENCY:.0%} of the bandwidth plus {GPU_LAUNCH * 1e6:.0f} µs for each launch, or the host's "
@@ -35,39 +36,17 @@ ASSUMPTIONS = (
     "torch's operations over lists launch anew after 320 blocks of 65,536 elements and 30 to 110 tensors; "
     f"{len(SHAPES)} tensors, {sum(map(math.prod, SHAPES)) / 1e6:.0f} million float32 parameters."
 )
-# Not kernels: views, allocations, and reads of counters on the host.
-_FREE = frozenset(
-    [
-        "view",
-        "unbind",
-        "reshape",
-        "expand",
-        "select",
-        "slice",
-        "detach",
-        "alias",
-        "as_strided",
-        "unsqueeze",
-        "squeeze",
-        "permute",
-        "t",
-        "_unsafe_view",
-        "split",
-        "split_with_sizes",
-        "empty",
-        "empty_like",
-        "empty_strided",
-        "new_empty",
-        "lift_fresh",
-        "_local_scalar_dense",
-    ]
+# These are no kernels: views, allocations, and reads of counters on the host.
+_FREE = re.compile(
+    "view|unbind|reshape|expand|select|slice|detach|alias|as_strided|unsqueeze|squeeze|permute|t|_unsafe_view|split|"
+    "split_with_sizes|empty|empty_like|empty_strided|new_empty|lift_fresh|_local_scalar_dense"
 )
-# multi_tensor_apply: tensors that one launch takes, by the number of lists; blocks of 65,536 elements, 320 a launch.
+# The tensors that one launch of multi_tensor_apply takes, by the number of lists. A launch takes 320 chunks of 65,536.
 _TENSORS = {1: 110, 2: 64, 3: 48, 4: 36, 5: 30}
 
 
 class Cost(NamedTuple):
-    """Of one step."""
+    """The cost of one step."""
 
     operations: int
     """Calls that the host makes."""
@@ -81,7 +60,7 @@ class Cost(NamedTuple):
 
 
 class Counter(TorchDispatchMode):
-    """Counts kernels and bytes of what is dispatched, as CUDA would launch it."""
+    """Counts kernels and bytes of dispatched operations as CUDA would launch them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +70,7 @@ class Counter(TorchDispatchMode):
         result = func(*args, **(kwargs or {}))
         name = func._schema.name.split("::")[1]
         read = [a for a in tree_leaves((args, kwargs)) if isinstance(a, Tensor)]
-        if name in _FREE or not read or all(a.dim() == 0 and a.dtype == torch.int64 for a in read):
+        if _FREE.fullmatch(name) or not read or all(a.dim() == 0 and a.dtype == torch.int64 for a in read):
             return result  # counters stay on the host
         written = [a for a in tree_leaves(result) if isinstance(a, Tensor)]
         if name.endswith("_") and not written:
@@ -110,9 +89,9 @@ class Counter(TorchDispatchMode):
         alike = all(a.shape == b.shape for other in lists[1:] for a, b in zip(first, other, strict=True))
         dtypes = {a.dtype for each in lists for a in each}
         if not alike or (len(dtypes) > 1 and name != "_foreach_copy_"):
-            return len(first)  # the slow path: a kernel for each tensor
+            return len(first)  # the slow path launches a kernel for each tensor
         depth = len(lists) + (not name.endswith("_"))
-        shapes = SHAPES * math.ceil(len(first) / len(SHAPES))  # several lists may have been put one after the other
+        shapes = SHAPES * math.ceil(len(first) / len(SHAPES))  # a list may hold several lists in a row
         chunks = sum(max(1, math.ceil(math.prod(shape) / 65536)) for shape in shapes[: len(first)])
         return max(math.ceil(len(first) / _TENSORS[min(depth, 5)]), math.ceil(chunks / 320))
 
@@ -125,7 +104,7 @@ def _parameters(shapes: Sequence[tuple[int, ...]]) -> list[nn.Parameter]:
 
 
 def kernels(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
-    """Launches and bytes of the Triton kernels: the launches that a backend makes, the bytes that the text moves."""
+    """Launches of the Triton backend and bytes that its generated text moves."""
     launched: list[str] = []
     _, batches = make(_parameters(SMALL))._batches()
     TritonBackend(lambda plan, name, programs, arguments: launched.append(name)).step(batches[0])
@@ -152,7 +131,7 @@ def foreach(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
 
 
 def fused_adam() -> Cost:
-    """Reads x, g, m, v and writes x, m, v; counts on the device, and takes five lists of tensors at a time."""
+    """Fused Adam reads x, g, m, v and writes x, m, v. It counts on the device and takes five lists at a time."""
     chunks = sum(math.ceil(math.prod(shape) / 65536) for shape in SHAPES)
     launches = max(math.ceil(len(SHAPES) / _TENSORS[5]), math.ceil(chunks / 320))
     return Cost(2, launches + math.ceil(len(SHAPES) / _TENSORS[1]), 28)
@@ -173,7 +152,7 @@ OURS: dict[str, Callable[[list[nn.Parameter]], Any]] = {
 
 
 def costs() -> Iterator[tuple[str, str, Cost]]:
-    """What steps, how, and what it costs."""
+    """Yields each optimizer, its backend, and the cost of a step."""
     yield "torch Adam", "fused", fused_adam()
     yield "torch Adam", "foreach", foreach(lambda p: torch.optim.Adam(p, foreach=True))
     for name, make in OURS.items():
@@ -185,20 +164,20 @@ def main() -> None:
     print(ASSUMPTIONS + "\n")
     names = " | ".join(f"{gpu.name}, ms | × fused Adam" for gpu in GPUS.values())
     print(
-        f"| step | way | operations | launches | bytes per parameter | {names} |\n|---|---|---|---|---|"
+        f"| step | backend | operations | launches | bytes per parameter | {names} |\n|---|---|---|---|---|"
         + "---|---|" * len(GPUS)
     )
     count, adam = sum(map(math.prod, SHAPES)), fused_adam()
-    for name, way, cost in costs():
+    for name, backend, cost in costs():
         cells = [
             f"{cost.seconds(gpu, count) * 1e3:.2f} | {cost.seconds(gpu, count) / adam.seconds(gpu, count):.2f}"
             for gpu in GPUS.values()
         ]
         print(
-            f"| {name} | {way} | {cost.operations} | {cost.launches} | {cost.size:.0f} | {' | '.join(cells)} |",
+            f"| {name} | {backend} | {cost.operations} | {cost.launches} | {cost.size:.0f} | {' | '.join(cells)} |",
             flush=True,
         )
-    print("\nNo GPU has run this yet. To report one: python -m gradagrad gpu")
+    print("\nNo GPU has run this yet. To check one: python -m gradagrad gpu")
 
 
 if __name__ == "__main__":

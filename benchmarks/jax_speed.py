@@ -2,13 +2,9 @@
 
     python -m benchmarks.jax_speed [--elements 25000000] [--leaves 161] [--rounds 15]
 
-Two workloads: one array, and a list of arrays of the same total size as a network's. A step is what a training loop
-compiles: the update and its addition to the parameters, the old buffers handed over. Times are the least of all rounds;
-processor time, of all threads together, says more than the clock where others use the machine. "XLA alone" is
-``fused=False``, without the compiled passes, and there XLA's flags matter:
-
-    XLA_FLAGS="--xla_cpu_copy_insertion_use_region_analysis=true \\
-        --xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true" python -m benchmarks.jax_speed
+There are two workloads: one array, and a list of arrays of the same total size. A step is what a training loop
+compiles: the update and its addition to the parameters, with donated buffers. Times are the least of all rounds.
+Processor time of all threads says more than the clock when others use the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from typing import Any
 import jax
 import optax
 
-from gradagrad.optax import auto_gradagrad, fused, gradagrad
+from gradagrad.optax import auto_gradagrad, gradagrad
 
 CONTENDERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "optax.adam": lambda: optax.adam(1e-3),
@@ -33,13 +29,11 @@ CONTENDERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "auto_gradagrad": auto_gradagrad,
     "auto_gradagrad guard=False": lambda: auto_gradagrad(guard=False),
     "auto_gradagrad with average": lambda: auto_gradagrad(averaging="polynomial"),
-    "gradagrad, XLA alone": lambda: gradagrad(1e-3, fused=False),
-    "auto_gradagrad, XLA alone": lambda: auto_gradagrad(fused=False),
 }
 
 
 def leaves(elements: int, count: int, seed: int) -> list[jax.Array]:
-    """Arrays of equal size with about as many elements together, random: equal numbers would be unlike any training."""
+    """Random arrays of equal size with about ``elements`` elements in all."""
     width = 256
     rows = max(1, elements // count // width)
     keys = jax.random.split(jax.random.key(seed), count)
@@ -47,7 +41,7 @@ def leaves(elements: int, count: int, seed: int) -> list[jax.Array]:
 
 
 class Run:
-    """One optimizer stepping its own parameters."""
+    """One optimizer that steps its own parameters."""
 
     def __init__(self, optimizer: optax.GradientTransformation, elements: int, count: int) -> None:
         def step(params: Any, state: Any, grads: Any) -> Any:
@@ -60,7 +54,7 @@ class Run:
         self.clock = self.processor = float("inf")
 
     def step(self, grads: list[jax.Array]) -> None:
-        """One timed step."""
+        """Times one step."""
         clock, processor = time.perf_counter(), time.process_time()
         self.carry = jax.block_until_ready(self.compiled(*self.carry, grads))
         self.clock = min(self.clock, time.perf_counter() - clock)
@@ -76,7 +70,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(CONTENDERS), choices=list(CONTENDERS))
     arguments = parser.parse_args()
     print(f"jax {jax.__version__}, optax {optax.__version__}, {jax.devices()[0].device_kind}")
-    print(f"compiled passes: {fused.missing() or 'there'}")
     for count in (1, arguments.leaves):
         runs = {name: Run(CONTENDERS[name](), arguments.elements, count) for name in arguments.only}
         gradients = [leaves(arguments.elements, count, seed) for seed in (1, 2)]

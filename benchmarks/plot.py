@@ -1,4 +1,4 @@
-"""The picture of a benchmark: ratios as bars, growth as lines. Reads the record, measures nothing."""
+"""Draws the record of `benchmarks.speed`: ratios as bars, growth as lines."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ Row = dict[str, Any]
 
 
 def draw(report: dict[str, Any], path: Path) -> None:
-    """Two pictures, as wide as a page of the documentation shows them: bars, and what grows with the size."""
+    """Draws two pictures: bars, and lines over the size."""
     rows = rows_of(report, "results")
     threads = max((row["threads"] for row in rows), default=0)
     title = f"Time of one step, torch {report['torch']}, {report['cores']} cores: medians of interleaved rounds.\n"
@@ -53,12 +53,12 @@ def _draw_growth(grown: list[Row], rows: list[Row], path: Path) -> None:
 
 
 def growth_path(path: Path) -> Path:
-    """Of the second picture."""
+    """The path of the second picture."""
     return path.with_stem(f"{path.stem}-growth")
 
 
 def _bars(axis: Any, name: str, rows: list[Row]) -> None:
-    """One line per contender, a bar per number of threads, sorted by the largest number."""
+    """Draws a bar per contender and number of threads, sorted by the ratio at the largest number."""
     threads = sorted({row["threads"] for row in rows}, reverse=True)
     by_thread = [{row["contender"]: row for row in rows if row["threads"] == n} for n in threads]
     order = sorted(by_thread[0].values(), key=lambda row: row["ratio"], reverse=True)
@@ -68,7 +68,7 @@ def _bars(axis: Any, name: str, rows: list[Row]) -> None:
         ratios = [own[row["contender"]]["ratio"] if row["contender"] in own else 0.0 for row in order]
         axis.barh(places, ratios, height, color=[COLORS[row["family"]] for row in order], alpha=1.0 if k == 0 else 0.4)
         for place, ratio in zip(places, ratios, strict=True):
-            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # over the line at 1
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # keeps the number legible over the line at 1
             axis.text(ratio * 1.05, place, f"{ratio:.2f}", va="center", fontsize=10 if k == 0 else 8, bbox=box)
     axis.set_yticks(range(len(order)), [row["contender"] for row in order], fontsize=11)
     axis.set_ylim(-0.6, len(order) - 0.4)
@@ -83,7 +83,7 @@ def _bars(axis: Any, name: str, rows: list[Row]) -> None:
 
 
 def _lines(axis: Any, rows: list[Row], workload: str, key: str, label: str, unit: str) -> None:
-    """Nanoseconds per element or touched row, so that what grows as it should is a level line."""
+    """Draws nanoseconds per element or touched row, so linear growth is a level line."""
     chosen = [row for row in rows if row["workload"] == workload]
     colors = iter(LINES)
     for name in dict.fromkeys(row["contender"] for row in chosen):

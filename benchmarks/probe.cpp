@@ -1,4 +1,4 @@
-// A probe for benchmarks: moves the bytes of a step and computes next to nothing, which is the machine's limit.
+// A probe for benchmarks. It moves the bytes of a step and computes next to nothing, which measures the machine's limit.
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
@@ -23,8 +23,8 @@ GRADAGRAD_CLONES void change_words(uint64_t* __restrict words, int64_t count, ui
 
 }  // namespace
 
-// `read` is read, `written` read and written; all int64 and contiguous. Pieces of all of them advance together, as the
-// streams of a step do.
+// Reads `read`; reads and writes `written`. All are int64 and contiguous. Pieces of all of them advance together, as in a
+// step.
 static void probe(StableIValue* stack, uint64_t, uint64_t) {
   const Handles read(stack[0]), written(stack[1]);
   std::vector<View> reads, writes;
@@ -39,7 +39,7 @@ static void probe(StableIValue* stack, uint64_t, uint64_t) {
       longest = std::max(longest, a.size);
     }
   }
-  // As small as the kernel's, with the next one on its way: in pieces of a page each it took a third longer or more.
+  // Pieces are as small as the kernel's and the next one is prefetched. Pieces of a page took a third longer or more.
   constexpr int64_t words = 64;
   const int64_t pieces = (longest + words - 1) / words;
   std::vector<int64_t> read_lengths, write_lengths;
@@ -66,8 +66,8 @@ static void probe(StableIValue* stack, uint64_t, uint64_t) {
   });
 }
 
-// The same for a sparse step: reads and writes these rows of each table. Rows are int64 and ascending, as a sparse step has
-// them once they are sorted; tables are int64 and contiguous.
+// The same for a sparse step: reads and writes these rows of each table. Rows are int64 and ascending, as in a sparse step
+// after sorting. Tables are int64 and contiguous.
 static void probe_rows(StableIValue* stack, uint64_t, uint64_t) {
   const torch::stable::Tensor rows = torch::stable::detail::to<torch::stable::Tensor>(stack[0]);
   const Handles tables(stack[1]);

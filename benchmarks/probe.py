@@ -1,4 +1,4 @@
-"""Compiles probe.cpp when a benchmark asks for it: a kernel that only moves the bytes of a step."""
+"""Compiles probe.cpp on demand: a kernel that only moves the bytes of a step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES = HERE.parent / "src" / "gradagrad" / "kernel" / "csrc"
 
 @cache
 def probe_ops() -> Any | None:
-    """The probe's ops, or None where there is no compiler."""
+    """The probe's ops, or None without a compiler."""
     compiler = next((found for name in ("c++", "g++", "clang++") if (found := shutil.which(name))), None)
     if compiler is None:
         return None

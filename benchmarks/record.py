@@ -1,4 +1,4 @@
-"""What a benchmark has found so far, on disk after every table, so that an interruption loses one table at most."""
+"""The report of a benchmark, written after every table, so that an interruption loses one table at most."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from gradagrad.kernel.load import kernel_status
 
 
 class Record:
-    """The report of one run; ``resume`` takes up an unfinished one of the same kind."""
+    """The report of one run. ``resume`` continues an unfinished one of the same kind."""
 
     def __init__(self, path: Path, *, full: bool, resume: bool) -> None:
         self.path = path
@@ -27,7 +27,7 @@ class Record:
         if resume and path.exists():
             found = json.loads(path.read_text())
             if "tables" not in found or any(found.get(key) != value for key, value in head.items()):
-                raise SystemExit(f"--resume: {path} is from another kind of run; leave --resume out to start anew.")
+                raise SystemExit(f"--resume: {path} is from another kind of run. Omit --resume to start again.")
             self.report = found
 
     def has(self, name: str) -> bool:

@@ -1,7 +1,7 @@
-"""How long a step takes beside torch's optimizers and the parameter-free ones: ``python -m benchmarks.speed [--full]``.
+"""Times steps beside torch's optimizers and the parameter-free ones: ``python -m benchmarks.speed [--full]``.
 
-Absolute times mean little on a shared machine. Contenders are therefore timed in turns, in an order drawn anew for
-every round, a few at a time with the reference always among them, and reported as ratios to that reference.
+Absolute times mean little on a shared machine. So contenders are timed in turns, in a new random order in every round,
+a few at a time together with the reference, and reported as ratios to that reference.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from benchmarks.record import Record
 Row = dict[str, Any]
 
 
-# After this many seconds and rounds a contender has shown what it can: the slow ones would take most of the time.
+# A contender stops after this many seconds and rounds. Otherwise the slow ones would take most of the time.
 PATIENCE, ENOUGH = 1.5, 5
 
 
@@ -66,7 +66,7 @@ def compare(
         for contender in chosen:
             work.use(0)
             steps[contender.name] = contender.make(work)
-            steps[contender.name]()  # threads and buffers exist from here on
+            steps[contender.name]()  # this step creates threads and buffers
         times = time_rounds(steps, work, rounds, repeat)
         base = times[reference.name]
         for contender in chosen if first else chosen[1:]:
@@ -84,7 +84,7 @@ def compare(
                 "state_bytes": contender.state_bytes,
             }
         first = False
-        for parameter in work.params:  # what slow contenders may have attached
+        for parameter in work.params:  # slow contenders may have attached gradients
             parameter.grad = None
 
 
@@ -166,10 +166,10 @@ def scaling(full: bool, threads: int) -> dict[str, Job]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--full", action="store_true", help="the sizes of the issue (30M elements, up to 20 minutes)")
+    parser.add_argument("--full", action="store_true", help="large sizes (30M elements, up to 20 minutes)")
     parser.add_argument("--threads", type=int, nargs="*", default=None, help="thread counts; default 1 and all cores")
     parser.add_argument("--only", default="", help="tables whose names contain this, for example 'table size'")
-    parser.add_argument("--resume", action="store_true", help="leave out what an interrupted run has on record")
+    parser.add_argument("--resume", action="store_true", help="skip what an interrupted run has recorded")
     parser.add_argument(
         "--to", type=Path, default=Path("benchmarks/results"), help="folder for speed.json and its pictures"
     )
@@ -185,7 +185,7 @@ def main() -> None:
             continue
         begin = time.perf_counter()
         rows = job()
-        gc.collect()  # gigabytes, held in circles by some peers
+        gc.collect()  # some peers hold gigabytes in reference cycles
         record.add(name, kind, rows, time.perf_counter() - begin)
     from benchmarks.plot import draw, growth_path
 

@@ -1,7 +1,7 @@
-"""Many runs of one problem in step with each other: all gradients in one call, every optimizer its own slice.
+"""Trains many runs of one problem in step with each other: one call computes all gradients.
 
 A run is a lane (an optimizer's setting) and a seed. Seeds differ in start and mini-batches exactly as in
-`gradagrad_lab.suite.evaluate`; the models must be ones that `torch.func` can map over.
+`gradagrad_lab.suite.evaluate`. `torch.func` must be able to map over the models.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAPPABLE: dict[Any, Callable[[Tensor, Tensor], Tensor]] = {convex.one_vs_rest: 
 
 
 class Stepper(Protocol):
-    """Whatever moves the points of some lanes."""
+    """Moves the iterates of some lanes."""
 
     def step(self, g: Tensor) -> None:
         """Moves by gradients (lanes, seeds, elements)."""
@@ -49,16 +49,15 @@ class Stepper(Protocol):
 
 @dataclass(frozen=True)
 class Block:
-    """Some lanes that step together. ``make`` gets their points (lanes, seeds, elements), which it is to move in
-    place, and the number of the tensor that each element belongs to."""
+    """Some lanes that step together. ``make`` gets their iterates (lanes, seeds, elements), which it moves in place."""
 
     lanes: int
-    make: Callable[[Tensor, Tensor], Stepper]
+    make: Callable[[Tensor], Stepper]
 
 
 @dataclass
 class Finals:
-    """Training losses of a lane, one per seed, at the last point and at the average; diverged runs at the limit."""
+    """Training losses of a lane, one per seed, at the last iterate and at the average."""
 
     last: Tensor
     averaged: Tensor
@@ -66,6 +65,7 @@ class Finals:
     gamma: Tensor | None
 
     def losses(self, averaged: bool) -> Tensor:
+        """The losses; a diverged run counts as ten times its first loss."""
         found, limit = (self.averaged if averaged else self.last), DIVERGED * self.initial.abs()
         return torch.where(found.isfinite(), torch.minimum(found, limit), limit)
 
@@ -88,21 +88,20 @@ class Stack:
         )
         model = getattr(self.tasks[0], "model", None)
         pictures = model is not None and any(isinstance(module, nn.Conv2d) for module in model.modules())
-        # Where one run fills the processor, a map over runs is no faster, and for convolutions slower.
+        # When one run fills the processor, a map over runs is no faster, and it is slower for convolutions.
         self._one_by_one = pictures or self.start.shape[1] > _LARGE
-        self.tensor_of = torch.repeat_interleave(torch.arange(len(first)), torch.tensor(self._sizes))
 
-    def _split(self, point: Tensor) -> list[Tensor]:
-        pieces = point.split(self._sizes)
+    def _split(self, iterate: Tensor) -> list[Tensor]:
+        pieces = iterate.split(self._sizes)
         return [piece.view(shape) for piece, shape in zip(pieces, self._shapes, strict=True)]
 
-    def _loss(self, point: Tensor, *rows: Tensor) -> Tensor:
+    def _loss(self, iterate: Tensor, *rows: Tensor) -> Tensor:
         task = self.tasks[0]
-        if not isinstance(task, Supervised):  # the noisy quadratic: its one row is the noise
-            return 0.5 * (task._curvatures * point.square()).sum() + rows[0] @ point
+        if not isinstance(task, Supervised):  # the noisy quadratic, whose one row is the noise
+            return 0.5 * (task._curvatures * iterate.square()).sum() + rows[0] @ iterate
         names = [name for name, parameter in task.model.named_parameters() if parameter.requires_grad]
         *inputs, targets = rows
-        outputs = functional_call(task.model, dict(zip(names, self._split(point), strict=True)), tuple(inputs))
+        outputs = functional_call(task.model, dict(zip(names, self._split(iterate), strict=True)), tuple(inputs))
         return _MAPPABLE.get(task._loss, task._loss)(outputs, targets)
 
     def _batch(self, step: int) -> tuple[Tensor, ...]:
@@ -111,64 +110,59 @@ class Stack:
         rows = torch.stack([task._order[step] for task in self.tasks])
         return tuple(part[rows] for part in self.tasks[0]._train)
 
-    def gradients(self, points: Tensor, step: int) -> Tensor:
-        """For points (lanes, seeds, elements)."""
+    def gradients(self, iterates: Tensor, step: int) -> Tensor:
+        """The gradients at iterates (lanes, seeds, elements)."""
         if self._one_by_one:
             return torch.stack(
-                [torch.stack([self._own(p, seed, step) for seed, p in enumerate(lane)]) for lane in points]
+                [torch.stack([self._own(p, seed, step) for seed, p in enumerate(lane)]) for lane in iterates]
             )
         batch = self._batch(step)
         per_seed = vmap(grad(self._loss), in_dims=(0,) + (0,) * len(batch), randomness="same")
-        return vmap(per_seed, in_dims=(0,) + (None,) * len(batch), randomness="same")(points, *batch)
+        return vmap(per_seed, in_dims=(0,) + (None,) * len(batch), randomness="same")(iterates, *batch)
 
-    def _own(self, point: Tensor, seed: int, step: int) -> Tensor:
+    def _own(self, iterate: Tensor, seed: int, step: int) -> Tensor:
         task = self.tasks[seed]
-        self._place(point, task)
+        self._place(iterate, task)
         found = torch.autograd.grad(task.loss_on(step), task.parameters)
         return torch.cat([g.flatten() for g in found])
 
     @torch.no_grad()
-    def _place(self, point: Tensor, task: Any) -> None:
-        for parameter, piece in zip(task.parameters, self._split(point), strict=True):
+    def _place(self, iterate: Tensor, task: Any) -> None:
+        for parameter, piece in zip(task.parameters, self._split(iterate), strict=True):
             parameter.copy_(piece)
 
     @torch.no_grad()
-    def losses(self, points: Tensor) -> Tensor:
-        """The loss over all training rows for points (..., elements)."""
-        flat = points.reshape(-1, points.shape[-1])
+    def losses(self, iterates: Tensor) -> Tensor:
+        """The loss over all training rows at iterates (..., elements)."""
+        flat = iterates.reshape(-1, iterates.shape[-1])
         task = self.tasks[0]
         if not isinstance(task, Supervised):
-            return 0.5 * (task._curvatures * flat.square()).sum(1).view(points.shape[:-1])
+            return 0.5 * (task._curvatures * flat.square()).sum(1).view(iterates.shape[:-1])
         found = []
-        for point in flat:  # one by one: a whole training part times a whole stack would not fit
-            self._place(point, task)
-            found.append(task.full_train_loss() if bool(point.isfinite().all()) else math.nan)
-        return torch.tensor(found).view(points.shape[:-1])
+        for iterate in flat:  # one by one, because a whole training part times a whole stack would not fit
+            self._place(iterate, task)
+            found.append(task.full_train_loss() if bool(iterate.isfinite().all()) else math.nan)
+        return torch.tensor(found).view(iterates.shape[:-1])
 
 
-Disturb = Callable[[Tensor, int], Tensor]
-
-
-def train(stack: Stack, blocks: Sequence[Block], disturb: Disturb | None = None) -> list[Finals]:
-    """Trains every lane from every seed; ``disturb(gradients, step)`` may spoil what the optimizers are told."""
-    points = stack.start.expand(sum(block.lanes for block in blocks), *stack.start.shape).clone()
+def train(stack: Stack, blocks: Sequence[Block]) -> list[Finals]:
+    """Trains every lane from every seed."""
+    iterates = stack.start.expand(sum(block.lanes for block in blocks), *stack.start.shape).clone()
     steppers: list[tuple[slice, Any]] = []
     for block in blocks:
         begin = steppers[-1][0].stop if steppers else 0
         own = slice(begin, begin + block.lanes)
-        steppers.append((own, block.make(points[own], stack.tensor_of)))
-    average = points.clone()
+        steppers.append((own, block.make(iterates[own])))
+    average = iterates.clone()
     for step in range(stack.problem.steps):
-        g = stack.gradients(points, step)
-        if disturb is not None:
-            g = disturb(g, step)
+        g = stack.gradients(iterates, step)
         for own, stepper in steppers:
             stepper.step(g[own])
-        average.lerp_(points, 9.0 / (step + 9))
+        average.lerp_(iterates, 9.0 / (step + 9))
     initial, finals = stack.losses(stack.start), []
     for own, stepper in steppers:
-        last, mean = points[own], average[own]
-        if hasattr(stepper, "evaluated"):  # a point of its own to evaluate at: Schedule-Free
+        last, mean = iterates[own], average[own]
+        if hasattr(stepper, "evaluated"):  # Schedule-Free evaluates at an iterate of its own
             last = mean = stepper.evaluated()
         detail = stepper.detail() if hasattr(stepper, "detail") else [None] * (own.stop - own.start)
         last, mean = stack.losses(last), stack.losses(mean)
@@ -176,18 +170,17 @@ def train(stack: Stack, blocks: Sequence[Block], disturb: Disturb | None = None)
     return finals
 
 
-def ours(settings: Sequence[Setting], schedule: Callable[[int], float] | None = None) -> Block:
-    """A lane of the reference rule per setting; ``schedule`` gives each step's factor of lr, from step 0."""
+def ours(settings: Sequence[Setting]) -> Block:
+    """A lane of the reference rule for each setting."""
 
     class Lanes:
-        def __init__(self, points: Tensor, tensor_of: Tensor) -> None:
-            rows = [setting for setting in settings for _ in range(points.shape[1])]
-            self._shape = points.shape[:2]
-            self._rule = AutoRows(points.flatten(0, 1), rows, tensor_of)
+        def __init__(self, iterates: Tensor) -> None:
+            rows = [setting for setting in settings for _ in range(iterates.shape[1])]
+            self._shape = iterates.shape[:2]
+            self._rule = AutoRows(iterates.flatten(0, 1), rows)
 
         def step(self, g: Tensor) -> None:
-            factor = 1.0 if schedule is None else schedule(self._rule.k)
-            self._rule.step(g.flatten(0, 1), factor)
+            self._rule.step(g.flatten(0, 1))
 
         def detail(self) -> Tensor:
             return self._rule.gamma.view(self._shape)
@@ -196,11 +189,11 @@ def ours(settings: Sequence[Setting], schedule: Callable[[int], float] | None = 
 
 
 def elementwise(optimizer: Callable[..., torch.optim.Optimizer], lanes: Sequence[dict[str, Any]]) -> Block:
-    """A lane per set of options of an optimizer whose elements know nothing of each other: seeds may be one tensor."""
+    """A lane for each dictionary of options. The optimizer must step each element by itself: seeds share a tensor."""
 
     class Lanes:
-        def __init__(self, points: Tensor, tensor_of: Tensor) -> None:
-            self._parameters = [nn.Parameter(own) for own in points]
+        def __init__(self, iterates: Tensor) -> None:
+            self._parameters = [nn.Parameter(own) for own in iterates]
             groups = [{"params": [p], **options} for p, options in zip(self._parameters, lanes, strict=True)]
             self._optimizer = optimizer(groups)
 
@@ -213,11 +206,11 @@ def elementwise(optimizer: Callable[..., torch.optim.Optimizer], lanes: Sequence
 
 
 def separate(optimizer: Callable[..., Any], options: dict[str, Any]) -> Block:
-    """One lane of an optimizer that keeps numbers for all parameters together: an instance per seed."""
+    """One lane of an optimizer with statistics that all parameters share, so every seed has its own instance."""
 
     class Lane:
-        def __init__(self, points: Tensor, tensor_of: Tensor) -> None:
-            self._parameters = [nn.Parameter(point) for point in points[0]]
+        def __init__(self, iterates: Tensor) -> None:
+            self._parameters = [nn.Parameter(iterate) for iterate in iterates[0]]
             self._optimizers = [optimizer([parameter], **options) for parameter in self._parameters]
             if hasattr(self._optimizers[0], "train"):
                 for own in self._optimizers:

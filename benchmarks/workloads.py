@@ -1,17 +1,17 @@
-"""What is stepped: lists of parameters with gradients, and the embedding table. Nothing here knows an optimizer."""
+"""The workloads: lists of parameters with gradients, and an embedding table."""
 
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-# Gradients to take turns. With only two, a fifth of all elements would see two that agree for ever.
+# Gradients that take turns. With only two, a fifth of all elements would see gradients that always agree.
 TURNS = 16
 
 
 @dataclass
 class Workload:
-    """Parameters and sets of gradients, used in turn so that no optimizer sees the same gradient twice running."""
+    """Parameters and lists of gradients that take turns, so no optimizer sees the same gradient twice in a row."""
 
     name: str
     params: list[Tensor]
@@ -28,7 +28,7 @@ class Workload:
 
 def dense(name: str, shapes: list[tuple[int, ...]]) -> Workload:
     params: list[Tensor] = [torch.nn.Parameter(torch.randn(shape)) for shape in shapes]
-    # Sixteen numbers apart, a whole cache line, in one piece of noise: many gradients in the memory of one.
+    # The gradients are windows into one piece of noise, a cache line apart. They take the memory of one.
     noise = [torch.randn(p.numel() + 16 * TURNS) for p in params]
     gradients = [
         [n[16 * k :][: p.numel()].view_as(p) for p, n in zip(params, noise, strict=True)] for k in range(TURNS)
@@ -60,7 +60,7 @@ def tiny_tensors() -> Workload:
 
 
 def embedding(rows: int, width: int, touched: int) -> Workload:
-    """A table with sparse gradients as an embedding layer makes them: not coalesced, rows repeated."""
+    """A table with sparse gradients as an embedding layer makes them: not coalesced, with repeated rows."""
     table = torch.nn.Parameter(torch.randn(rows, width))
     gradients: list[list[Tensor]] = []
     for _ in range(4):

@@ -1,14 +1,12 @@
-"""Least squares whose coefficients must lie between 0 and 1: a projection in the optimizer, and a check of the result.
+"""Least squares with coefficients between 0 and 1: a projection in the optimizer, and a check of the result.
 
     python examples/box_regression.py
 
-At the minimum every coefficient inside the box has a gradient of zero, and one at a bound is pressed against it; the
-largest violation of that is printed.
+At the minimum every coefficient inside the box has a zero gradient, and for one at a bound the negative gradient points
+out of the box. The example prints the largest violation of that.
 """
 
 from __future__ import annotations
-
-import argparse
 
 import torch
 from torch import Tensor
@@ -27,13 +25,13 @@ def problem(rows: int = 200, columns: int = 30) -> tuple[Tensor, Tensor]:
 
 
 def violation(x: Tensor, gradient: Tensor) -> float:
-    """How far x is from minimal: the largest gradient that points into the box."""
+    """The largest negative gradient that points into the box. It is zero at the minimum."""
     allowed = torch.where(x <= 0.0, gradient.clamp(max=0.0), torch.where(x >= 1.0, gradient.clamp(min=0.0), gradient))
     return float(allowed.abs().max())
 
 
 def main(steps: int = 2_000) -> tuple[Tensor, float, float]:
-    """Solves it; returns the coefficients and the violation before and after."""
+    """Solves the problem; returns the coefficients and the violation before and after."""
     X, y = problem()
     x = torch.full((X.shape[1],), 0.5, dtype=torch.float64, requires_grad=True)
     optimizer = GradaGrad([x], lr=0.1, projection=Box(0.0, 1.0))
@@ -55,6 +53,4 @@ def main(steps: int = 2_000) -> tuple[Tensor, float, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=2_000)
-    main(parser.parse_args().steps)
+    main()

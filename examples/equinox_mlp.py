@@ -1,4 +1,4 @@
-"""GradaGrad trains an Equinox network, its biases without weight decay. Run: python examples/equinox_mlp.py"""
+"""GradaGrad trains an Equinox network without weight decay on its biases. Run: python examples/equinox_mlp.py"""
 
 from __future__ import annotations
 

@@ -3,9 +3,9 @@
     python examples/hf_trainer.py --output run
     python examples/hf_trainer.py --output run --steps 60 --resume
 
-Two lines are ours: the class handed to the Trainer, and the callback that adds numbers to what it logs, evaluates at
-the average and writes it into each checkpoint's folder `average`. The same Trainer runs under torchrun and accelerate
-as it is. Nothing is downloaded: the model is built from a config, the text is below.
+Two lines are specific to gradagrad: the class passed to the Trainer, and the callback that adds numbers to its logs,
+evaluates at the average and writes the average into each checkpoint's folder `average`. The same Trainer runs under
+torchrun and accelerate. Nothing is downloaded.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def trainer(output: Path, steps: int) -> Trainer:
         max_steps=steps,
         per_device_train_batch_size=8,
         gradient_accumulation_steps=2,
-        lr_scheduler_type="constant",  # AutoGradaGrad's lr is a multiplier, 1; a schedule brings nothing
+        lr_scheduler_type="constant",  # AutoGradaGrad needs no schedule
         max_grad_norm=10.0,
         logging_steps=10,
         eval_strategy="steps",
@@ -72,11 +72,11 @@ def trainer(output: Path, steps: int) -> Trainer:
 
 
 def main() -> None:
-    """Trains, or goes on from the last checkpoint."""
+    """Trains, or resumes from the last checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("hf_run"))
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the output folder")
+    parser.add_argument("--resume", action="store_true", help="resume from the last checkpoint in the output folder")
     arguments = parser.parse_args()
     result = trainer(arguments.output, arguments.steps)
     result.train(resume_from_checkpoint=arguments.resume)

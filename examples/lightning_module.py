@@ -3,8 +3,9 @@
     python examples/lightning_module.py --output run
     python examples/lightning_module.py --output run --epochs 20 --resume
 
-Two lines are ours: `configure_optimizers` returns AutoGradaGrad, which needs no learning rate, and the callback logs
-what it has made of it, validates at the average of the points and saves that average, BatchNorm's statistics included.
+Two lines are specific to gradagrad: `configure_optimizers` returns AutoGradaGrad, which needs no learning rate, and the
+callback logs the adapted rate, validates at the average of the iterates and saves that average with its own BatchNorm
+statistics.
 """
 
 import argparse
@@ -43,12 +44,12 @@ class Classifier(lightning.LightningModule):
         return loss
 
     def validation_step(self, batch: Any, batch_idx: int) -> None:
-        """The share of right answers: of the average, though nothing here says so."""
+        """The accuracy. The callback has put the average into the model."""
         points, labels = batch
         self.log("accuracy", (self(points).argmax(dim=1) == labels).float().mean())
 
     def configure_optimizers(self) -> AutoGradaGrad:
-        """No learning rate, no schedule, no switch for evaluation."""
+        """AutoGradaGrad needs no learning rate and no schedule."""
         return AutoGradaGrad(self.parameters(), averaging="polynomial")
 
 
@@ -86,11 +87,11 @@ def train(output: Path, epochs: int, *, resume: bool) -> tuple[lightning.Trainer
 
 
 def main() -> None:
-    """Trains and prints where the learning rate went."""
+    """Trains and prints the adapted learning rate."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=Path("lightning_run"))
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the output folder")
+    parser.add_argument("--resume", action="store_true", help="resume from the last checkpoint in the output folder")
     arguments = parser.parse_args()
     trainer, _ = train(arguments.output, arguments.epochs, resume=arguments.resume)
     numbers = {name: float(value) for name, value in trainer.logged_metrics.items()}

@@ -1,12 +1,12 @@
-"""Text classification without a learning rate: from which package of the standard library is this line?
+"""Text classification without a learning rate: which package of the standard library is a line from?
 
-``python examples/sklearn_text.py`` needs nothing but ``pip install 'gradagrad[sklearn]'``: the text is Python's own.
-The samples are sparse and stay so. It trains pipelines on all lines (the strength of the penalty given, left to
-held-out lines, and with an l1 penalty, which leaves most coefficients at zero), then chunk by chunk, as from a stream
-that does not fit in memory.
+    python examples/sklearn_text.py
+
+Needs only ``pip install 'gradagrad[sklearn]'``. The text is Python's own source, as sparse features. The example trains
+pipelines with a fixed penalty, with a penalty chosen on held-out lines, and with an l1 penalty. Then it trains chunk by
+chunk, as from a stream that does not fit in memory.
 """
 
-import argparse
 import sysconfig
 from pathlib import Path
 
@@ -33,8 +33,8 @@ def lines(most: int) -> tuple[list[str], np.ndarray]:
     return [found[i][0] for i in order], np.array([found[i][1] for i in order])
 
 
-def main(most: int) -> dict[str, float]:
-    """Trains, prints, and returns the shares of test lines that were told right."""
+def main(most: int = 10_000) -> dict[str, float]:
+    """Trains, prints, and returns the accuracies on the test lines."""
     texts, labels = lines(most)
     train, test, y_train, y_test = train_test_split(texts, labels, random_state=0)
     pattern = r"\w+|[^\w\s]"
@@ -52,7 +52,7 @@ def main(most: int) -> dict[str, float]:
         zeros = np.mean(model.coef_ == 0.0)
         print(f"{name:32} {100 * right[name]:5.1f} %   {100 * zeros:3.0f} % of coefficients are zero")
 
-    # A stream: no vocabulary can be collected beforehand, so words are hashed, and each chunk is seen once.
+    # A stream has no vocabulary beforehand, so words are hashed, and each chunk is seen once.
     hashing = HashingVectorizer(token_pattern=pattern, ngram_range=(1, 2), n_features=2**18)
     stream = GradaGradClassifier(alpha=1e-6, random_state=0)
     for chunk in np.array_split(np.arange(len(train)), 40):
@@ -65,6 +65,4 @@ def main(most: int) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lines", type=int, default=10_000, help="how many lines to use at most")
-    main(parser.parse_args().lines)
+    main()

@@ -2,13 +2,11 @@
 
     python examples/small_transformer.py
 
-AutoGradaGrad is given nothing to choose. `averaging="polynomial"` keeps an average of the points beside the weights;
-inside `with optimizer.averaged()` the model holds it, and afterwards the very same weights as before.
+AutoGradaGrad needs no learning rate. `averaging="polynomial"` keeps an average of the iterates beside the weights.
+Inside `with optimizer.averaged()` the model holds the average; afterwards it holds its weights again.
 """
 
 from __future__ import annotations
-
-import argparse
 
 import torch
 from torch import Tensor, nn
@@ -62,6 +60,4 @@ def main(steps: int = 500) -> tuple[float, float]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=500)
-    main(parser.parse_args().steps)
+    main()

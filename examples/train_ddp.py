@@ -2,14 +2,13 @@
 
     torchrun --standalone --nproc-per-node 2 examples/train_ddp.py
 
-Tables keep one step size for each row and leave rows that a batch does not touch alone; the net on top keeps one for
-each weight. Gloo on the CPU, NCCL where there are GPUs. Run alone, without torchrun, it trains in one process, and
-comes to the same model: DDP averages the gradients, and the optimizer needs to know nothing of it.
+Tables have one step size per row, and rows that a batch does not touch stay idle. The net on top has one step size per
+weight. The backend is Gloo on a CPU and NCCL on GPUs. Without torchrun the example trains in one process to the same
+model, because DDP averages the gradients.
 """
 
 import argparse
 import os
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +35,7 @@ class Clicks(nn.Module):
 
 
 def clicks(step: int, rows: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The step's batch: users and items have a hidden taste, the same in every process."""
+    """The step's batch. Users and items have a hidden taste, the same in every process."""
     taste = torch.Generator().manual_seed(0)
     users, items = torch.randn(USERS, generator=taste), torch.randn(ITEMS, generator=taste)
     generator = torch.Generator().manual_seed(1 + step)
@@ -47,11 +46,10 @@ def clicks(step: int, rows: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def main() -> None:
-    """Trains, saves, and goes on from what an earlier run saved."""
+    """Trains and prints the loss and the learning rates."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--batch", type=int, default=256, help="rows of all ranks together")
-    parser.add_argument("--checkpoint", type=Path, help="file to save to, and to resume from if it exists")
     arguments = parser.parse_args()
 
     distributed = "RANK" in os.environ  # set by torchrun
@@ -64,24 +62,14 @@ def main() -> None:
     torch.manual_seed(0)
     model = Clicks().to(device)
     tables = [model.users.weight, model.items.weight]
-    optimizer = GradaGrad(
-        [
-            {"params": tables, "granularity": "row", "lazy": True, "lr": 0.1},
-            {"params": model.top.parameters(), "lr": 0.01},
-        ]
-    )
-    start = 0
-    if arguments.checkpoint and arguments.checkpoint.exists():
-        saved = torch.load(arguments.checkpoint, map_location=device, weights_only=True)
-        model.load_state_dict(saved["model"])
-        optimizer.load_state_dict(saved["optimizer"])
-        start = saved["step"]
+    rows = {"params": tables, "granularity": "row", "lazy": True, "lr": 0.1}
+    optimizer = GradaGrad([rows, {"params": model.top.parameters(), "lr": 0.01}])
     parallel = DistributedDataParallel(model) if distributed else model
     history = log_learning_rates(optimizer, every=10)
 
     losses: list[float] = []
     mine = slice(rank * arguments.batch // ranks, (rank + 1) * arguments.batch // ranks)
-    for step in range(start, arguments.steps):
+    for step in range(arguments.steps):
         user, item, clicked = (part[mine].to(device) for part in clicks(step, arguments.batch))
         loss = nn.functional.binary_cross_entropy_with_logits(parallel(user, item), clicked)
         optimizer.zero_grad()
@@ -94,11 +82,8 @@ def main() -> None:
         dist.all_reduce(average)
         losses = (average / ranks).tolist()
     if rank == 0:
-        if arguments.checkpoint:
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": arguments.steps}
-            torch.save(state, arguments.checkpoint)
         first, last = losses[:20], losses[-20:]
-        print(f"steps {start}..{arguments.steps} on {ranks} rank(s)")
+        print(f"{arguments.steps} steps on {ranks} rank(s)")
         print(f"loss {sum(first) / len(first):.4f} -> {sum(last) / len(last):.4f}")
         for name, group in zip(("tables", "net"), history[-1].groups, strict=True):
             gamma, largest = group.gamma[0.5], group.gamma[1.0]

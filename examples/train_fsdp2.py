@@ -1,13 +1,12 @@
-r"""A character model under FSDP2 with distributed checkpoints; survives the loss of a rank.
+r"""A character model under FSDP2 with distributed checkpoints that survives the loss of a rank.
 
     TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 \
         torchrun --standalone --nproc-per-node 2 --max-restarts 3 examples/train_fsdp2.py --checkpoints run
 
-Parameters, gradients and optimizer state are sharded. With granularity="tensor" or "group" the optimizer adds up two
-numbers for each tensor over the ranks, in one all-reduce for the whole step; "element" needs none. If a rank dies,
-torchrun starts all of them again and they go on from the last whole checkpoint, on any number of ranks. Gloo on the
-CPU, NCCL where there are GPUs. (Without the variable, torchrun's restarted ranks find the addresses of the dead ones in
-its store: pytorch/pytorch#135712.)
+Parameters, gradients and optimizer state are sharded. With granularity="tensor" or "group" a step needs one all-reduce
+of two numbers per tensor; "element" needs none. If a rank dies, torchrun restarts all ranks, and they resume from the
+last complete checkpoint, on any number of ranks. The backend is Gloo on a CPU and NCCL on GPUs. The variable keeps
+restarted ranks from finding the addresses of dead ones in torchrun's store (pytorch/pytorch#135712).
 """
 
 import argparse
@@ -62,13 +61,13 @@ def batch(step: int, rows: int, context: int = 32) -> Tensor:
 
 
 def last_whole(folder: Path) -> Path | None:
-    """The newest finished checkpoint: `.metadata` is written last, so a save that was cut short has none."""
+    """The newest complete checkpoint. `.metadata` is written last, so an interrupted save has none."""
     found = {int(path.parent.name.removeprefix("step_")): path.parent for path in folder.glob("step_*/.metadata")}
     return found[max(found)] if found else None
 
 
 def main() -> None:
-    """Trains from the last whole checkpoint on, saving as it goes."""
+    """Trains from the last complete checkpoint and saves new ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--batch", type=int, default=16, help="rows of all ranks together")

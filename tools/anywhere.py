@@ -1,10 +1,10 @@
-"""Runs tests as other machines would: older instruction sets, one or two threads, any order, twice, under load.
+"""Runs tests as other machines would: older instruction sets, one or two threads, random order, twice, under load.
 
     python tools/anywhere.py [FILE...]            every instruction set × threads, each twice
-    python tools/anywhere.py --part SECONDS       a few files, chosen anew for each commit, for CI
-    python tools/anywhere.py --order SEED ...     an order that failed once more
+    python tools/anywhere.py --part SECONDS       a few files, others for each commit, for CI
+    python tools/anywhere.py --order SEED ...     repeats an order that failed
 
-Torch reads ATEN_CPU_CAPABILITY and takes loops that a processor without AVX2 or AVX-512 would run; so does the kernel.
+Torch and the kernel read ATEN_CPU_CAPABILITY and take the loops of a processor without AVX2 or AVX-512.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-CAPABILITIES = ("default", "avx2", None)  # None: what the machine has
+CAPABILITIES = ("default", "avx2", None)  # None means the machine's own
 SEED, BUDGET = "ANYWHERE_SEED", "ANYWHERE_SECONDS"
 BEGUN = time.monotonic()
 
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
-    """As a plugin of pytest (`-p tools.anywhere`): any order, the same on all of xdist's workers."""
+    """Shuffles the tests, as a pytest plugin (`-p tools.anywhere`). All workers of xdist get the same order."""
     if SEED in os.environ:
         random.Random(os.environ[SEED]).shuffle(items)
 
 
 def pytest_runtest_protocol(item: Any, nextitem: Any) -> None:
-    """Ends a part in time: the tests that follow the next one are forgotten."""
+    """Ends a part in time by dropping the tests that follow the next one."""
     if BUDGET in os.environ and nextitem is not None and time.monotonic() - BEGUN > float(os.environ[BUDGET]):
         items = item.session.items
         del items[items.index(nextitem) + 1 :]
 
 
 def command(files: list[str], capability: str | None, threads: int, order: str) -> tuple[list[str], dict[str, str]]:
-    """One run of pytest, and its environment."""
+    """The command line of one pytest run and its environment."""
     environment = os.environ | {SEED: order, "OMP_NUM_THREADS": str(threads)}
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
     if capability is not None:
@@ -48,12 +48,12 @@ def command(files: list[str], capability: str | None, threads: int, order: str) 
 
 
 def busy(processes: int) -> list[subprocess.Popen[bytes]]:
-    """So many processes that do nothing but take time from the tests."""
+    """Starts processes that only take time from the tests."""
     return [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
 
 
 def whole(files: list[str], order: str, load: int, cores: int) -> int:
-    """Every instruction set with one and two threads, twice in a row, in two orders; the number of failed runs."""
+    """Runs every instruction set with one and two threads, twice, in two orders; returns the number of failed runs."""
     failures = 0
     burners = busy(load)
     try:
@@ -77,9 +77,9 @@ def whole(files: list[str], order: str, load: int, cores: int) -> int:
 
 
 def part(seconds: float, order: str) -> int:
-    """Some of the library's tests on two instruction sets at once, which is load enough for each other."""
+    """Runs some tests of the library on two instruction sets at once; returns the number of failed runs."""
     tests = ROOT / "tests"
-    # Minutes, or imports of minutes; one test of these may take longer than the whole part.
+    # One test of these files may take longer than the whole part.
     slow = {"lab", "dlrm", "distributed", "jax_half", "docs", "interpreted", "test_install.py", "test_examples.py"}
     slow |= {"test_compile.py", "test_triton_compile.py", "test_frameworks.py"}
     files = [file.relative_to(ROOT) for file in sorted(tests.rglob("test_*.py"))]
@@ -99,7 +99,7 @@ def part(seconds: float, order: str) -> int:
 
 
 def commit() -> str:
-    """What makes the choice new for each commit and the same when it is repeated."""
+    """The current commit. It seeds the choice, which can then be repeated."""
     line = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
     return subprocess.run(line, capture_output=True, text=True, check=False).stdout.strip() or "0"
 
@@ -107,10 +107,10 @@ def commit() -> str:
 def main() -> int:
     """Runs what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", help="what pytest shall run; everything by default")
-    parser.add_argument("--part", type=float, metavar="SECONDS", help="only a few files, for about so long")
+    parser.add_argument("files", nargs="*", help="what pytest runs; everything by default")
+    parser.add_argument("--part", type=float, metavar="SECONDS", help="only a few files, for about this long")
     parser.add_argument("--order", default=commit(), help="seed of the order; the commit by default")
-    parser.add_argument("--load", type=int, default=os.cpu_count(), help="processes that keep the cores busy meanwhile")
+    parser.add_argument("--load", type=int, default=os.cpu_count(), help="processes that keep the cores busy")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes that run tests")
     options = parser.parse_args()
     if options.part is not None:

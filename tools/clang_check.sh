@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds the kernel with clang, as an install would where that is the compiler, and runs its tests with that build.
+# Builds the kernel with clang and runs its tests.
 #
 #     tools/clang_check.sh [pytest's arguments]
-#     tools/clang_check.sh --short        half a minute of the tests, others for each commit, for CI
+#     tools/clang_check.sh --short        half a minute of tests, others for each commit, for CI
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON="${PYTHON:-.venv/bin/python}"
 export CXX="${CXX:-clang++}"
 if ! command -v "$CXX" >/dev/null; then
-    echo "$CXX is not there: apt-get install clang" >&2
+    echo "$CXX is not installed: apt-get install clang" >&2
     exit 2
 fi
 scratch="$(mktemp -d)"

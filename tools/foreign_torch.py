@@ -1,9 +1,9 @@
-"""A torch of any version, for any Python and machine, that can be imported where there is no CUDA.
+"""Installs a torch for any version, Python and machine that can be imported without CUDA.
 
-The package index has torch for Linux with CUDA only, and importing that takes gigabytes of NVIDIA's libraries. On a CPU
-nothing of them is ever called. So empty libraries stand in for all but the small runtime, to which torch announces its
-kernels while it is loaded, and names are looked up when they are first called (`RTLD_LAZY`). Variables and addresses of
-functions are looked up at once, so names that a library is to have in a version of its own stand there, as nothing.
+The package index has only CUDA builds of torch for Linux, and importing one needs gigabytes of NVIDIA's libraries. A
+CPU calls nothing in them. So empty libraries replace all but the small runtime, with which torch registers its kernels
+on import. Functions are looked up at their first call (`RTLD_LAZY`). Variables and addresses of functions are looked up
+at once, so the empty libraries define the versioned names that torch expects.
 """
 
 import re
@@ -28,13 +28,13 @@ def pip_target(folder: Path, python: str, machine: str, *packages: str) -> None:
 
 
 def needed(library: Path) -> list[str]:
-    """The libraries that one asks for; readelf knows every machine's."""
+    """The libraries that a library links to. readelf reads those of every machine."""
     shown = subprocess.run(["readelf", "-d", str(library)], capture_output=True, text=True).stdout
     return re.findall(r"\(NEEDED\).*\[(.+)\]", shown)
 
 
 def versioned(libraries: list[Path], name: str) -> dict[str, set[str]]:
-    """What these want of a library called so, by version; what is wanted without a version is not known to be its."""
+    """The symbols that these libraries expect in the named one, by version."""
     found: dict[str, set[str]] = {}
     for library in (path for path in libraries if name in needed(path)):
         shown = subprocess.run(["readelf", "-V", "--dyn-syms", "--wide", str(library)], capture_output=True, text=True)
@@ -46,7 +46,7 @@ def versioned(libraries: list[Path], name: str) -> dict[str, set[str]]:
 
 
 def make_empty(library: Path, symbols: dict[str, set[str]], compiler: str) -> None:
-    """A library with nothing in it but these names."""
+    """Builds a library that defines only these names."""
     with tempfile.TemporaryDirectory() as folder:
         source, script = Path(folder, "empty.c"), Path(folder, "versions")
         names = sorted(set().union(*symbols.values()))
@@ -59,7 +59,7 @@ def make_empty(library: Path, symbols: dict[str, set[str]], compiler: str) -> No
 
 
 def stand_in_for_cuda(torch: Path, python: str, machine: str, compiler: str) -> list[str]:
-    """Puts NVIDIA's runtime and empty libraries beside torch's own; says which."""
+    """Puts NVIDIA's runtime and empty libraries beside torch's own; returns their names."""
     library = torch / "lib"
     own = list(library.glob("*.so*"))
     asked = {name for path in own for name in needed(path)}
@@ -77,7 +77,7 @@ def stand_in_for_cuda(torch: Path, python: str, machine: str, compiler: str) -> 
 
 
 def install(folder: Path, version: str, python: str, machine: str = "x86_64", compiler: str = "cc") -> Path:
-    """A folder for PYTHONPATH with this torch and what it imports; kept if it is there already."""
+    """A folder for PYTHONPATH with this torch and what it imports. An existing folder is reused."""
     if (folder / "ready").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,33 +1,31 @@
-"""Random settings on hostile numbers: whatever is combined, rules keep their promises and all ways of stepping agree.
+"""Steps random settings on hostile numbers and checks that the rules and all backends behave as documented.
 
     python tools/fuzz.py                        a million element-steps
-    python tools/fuzz.py --steps 1e9            a thousand times as many; with --keep FILE it can be interrupted
+    python tools/fuzz.py --steps 1e9            a thousand times as many, six minutes
     python tools/fuzz.py --only SEED            one case again, the one that a failure names (with its --elements)
 
-A case is an optimizer with settings drawn at random (granularity, momentum, lazy, options, precision of parameters and
-of state), parameters, and gradients between the smallest and the largest number of their precision, zeros, repetitions,
-sign changes and, in some, NaN and infinity; dense or sparse. It is stepped in two ways, both from the same state at
-each step. After each step:
+A case is an optimizer with random settings (granularity, momentum, lazy, options, precision of parameters and of
+state), parameters, and gradients. The gradients lie between the smallest and the largest number of their precision,
+with zeros, repetitions, sign changes and sometimes NaN and infinity. They are dense or sparse. Two backends step the
+case, and both start every step from the same state. Each step must keep the
 
-promises   γ of GradaGrad and α never fall, γ stays below its cap and rises no more than the restricted increase allows;
-           γ of AutoGradaGrad at most halves or grows by half; an element without a gradient rests; NaN and infinity
-           stay in the slots whose gradients had them.
-agreement  the two ways differ by no more than rounding: by a few units in the last place, or less than the first way
-           itself differs when its gradients are changed by their last digit.
+guarantees  γ of GradaGrad and α never fall. γ stays below its cap, and the restricted increase limits its growth. γ of
+            AutoGradaGrad at most halves or grows by half. An element without a gradient keeps its state. NaN and
+            infinity stay in the blocks whose gradients had them.
+agreement   The two backends differ by a few units in the last place, or by less than the first one differs from itself
+            when the last digit of its gradients changes.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import json
 import math
 import random
 import sys
 import time
 import warnings
 from collections import Counter, defaultdict
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -40,15 +38,15 @@ from gradagrad.kernel.load import kernel_status
 
 FLOATS = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16}
 STEPS, SMALL = 10, 800
-LARGEST = 1e150  # whose square double still has
+LARGEST = 1e150  # its square is still a finite double
 
 
 class ViolationError(Exception):
-    """A promise was broken, or two ways of stepping disagree."""
+    """A guarantee was broken, or two backends disagree."""
 
 
 class Case:
-    """One optimizer in two ways, its gradients, and what has been seen so far."""
+    """One optimizer with two backends, its gradients, and which elements are spoilt by NaN or infinity."""
 
     def __init__(self, seed: int, elements: int) -> None:
         dice = random.Random(seed)
@@ -56,10 +54,10 @@ class Case:
         self.options = options_of(dice, self.auto)
         self.dtype = dice.choice(list(FLOATS))
         self.sparse = dice.random() < 0.25
-        ways: list[dict[str, Any]] = [{"foreach": True}]
+        backends: list[dict[str, Any]] = [{"foreach": True}]
         if kernel_status().loaded:
-            ways += [{"fused": None}] * 3
-        self.way = dice.choice(ways)
+            backends += [{"fused": None}] * 3
+        self.backend = dice.choice(backends)
         rows = dice.choice((1, 3, 17))
         shapes = [(rows, max(elements // (2 * rows), 1)), (max(elements // 3, 1),), (), (0, 3), (elements // 6 + 1, 1)]
         shapes = shapes[: dice.choice((1, 2, 5))]
@@ -70,8 +68,8 @@ class Case:
         half = dice.random() < 0.3 and len(shapes) > 1
         make: Any = AutoGradaGrad if self.auto else GradaGrad
         self.optimizers = [
-            make([{"params": p[:1]}, {"params": p[1:]}] if half else p, **self.options, **way)
-            for p, way in ((self.params, {"fused": False, "foreach": False}), (self.others, self.way))
+            make([{"params": p[:1]}, {"params": p[1:]}] if half else p, **self.options, **backend)
+            for p, backend in ((self.params, {"fused": False, "foreach": False}), (self.others, self.backend))
         ]
         spoiling, largest = dice.random() < 0.2, 25.0 if self.auto else math.inf
         self.gradients = Gradients(dice, self.params, sparse=self.sparse, spoiling=spoiling, largest=largest)
@@ -93,7 +91,7 @@ class Case:
         ours.step()
         theirs.step()
         after = self._snapshot()
-        self._promises(before, after, grads)
+        self._guarantees(before, after, grads)
         self._agreement(before, grads)
         self._align()
 
@@ -102,7 +100,7 @@ class Case:
         return [{"x": p.detach().clone()} | {k: v.clone() for k, v in state[p].items()} for p in self.params]
 
     def _align(self) -> None:
-        """The second way goes on from where the first is, so that differences do not add up."""
+        """Copies the state of the first backend to the second, so that differences do not add up."""
         ours, theirs = self.optimizers
         with torch.no_grad():
             for p, q in zip(self.params, self.others, strict=True):
@@ -111,7 +109,7 @@ class Case:
                     if key in theirs.state[q]:
                         theirs.state[q][key].copy_(value)
 
-    def _promises(self, before: list[dict[str, Tensor]], after: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
+    def _guarantees(self, before: list[dict[str, Tensor]], after: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
         spoilt_before = self.spoilt
         dense = [g.to_dense() if g.layout != torch.strided else g for g in grads]
         self.spoilt = [
@@ -126,26 +124,26 @@ class Case:
             if "momentum" not in old:  # the first step
                 continue
             fine, own = ~self.spoilt[i], None
-            _promise(not new["x"][fine & ~spoilt_before[i]].isnan().any(), "finite numbers made a NaN")
+            _require(not new["x"][fine & ~spoilt_before[i]].isnan().any(), "finite numbers made a NaN")
             if self.auto:
-                self._auto_promises(old, new, g, fine)
+                self._auto_guarantees(old, new, g, fine)
                 continue
-            own = self._slots(i, fine)
+            own = self._blocks(i, fine)
             growth, alpha = (new[key].double()[own] for key in ("growth", "accumulator"))
-            _promise(bool(torch.isfinite(growth).all()), "growth is not finite")
-            _promise(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
-            _promise(bool((growth >= old["growth"].double()[own]).all()), "growth fell")
-            _promise(bool((alpha >= old["accumulator"].double()[own]).all()), "the accumulator fell")
+            _require(bool(torch.isfinite(growth).all()), "growth is not finite")
+            _require(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
+            _require(bool((growth >= old["growth"].double()[own]).all()), "growth fell")
+            _require(bool((alpha >= old["accumulator"].double()[own]).all()), "the accumulator fell")
             self._increase(old, new, g, fine)
-            rests = (g == 0) & fine
+            idle = (g == 0) & fine
             if self.options["momentum"] == 0 and not self._decays() and self.options.get("projection") is None:
-                _promise(torch.equal(new["x"][rests], old["x"][rests]), "a zero gradient moved something")
+                _require(torch.equal(new["x"][idle], old["x"][idle]), "a zero gradient moved something")
 
     def _decays(self) -> bool:
         return "weight_decay" in self.options
 
-    def _slots(self, i: int, fine: Tensor) -> Tensor:
-        """Which slots of the i-th parameter have seen finite numbers only."""
+    def _blocks(self, i: int, fine: Tensor) -> Tensor:
+        """The blocks of the i-th parameter that have seen only finite numbers."""
         if self.scope == "element":
             return fine
         if self.scope == "row":
@@ -158,69 +156,68 @@ class Case:
         )
 
     def _increase(self, old: dict[str, Tensor], new: dict[str, Tensor], g: Tensor, fine: Tensor) -> None:
-        """Restricted increase: γ'/γ ≤ max(ρ·gm/gg, 1), and the cap. Of element slots, where both are at hand."""
+        """Restricted increase: γ'/γ ≤ max(ρ·gm/gg, 1), checked where a block is one element, and the cap on γ."""
         factor = new["growth"].double() / old["growth"].double()
         if "growth_limit" in self.options and self.options.get("state_dtype") is None:
             own = torch.isfinite(factor)
-            _promise(bool((factor[own] <= self.options["growth_limit"] * (1 + 1e-6)).all()), "γ grew beyond its limit")
+            _require(bool((factor[own] <= self.options["growth_limit"] * (1 + 1e-6)).all()), "γ grew beyond its limit")
         if "gamma_max" in self.options and self.options["lr"] and self.options.get("state_dtype") is None:
             lr = self.options["lr"] / (1.0 + int(old["step"]) * self.options.get("lr_decay", 0.0))
             cap = max(self.options["gamma_max"] / lr, 1.0)
             own = torch.isfinite(factor)
-            _promise(bool((new["growth"].double()[own] <= cap * (1 + 1e-6)).all()), "γ is above its cap")
+            _require(bool((new["growth"].double()[own] <= cap * (1 + 1e-6)).all()), "γ is above its cap")
         if self.scope != "element" or self.options.get("state_dtype") or self._decays() or "maximize" in self.options:
             return
         a, m = g.double(), old["momentum"].double()
-        sane = (
-            fine & (a.abs() > 1e-18) & (a.abs() < 1e18) & (m.abs() < 1e18) & ((a * m).abs() > 1e-37)
-        )  # of full precision
+        # Only numbers whose products float32 represents with full precision.
+        sane = fine & (a.abs() > 1e-18) & (a.abs() < 1e18) & (m.abs() < 1e18) & ((a * m).abs() > 1e-37)
         ratio = (self.options["rho"] * m / a).clamp(min=1.0)
-        _promise(bool((factor[sane] <= ratio[sane] * (1 + 1e-5)).all()), "the increase was not restricted")
+        _require(bool((factor[sane] <= ratio[sane] * (1 + 1e-5)).all()), "the increase was not restricted")
 
-    def _auto_promises(self, old: dict[str, Tensor], new: dict[str, Tensor], g: Tensor, fine: Tensor) -> None:
-        _promise(bool(torch.isfinite(new["gamma"])) and float(new["gamma"]) > 0, "γ is not a positive number")
+    def _auto_guarantees(self, old: dict[str, Tensor], new: dict[str, Tensor], g: Tensor, fine: Tensor) -> None:
+        _require(bool(torch.isfinite(new["gamma"])) and float(new["gamma"]) > 0, "γ is not a positive number")
         factor = float(new["gamma"] / old["gamma"])
         cap = self.options.get("gamma_max", math.inf)
-        _promise(0.5 - 1e-9 <= factor <= 1.5 + 1e-9 or float(new["gamma"]) in (cap,), f"γ changed {factor}-fold")
-        _promise(float(new["gamma"]) <= cap, "γ is above its cap")
-        _promise(float(new["clock"]) == float(old["clock"]) + 1, "the clock does not count")
+        _require(0.5 - 1e-9 <= factor <= 1.5 + 1e-9 or float(new["gamma"]) in (cap,), f"γ changed {factor}-fold")
+        _require(float(new["gamma"]) <= cap, "γ is above its cap")
+        _require(float(new["clock"]) == float(old["clock"]) + 1, "the clock does not count")
         for key in ("clock", "agreement_square", "way_scale"):
-            _promise(bool(torch.isfinite(new[key])), f"{key} is not finite")
+            _require(bool(torch.isfinite(new[key])), f"{key} is not finite")
         alpha = new["accumulator"].double()[fine]
-        _promise(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
-        _promise(bool((alpha >= old["accumulator"].double()[fine]).all()), "the accumulator fell")
-        rests = (g == 0) & fine
+        _require(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
+        _require(bool((alpha >= old["accumulator"].double()[fine]).all()), "the accumulator fell")
+        idle = (g == 0) & fine
         if self.options.get("decoupled_weight_decay", True) or not self._decays():
             for key in ("x", "momentum", "way"):
-                _promise(torch.equal(new[key][rests], old[key][rests]), f"{key} of a resting element changed")
+                _require(torch.equal(new[key][idle], old[key][idle]), f"{key} of an idle element changed")
 
     def _agreement(self, before: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
         pairs = self._pairs(self.optimizers[1], self.others)
         wrong = [name for name, a, b, spoilt in pairs if not _close(a, b, spoilt)]
         if not wrong or "momentum" not in before[0]:
             return
-        # How far does the first way itself go when the last digit of its gradients changes?
+        # The backends may differ as much as the first one does when the last digit of its gradients changes.
         self.ill += 1
         slack = [torch.zeros(a.shape, dtype=torch.float64) for _, a, _, _ in pairs]
         sizes = [g.to_dense() if g.layout != torch.strided else g for g in grads]
         i = -1
         for place, (name, a, _, _) in enumerate(pairs):
-            i += name == "x"  # which comes first of each parameter
-            # Sums that cancel are rounded as their terms are: β·m + (1 − β)·g, x less a step, an average and a point.
+            i += name == "x"  # x is the first entry of each parameter
+            # Sums that cancel are rounded as their terms are: β·m + (1 − β)·g, x minus a step, average plus iterate.
             unit = 1e-15 if self.params[i].dtype == torch.float64 else 5e-7
             if name == "momentum":
                 slack[place] += unit * (1.0 - self.options.get("momentum", 0.0)) * sizes[i].double().abs()
                 alpha = [b["accumulator"].double() for b in (before[i], self.optimizers[0].state[self.params[i]])]
-                if not self.auto and alpha[0].shape == a.shape:  # m·A'/A, of which a projection takes nearly all back
+                if not self.auto and alpha[0].shape == a.shape:  # a projection cancels nearly all of m·A'/A
                     slack[place] += (
                         unit * before[i][name].double().abs() * (alpha[1] / alpha[0].clamp(min=1e-300)).sqrt()
                     )
             elif name in ("x", "average"):
-                # The kernel rounds an average that has rested twice: where it catches up, and in the end.
+                # The kernel rounds the average of an idle row twice: when it catches up, and at the end.
                 unit = 2.0**-7 if name == "average" and a.dtype == torch.bfloat16 else unit
                 slack[place] += unit * torch.maximum(before[i][name].double().abs(), before[i]["x"].double().abs())
         if self.options.get("projection") is not None:
-            # m' = g + (z − p)·A' cancels at the edge of the set, wherever the gradient's last digit is.
+            # m' = g + (z − p)·A' cancels at the edge of the feasible set, whatever the gradient's last digit is.
             largest = max((float(g.nan_to_num(0, 0, 0).abs().max()) for g in sizes if g.numel()), default=0.0)
             slack = [s + (pair[0] == "momentum") * 2e-5 * largest for s, pair in zip(slack, pairs, strict=True)]
         for attempt in range(12):
@@ -231,23 +228,23 @@ class Case:
             wrong = [name for s, (name, a, b, bad) in zip(slack, pairs, strict=True) if not _close(a, b, bad, s)]
             if not wrong:
                 return
-        raise ViolationError(f"{self.way} differs from torch operations in {wrong[0]}")
+        raise ViolationError(f"{self.backend} differs from torch operations in {wrong[0]}")
 
     def _pairs(self, other: Any, others: list[Any]) -> list[tuple[str, Tensor, Tensor, Tensor]]:
-        """Name, both values, and which are spoilt: these may be NaN in one way and infinite in the other."""
+        """Name, both values, and which are spoilt. Spoilt ones may be NaN in one backend and infinite in the other."""
         ours = self.optimizers[0]
         result: list[tuple[str, Tensor, Tensor, Tensor]] = []
         for i, (p, q, spoilt) in enumerate(zip(self.params, others, self.spoilt, strict=True)):
             theirs = other.state[q]
             found = [("x", p.detach(), q.detach())]
             found += [(k, v, theirs[k]) for k, v in ours.state[p].items() if k in theirs]
-            if not self.auto:  # whose shared numbers leave spoilt elements out
-                spoilt = spoilt | ~self._slots(i, ~spoilt)
+            if not self.auto:  # the shared numbers of AutoGradaGrad leave out spoilt elements
+                spoilt = spoilt | ~self._blocks(i, ~spoilt)
             result += [(k, a, b, _reduced(spoilt, a.shape)) for k, a, b in found]
         return result
 
     def _again(self, before: list[dict[str, Tensor]], grads: list[Tensor], attempt: int) -> tuple[Any, list[Any]]:
-        """The first way once more from where it was, with gradients (and state) that differ in their last digit."""
+        """Repeats the step of the first backend with gradients and state that differ in their last digit."""
         generator = torch.Generator().manual_seed(attempt)
         make: Any = type(self.optimizers[0])
         params = [torch.nn.Parameter(old["x"].clone()) for old in before]
@@ -276,50 +273,50 @@ def _in(p: Any, members: Any) -> bool:
 
 
 def _reduced(spoilt: Tensor, shape: torch.Size) -> Tensor:
-    """Of elements, of rows, or of the one number of a parameter."""
+    """Reduces a mask of elements to rows, or to the one number of a parameter."""
     if spoilt.shape == shape:
         return spoilt
     return spoilt.flatten(1).any(1).reshape(shape) if len(shape) else spoilt.any()
 
 
-def _promise(holds: bool, words: str) -> None:
+def _require(holds: bool, words: str) -> None:
     if not holds:
         raise ViolationError(words)
 
 
 def _close(a: Tensor, b: Tensor, spoilt: Tensor, slack: Tensor | float = 0.0) -> bool:
-    """Equal up to a few units in the last place of what is stored, or up to the slack; NaN where NaN is."""
+    """Whether a and b agree up to a few units in the last place, or up to the slack. NaN must meet NaN."""
     if torch.equal(a, b):
         return True
     unit = {torch.bfloat16: 2.0**-6, torch.float16: 2.0**-9, torch.float64: 1e-9}.get(a.dtype, 1e-5)
     x, y = a.double(), b.double()
     least = 2.0**-24 if a.dtype == torch.float16 else torch.finfo(torch.float32).tiny
     near = (x - y).abs() <= unit * torch.maximum(x.abs(), y.abs()) + slack + least
-    # Beside the largest number, rounding decides whether it is infinity; such an element is spoilt in both.
+    # Near the largest number, rounding decides whether it becomes infinity. Such an element is spoilt in both.
     near |= (x == y) | (x.isnan() & y.isnan()) | ~torch.isfinite(torch.as_tensor(slack))
     return bool((near | spoilt).all())
 
 
 def run(seed: int, elements: int) -> tuple[str, Counter[str]]:
-    """One case: its family, and what came of it."""
+    """Runs one case; returns its family and its counts."""
     try:
         case = Case(seed, elements)
     except (ValueError, TypeError):
-        return "settings refused in words", Counter(cases=1)
+        return "settings refused with a reason", Counter(cases=1)
     counts = Counter(cases=1)
     size = sum(p.numel() for p in case.params)
     for _ in range(STEPS):
         try:
             case.step()
         except ViolationError as violation:
-            setting = f"{case.family} {case.dtype} {case.way} {case.options} sparse={case.sparse}"
+            setting = f"{case.family} {case.dtype} {case.backend} {case.options} sparse={case.sparse}"
             print(f"--only {seed} --elements {elements}: {setting}: {violation}")
             counts["violations"] += 1
             break
         except RuntimeError as error:
             if not any(word in str(error) for word in ("with sparse gradients", "sparse in their first dimension")):
                 raise
-            return "settings refused in words", Counter(cases=1)
+            return "settings refused with a reason", Counter(cases=1)
         counts["element-steps"] += size
     counts["ill-conditioned steps"] = case.ill
     counts["sparse"] += case.sparse
@@ -328,13 +325,12 @@ def run(seed: int, elements: int) -> tuple[str, Counter[str]]:
 
 
 def main() -> int:
-    """Cases until there are enough element-steps; prints a table by optimizer and granularity."""
+    """Runs cases until there are enough element-steps; prints a table by optimizer and granularity."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=float, default=1e6, help="element-steps in all")
+    parser.add_argument("--steps", type=float, default=1e6, help="total number of element-steps")
     parser.add_argument("--seed", type=int, default=0, help="first seed")
     parser.add_argument("--only", type=int, help="one case, by its seed")
-    parser.add_argument("--elements", type=int, help="of a case, about")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="go on where an earlier command with this file ended")
+    parser.add_argument("--elements", type=int, help="approximate number of elements of a case")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -343,18 +339,12 @@ def main() -> int:
         return 0
     table: dict[str, Counter[str]] = defaultdict(Counter)
     begun, seed = time.monotonic(), options.seed
-    if options.keep is not None and options.keep.exists():
-        kept = json.loads(options.keep.read_text())
-        seed = kept["seed"]
-        table.update({family: Counter(counts) for family, counts in kept["table"].items()})
     while sum(counts["element-steps"] for counts in table.values()) < options.steps:
-        # Most cases are small, so that there are many; most element-steps are of the large ones, or it takes hours.
+        # Most cases are small, so that there are many. Most element-steps come from large ones, which saves hours.
         long = random.Random(-seed).choices((SMALL, 40_000, 400_000), (12, 4, 2))[0]
         family, counts = run(seed, options.elements or (SMALL if options.steps < 1e8 else long))
         table[family] += counts
         seed += 1
-        if options.keep is not None:
-            options.keep.write_text(json.dumps({"seed": seed, "table": table}))
     columns = ("cases", "sparse", "with NaN or inf", "element-steps", "ill-conditioned steps", "violations")
     print(f"| {'':25} | {' | '.join(columns)} |\n|{'---|' * (1 + len(columns))}")
     total = sum(table.values(), Counter())

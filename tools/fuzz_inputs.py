@@ -1,4 +1,4 @@
-"""What `tools/fuzz.py` feeds optimizers with: settings drawn at random, and gradients of hostile numbers."""
+"""The inputs of `tools/fuzz.py`: random settings and hostile gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gradagrad.projections import Box, NonNegative
 
 
 def options_of(dice: random.Random, auto: bool) -> dict[str, Any]:
-    """Settings drawn at random; some combinations are refused, which is counted too."""
+    """Random settings. The optimizers refuse some combinations; those are counted too."""
 
     def maybe(chance: float, *choices: Any) -> Any:
         return dice.choice(choices) if dice.random() < chance else None
@@ -53,7 +53,7 @@ def options_of(dice: random.Random, auto: bool) -> dict[str, Any]:
 
 
 class Gradients:
-    """Gradients of one case: hostile numbers, with a memory so that some agree and some alternate."""
+    """Gradients of one case. They remember the last ones, so that some agree and some alternate."""
 
     def __init__(
         self, dice: random.Random, params: Sequence[Tensor], *, sparse: bool, spoiling: bool, largest: float
@@ -61,7 +61,7 @@ class Gradients:
         self.generator = torch.Generator().manual_seed(dice.randrange(2**40))
         self.params, self.sparse, self.spoiling, self.largest = params, sparse, spoiling, largest
         self.last = [torch.ones(p.shape, dtype=torch.float64) for p in params]
-        self.calm = dice.random() < 0.3  # numbers of ordinary size only
+        self.calm = dice.random() < 0.3  # only numbers of ordinary size
 
     def draw(self) -> list[Tensor]:
         return [self._one(i, p) for i, p in enumerate(self.params)]
@@ -69,8 +69,8 @@ class Gradients:
     def _one(self, i: int, parameter: Tensor) -> Tensor:
         info, shape, g = torch.finfo(parameter.dtype), parameter.shape, self.generator
         kind = torch.rand(shape, generator=g)
-        # Squares of larger doubles than these are infinite, and nothing is promised; nor of products of a gradient and
-        # the way of AutoGradaGrad that are: what overflows is left out of the agreement, in each way where it does.
+        # Squares of larger doubles are infinite, and nothing is guaranteed then. The same holds where the product of a
+        # gradient and AutoGradaGrad's displacement overflows, which may happen in one backend and not in the other.
         ends = (-150.0, 150.0) if parameter.dtype == torch.float64 else (math.log10(info.tiny), math.log10(info.max))
         ends = (ends[0], min(ends[1], self.largest))
         low, high = (-2.0, 2.0) if self.calm else ends

@@ -1,13 +1,12 @@
-"""The kernel's ops called with arguments that no caller would give: refused in words or by code, or stepped in bounds.
+"""Calls the kernel's ops with arguments that no caller would pass. They must refuse them or stay within bounds.
 
     python tools/fuzz_ops.py [SECONDS]              under the address sanitizer: tools/sanitize_kernel.sh address
     python tools/fuzz_ops.py --only SEED            one call again
 
-Calls of real optimizers are recorded, dense and sparse, and repeated with one to three arguments spoilt: tensors of
+Records calls of real optimizers, dense and sparse, and repeats them with one to three arguments spoilt: tensors of
 other shapes, strides, precisions and layouts, shared or without memory; lists cut short or doubled; numbers of rules,
-scopes, settings, kept lists and tickets that do not exist. All tensors lie between margins that must stay as they are.
-libFuzzer has csrc/tensors.cpp (tools/fuzz_checks.sh); csrc/ops.cpp lives on torch's lists and tensors, so that it is
-entered from Python here. Calls are made in a child process, so that a crash is counted and its seed named.
+scopes, settings, kept lists and tickets that do not exist. All tensors lie between margins that must not change. A
+child process makes the calls, so that a crash is counted and its seed named.
 """
 
 from __future__ import annotations
@@ -33,14 +32,15 @@ from gradagrad import AutoGradaGrad, GradaGrad, kernel
 
 MARGIN = 64  # bytes before and after each tensor
 PATTERN = 0x5A
-CALLS = 400  # of one child
+CALLS = 400  # per child process
 KINDS = (torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.int32, torch.bool)
 WHOLE = (-(2**63), -(2**31) - 1, -2, -1, 0, 1, 2, 3, 4, 5, 6, 63, 2**31, 2**62, 2**63 - 1)
+OUTCOMES = ("refused with a message", "refused by code", "stepped", "WROTE OUTSIDE")
 NUMBERS = (float("nan"), float("inf"), -float("inf"), -1.0, 0.0, 1e-310, 1e308)
 
 
 def recorded() -> list[tuple[str, tuple[Any, ...]]]:
-    """What real optimizers hand to the kernel."""
+    """The calls that real optimizers make."""
     ops, calls = kernel.ops(), []
     if ops is None:
         raise SystemExit(f"the kernel is not loaded: {kernel.kernel_status()}")
@@ -60,7 +60,7 @@ def recorded() -> list[tuple[str, tuple[Any, ...]]]:
                         p.grad = torch.ones(p.shape).to_sparse(1) if sparse else torch.ones(p.shape)
                     try:
                         optimizer.step()
-                    except RuntimeError:  # momentum with sparse gradients wants lazy=True
+                    except RuntimeError:  # momentum with sparse gradients needs lazy=True
                         break
     return calls
 
@@ -78,7 +78,7 @@ def fenced(a: Tensor, fences: list[tuple[Tensor, int]]) -> Tensor:
 
 
 def spoilt_tensor(a: Tensor, dice: random.Random, others: list[Tensor]) -> Any:
-    """Another tensor in its place."""
+    """A tensor to pass instead of ``a``."""
     if a.layout != torch.strided:
         return torch.ones(3, 2)
     shape = tuple(dice.choice((0, 1, 2, 3, 4, 7)) for _ in range(dice.randrange(4)))
@@ -100,7 +100,7 @@ def spoilt_tensor(a: Tensor, dice: random.Random, others: list[Tensor]) -> Any:
 
 
 def spoilt(argument: Any, dice: random.Random, others: list[Tensor]) -> Any:
-    """Another value in the place of one argument."""
+    """A value to pass instead of the argument."""
     if isinstance(argument, Tensor):
         return spoilt_tensor(argument, dice, others)
     if isinstance(argument, list) and argument and isinstance(argument[0], Tensor) and dice.random() < 0.7:
@@ -114,13 +114,13 @@ def spoilt(argument: Any, dice: random.Random, others: list[Tensor]) -> Any:
 
 
 def tensors_in(arguments: tuple[Any, ...]) -> list[Tensor]:
-    """Those of lists too."""
+    """All tensors among the arguments, including those in lists."""
     flat = [a for part in arguments for a in (part if isinstance(part, list) else [part])]
     return [a for a in flat if isinstance(a, Tensor)]
 
 
 def call(seed: int, calls: list[tuple[str, tuple[Any, ...]]]) -> str:
-    """One spoilt call and what came of it."""
+    """Makes one spoilt call and returns its outcome."""
     dice, ops = random.Random(seed), kernel.ops()
     name, arguments = dice.choice(calls)
     fences: list[tuple[Tensor, int]] = []
@@ -149,7 +149,7 @@ def call(seed: int, calls: list[tuple[str, tuple[Any, ...]]]) -> str:
                 getattr(ops, phase)(dice.choice((code, code, code, code + 1)), *sums[:count])
             ops.release_step(code)
     except (RuntimeError, TypeError, ValueError, IndexError, OverflowError, MemoryError, NotImplementedError):
-        outcome = "refused in words"
+        outcome = "refused with a message"
     for whole, size in fences:
         if not bool((whole[:MARGIN] == PATTERN).all() and (whole[MARGIN + size :] == PATTERN).all()):
             return "WROTE OUTSIDE"
@@ -157,23 +157,19 @@ def call(seed: int, calls: list[tuple[str, tuple[Any, ...]]]) -> str:
 
 
 def child(first: int, calls: list[tuple[str, tuple[Any, ...]]], shared: mmap.mmap) -> None:
-    """Many calls; the seed of each and the counts lie in memory that outlives this process."""
-    names = OUTCOMES
-    counts = [0] * len(names)
+    """Makes many calls. Their seeds and counts lie in memory that outlives this process."""
+    counts = [0] * len(OUTCOMES)
     for seed in range(first, first + CALLS):
         shared[:8] = struct.pack("q", seed)
         outcome = call(seed, calls)
         if outcome == "WROTE OUTSIDE":
             print(f"--only {seed}: wrote outside of its tensors", flush=True)
-        counts[names.index(outcome)] += 1
-        shared[8 : 8 + 8 * len(names)] = struct.pack(f"{len(names)}q", *counts)
-
-
-OUTCOMES = ("refused in words", "refused by code", "stepped", "WROTE OUTSIDE")
+        counts[OUTCOMES.index(outcome)] += 1
+        shared[8:] = struct.pack(f"{len(OUTCOMES)}q", *counts)
 
 
 def main() -> int:
-    """Prints what came of the calls; exit code 1 after a crash or a write outside."""
+    """Prints the outcomes; the exit code is 1 after a crash or a write outside."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", nargs="?", type=float, default=20.0)
     parser.add_argument("--only", type=int)

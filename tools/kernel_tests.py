@@ -1,4 +1,4 @@
-"""The tests of the kernel, for whoever runs them on another build of it: files that speak of it in their path.
+"""Prints the tests of the kernel, to run them with another build of it.
 
 python -m pytest $(python tools/kernel_tests.py)
 """
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def kernel_tests() -> list[str]:
-    """Relative to the repository."""
+    """The test files whose path names the kernel, relative to the repository."""
     files = (path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
     return sorted(file for file in files if re.search("fused|kernel", file))
 

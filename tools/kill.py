@@ -1,22 +1,19 @@
-"""Kills trainings at random moments, resumes them, and shows that each ends bit for bit where an undisturbed one ends.
+"""Kills trainings at random moments, resumes them, and checks that each ends bit for bit where an undisturbed one ends.
 
     python tools/kill.py                        a few kills of each kind
-    python tools/kill.py --kills 200            as many in all
+    python tools/kill.py --kills 200            this many in all
     python tools/kill.py figure4 --seed 7       one kind, other moments
-    python tools/kill.py --keep FILE ...        in parts: adds to what the file has of earlier ones, and prints the sum
 
-The signal is SIGKILL, which nothing can catch, and it goes to all processes of the training at once (of several workers
-or ranks, often to one of them first). It comes at a random moment within the round that follows a random number of
-rounds, counted in this life, so not while it starts. What each kill found is looked at before the training goes on: how
-many rounds this life had trained, whether records and checkpoints lay there, and files that the kill itself cut off.
-Checkpoints are made after every round instead of every few seconds, so that many kills fall into one.
+SIGKILL, which nothing can catch, goes to all processes of the training at once. With several workers or ranks it often
+hits one of them first. It comes at a random moment of a random round after the process has started. After each kill
+the tool counts how many rounds the process trained, which records and checkpoints exist, and which files the kill cut
+off. Checkpoints are saved after every round instead of every few seconds, so that many kills fall into a save.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import mmap
 import os
 import random
@@ -28,16 +25,16 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from kill_trainings import KINDS, Kind, forked
 
-MOST_KILLS = 20  # of one training; then it is left in peace
+MAX_KILLS = 20  # per training; after that it may end
 MODULES = "modules.txt"
-SHARE = 0.1  # of an undisturbed training's rounds, the most that a life is left to train
+SHARE = 0.1  # of all rounds, the most that a process may train before it is killed
 
 
 class Counter:
@@ -56,7 +53,7 @@ class Counter:
 
 @contextmanager
 def life(kind: Kind, out: Path, counter: Counter) -> Iterator[list[int]]:
-    """Processes that train in a folder, each in a session of its own; what is left of them in the end is killed."""
+    """Starts processes that train in a folder, each in its own session, and kills those that remain at the end."""
 
     def train() -> None:
         os.setsid()
@@ -75,7 +72,7 @@ def life(kind: Kind, out: Path, counter: Counter) -> Iterator[list[int]]:
 
 
 def _kill(child: int) -> None:
-    for send in (os.killpg, os.kill):  # a child that has not come to setsid has no group yet
+    for send in (os.killpg, os.kill):  # a child that has not called setsid has no group yet
         with suppress(ProcessLookupError, PermissionError):
             send(child, signal.SIGKILL)
     with suppress(ChildProcessError):
@@ -83,13 +80,13 @@ def _kill(child: int) -> None:
 
 
 def one_of(children: list[int], dice: random.Random) -> int | None:
-    """A worker or a rank, where these processes have any."""
+    """A random worker or rank of these processes, if they have any."""
     found = [line for child in children for line in Path(f"/proc/{child}/task/{child}/children").read_text().split()]
     return int(dice.choice(found)) if found else None
 
 
 def ended(children: list[int]) -> list[int]:
-    """Exit codes of those that have ended by themselves; they are not waited for again."""
+    """Exit codes of the children that have ended, which are removed from the list."""
     codes = []
     for child in list(children):
         done, status = os.waitpid(child, os.WNOHANG)
@@ -101,14 +98,14 @@ def ended(children: list[int]) -> list[int]:
 
 @dataclass
 class Tally:
-    """What came of the kills of one kind; lists have an entry for each kill."""
+    """The outcome of the kills of one kind. Lists have an entry for each kill."""
 
     trainings: int = 0
     equal: int = 0
     rounds: list[int] = field(default_factory=list)
-    """Trained in the life that the kill ended."""
+    """Rounds trained by the killed process."""
     left: list[int] = field(default_factory=list)
-    """Records and checkpoints that the next life found."""
+    """Records and checkpoints that the next process found."""
     torn: list[int] = field(default_factory=list)
     """Files that the kill cut off."""
 
@@ -123,19 +120,13 @@ class Tally:
 
 
 HEAD = (
-    "training",
-    "kills",
-    "rounds trained in each killed life",
-    "kills that found records or checkpoints",
-    "of these at most",
-    "kills inside a save",
-    "trainings",
-    "equal bit for bit",
+    "training | kills | rounds trained before each kill | kills that found records or checkpoints | at most so many | "
+    "kills inside a save | trainings | equal bit for bit"
 )
 
 
 def undisturbed(kind: Kind, out: Path) -> tuple[Any, int, float]:
-    """What a training ends with, how many rounds it takes, and the seconds of one."""
+    """The result of an undisturbed training, its number of rounds, and the seconds of a round."""
     out.mkdir()
     counter, begun, codes = Counter(), time.monotonic(), []
     with life(replace(kind, trainers=1), out, counter) as children:
@@ -146,7 +137,7 @@ def undisturbed(kind: Kind, out: Path) -> tuple[Any, int, float]:
     seconds = time.monotonic() - begun
     if codes != [0]:
         raise SystemExit(f"the undisturbed training failed:\n{(out / 'log.txt').read_text()[-3000:]}")
-    # Lives are forks of this process: what all of them would import is imported once.
+    # Trainings are forks of this process, so modules imported here need not be imported by each of them.
     for name in (out / MODULES).read_text().splitlines():
         with suppress(Exception):
             importlib.import_module(name)
@@ -156,19 +147,19 @@ def undisturbed(kind: Kind, out: Path) -> tuple[Any, int, float]:
 def disturbed(
     kind: Kind, out: Path, rounds: int, seconds: float, wanted: int, dice: random.Random, tally: Tally
 ) -> Any:
-    """Kills a training until it has been killed often enough or is done, lets it end, and returns its result."""
+    """Kills a training until it has been killed often enough, lets it end, and returns its result."""
     out.mkdir()
     killed = 0
     torn: set[Path] = set()
     while True:
         counter = Counter()
-        in_peace = killed >= min(wanted, MOST_KILLS)
+        may_end = killed >= min(wanted, MAX_KILLS)
         trained, moment = dice.randint(1, max(2, round(SHARE * rounds))), dice.uniform(0.0, 1.5 * seconds)
         with life(kind, out, counter) as children:
             codes: list[int] = []
             while children:
                 codes += ended(children)
-                if not in_peace and counter.value >= trained and children:
+                if not may_end and counter.value >= trained and children:
                     time.sleep(moment)
                     codes += ended(children)
                     break
@@ -178,7 +169,7 @@ def disturbed(
                     raise SystemExit(f"a resumed training failed:\n{(out / 'log.txt').read_text()[-3000:]}")
                 return kind.result(out)
             if dice.random() < 0.8 and (victim := one_of(children, dice)) is not None:
-                # The others then wait for one that never answers, or see it break.
+                # The others then wait for an answer that never comes, or notice that the connection broke.
                 with suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
                 time.sleep(dice.uniform(0.0, 0.1))
@@ -191,7 +182,7 @@ def disturbed(
 
 
 def campaign(name: str, kills: int, dice: random.Random, folder: Path) -> Tally:
-    """Trainings of one kind until so many kills have been made."""
+    """Runs trainings of one kind until there are enough kills."""
     kind, tally = KINDS[name], Tally()
     kind.plan()
     expected, rounds, seconds = undisturbed(kind, folder / "undisturbed")
@@ -199,7 +190,7 @@ def campaign(name: str, kills: int, dice: random.Random, folder: Path) -> Tally:
         before = tally.kills
         out = folder / f"killed-{tally.trainings}"
         result = disturbed(kind, out, rounds, seconds, kills - before, dice, tally)
-        if tally.kills == before:  # it was done before its moment came
+        if tally.kills == before:  # it ended before the kill
             shutil.rmtree(out)
             continue
         tally.trainings += 1
@@ -210,37 +201,25 @@ def campaign(name: str, kills: int, dice: random.Random, folder: Path) -> Tally:
     return tally
 
 
-def kept(path: Path | None) -> dict[str, Tally]:
-    """What earlier parts of a campaign have left."""
-    found = json.loads(path.read_text()) if path is not None and path.exists() else {}
-    return {name: Tally(**tally) for name, tally in found.items()}
-
-
 def main() -> int:
-    """Prints a table; exit code 1 if a training did not end where it should."""
+    """Prints a table; the exit code is 1 if a training did not end where it should."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kinds", nargs="*", help=f"which of: {', '.join(KINDS)}")
-    parser.add_argument("--kills", type=int, default=18, help="in all")
-    parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="add to what this file has, and keep the sum there")
+    parser.add_argument("--kills", type=int, default=18, help="total number of kills")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the moments")
     options = parser.parse_args()
     names = options.kinds or list(KINDS)
     if unknown := set(names) - set(KINDS):
         parser.error(f"no such kind: {', '.join(unknown)}")
     torch.set_num_threads(1)
     dice = random.Random(options.seed)
-    tallies = kept(options.keep)
+    tallies: dict[str, Tally] = {}
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
-            new = campaign(name, -(-options.kills // len(names)), dice, Path(folder))
-        old = asdict(tallies.get(name, Tally()))
-        tallies[name] = Tally(**{key: old[key] + value for key, value in asdict(new).items()})
-        if options.keep is not None:
-            options.keep.write_text(json.dumps({name: asdict(tally) for name, tally in tallies.items()}))
-    print(f"| {' | '.join(HEAD)} |\n|{'---|' * len(HEAD)}")
-    for name in KINDS:
-        if name in tallies:
-            print(tallies[name].row(name))
+            tallies[name] = campaign(name, -(-options.kills // len(names)), dice, Path(folder))
+    print(f"| {HEAD} |\n|{'---|' * 8}")
+    for name, tally in tallies.items():
+        print(tally.row(name))
     wrong = sum(tally.trainings - tally.equal for tally in tallies.values())
     print(f"{sum(tally.kills for tally in tallies.values())} kills, {wrong} trainings that ended elsewhere")
     return int(wrong > 0)

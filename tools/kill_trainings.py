@@ -1,4 +1,4 @@
-"""Trainings that `tools/kill.py` kills: figures and suite of the lab, a loop of one's own, ranks that save shards."""
+"""The trainings that `tools/kill.py` kills: figures and suite of the lab, a plain loop, and ranks that save shards."""
 
 from __future__ import annotations
 
@@ -22,27 +22,24 @@ Train = Callable[[Path, Callable[[], None]], None]
 
 @dataclass(frozen=True)
 class Kind:
-    """A training that can be resumed: it is told where it keeps things and whom to tell of each round."""
+    """A training that can be resumed. ``train`` gets its folder and a function to call after each round."""
 
     train: Train
     result: Callable[[Path], Any]
-    """What must be the same in the end."""
+    """The result that must be the same in the end."""
     left: Callable[[Path], int]
-    """How many records and checkpoints lie there."""
+    """The number of records and checkpoints."""
     torn: Callable[[Path], set[Path]]
-    """What a kill has cut off."""
+    """The files that a kill cut off."""
     plan: Callable[[], Any] = tuple
-    """Whatever all lives may share, made before the first."""
+    """Prepares what all processes share, before the first starts."""
     trainers: int = 1
-    """Commands that work in the same folder at once."""
+    """The number of commands that work in the same folder at once."""
 
 
 def temporary(out: Path) -> set[Path]:
-    """Files that were not yet renamed to what they are for."""
+    """Files that were not yet renamed to their final names."""
     return set(out.rglob("*.tmp"))
-
-
-# The lab: figures and the suite, some short runs of each. ---------------------------------------------------------
 
 
 def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1) -> Kind:
@@ -58,29 +55,29 @@ def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1
     def plan() -> list[Any]:
         return runs(context(Path()))
 
-    def train(out: Path, told: Callable[[], None]) -> None:
+    def train(out: Path, after_round: Callable[[], None]) -> None:
         from gradagrad_lab import pool, training
         from gradagrad_lab.problems import click_runs
 
         class Hooks(training.Hooks):
             def __init__(self, progress: Any, should_stop: Callable[[], bool], *others: Any) -> None:
-                # Asked once after each round, before its checkpoint.
-                super().__init__(progress, lambda: (told(), should_stop())[1], *others)
+                # The pool asks this once after each round, before its checkpoint.
+                super().__init__(progress, lambda: (after_round(), should_stop())[1], *others)
 
         pool.Hooks = Hooks  # pyright: ignore[reportPrivateImportUsage]
         pool._WORTH_PROCESSES = 0.0
-        forking = multiprocessing.get_context("fork")  # which knows of these changes, and need not import torch
+        forking = multiprocessing.get_context("fork")  # forks inherit these changes and the imported torch
         pool.multiprocessing.get_context = lambda _: forking  # pyright: ignore[reportAttributeAccessIssue]
         training.CHECKPOINT_SECONDS, click_runs.PAUSE, click_runs.STACK = (0.0, 0.0), 0.0, 3
-        training_room = context(out).pool
-        training_room.train(plan(), "killed")
-        training_room.close()
+        own_pool = context(out).pool
+        own_pool.train(plan(), "killed")
+        own_pool.close()
 
     return Kind(train, records, lab_left, temporary, plan, trainers)
 
 
 def figure3_runs(context: Any) -> list[Any]:
-    """Two small sets that every machine has, with some settings of GradaGrad each."""
+    """Two small data sets that every machine has, with some settings of GradaGrad each."""
     from gradagrad_lab import data
     from gradagrad_lab.figures.figure3_plan import Trial, variants
     from gradagrad_lab.problems.logistic import Logistic
@@ -90,8 +87,7 @@ def figure3_runs(context: Any) -> list[Any]:
 
 
 def figure4_runs(context: Any) -> list[Any]:
-    """DLRM on few rows: stacks of runs that keep no checkpoint, and single runs as at the paper's size, which do, with
-    small tables."""
+    """DLRM on few rows with small tables: stacks of runs without checkpoints, and single runs with them."""
     from gradagrad_lab.figures import figure4
     from gradagrad_lab.problems.click_rows import Setup
     from gradagrad_lab.problems.dlrm import Size
@@ -118,7 +114,7 @@ def suite_runs(context: Any) -> list[Any]:
 
 
 def records(out: Path) -> dict[str, Any]:
-    """All records but for times and places."""
+    """All records without times and places."""
     found = {}
     for path in sorted((out / "records").glob("*.json")):
         content = json.loads(path.read_bytes())
@@ -131,11 +127,8 @@ def lab_left(out: Path) -> int:
     return len(list((out / "records").glob("*.json"))) + len(list((out / "partial").glob("*.pt")))
 
 
-# A training loop of one's own with checkpoints, as README shows it. ----------------------------------------------
-
-
-def loop(out: Path, told: Callable[[], None]) -> None:
-    """A net, dense and sparse parameters, averages and bf16 state; a checkpoint after every step."""
+def loop(out: Path, after_round: Callable[[], None]) -> None:
+    """Trains dense and sparse parameters with averages and bf16 state, and saves a checkpoint after every step."""
     torch.manual_seed(0)
     table, net = torch.nn.Embedding(50, 8, sparse=True), torch.nn.Linear(8, 3)
     params = [*table.parameters(), *net.parameters()]
@@ -177,7 +170,7 @@ def loop(out: Path, told: Callable[[], None]) -> None:
         }
         torch.save(content, out / f".{os.getpid()}.tmp")
         os.replace(out / f".{os.getpid()}.tmp", path)
-        told()
+        after_round()
 
 
 def loaded(out: Path) -> dict[str, Any]:
@@ -186,7 +179,7 @@ def loaded(out: Path) -> dict[str, Any]:
 
 
 def leaves(value: Any, name: str = "") -> dict[str, Any]:
-    """Nested dictionaries and lists, flat, tensors as bytes."""
+    """Flattens nested dictionaries and lists, with tensors as bytes."""
     if isinstance(value, dict):
         return {n: leaf for key, part in value.items() for n, leaf in leaves(part, f"{name}/{key}").items()}
     if isinstance(value, list):
@@ -196,13 +189,11 @@ def leaves(value: Any, name: str = "") -> dict[str, Any]:
     return {name: value}
 
 
-# Two ranks with FSDP2 that save their shards, with torch.distributed.checkpoint. ---------------------------------
-
 RANKS, DISTRIBUTED_STEPS = 2, 30
 
 
 def forked(body: Callable[[], object]) -> int:
-    """A child that runs this and nothing else; its number."""
+    """Forks a child that runs only this; returns its process id."""
     if child := os.fork():
         return child
     code = 1
@@ -215,17 +206,17 @@ def forked(body: Callable[[], object]) -> int:
         os._exit(code)
 
 
-def sharded(out: Path, told: Callable[[], None]) -> None:
-    """Forks the ranks and waits; if one dies, so does the rest, as under torchrun."""
+def sharded(out: Path, after_round: Callable[[], None]) -> None:
+    """Forks the ranks of FSDP2 and waits. If one dies the others do too, as under torchrun."""
     store = tempfile.mkdtemp(dir=out)
-    children = [forked(functools.partial(rank_of_sharded, rank, out, store, told)) for rank in range(RANKS)]
+    children = [forked(functools.partial(rank_of_sharded, rank, out, store, after_round)) for rank in range(RANKS)]
     codes = [os.waitpid(child, 0)[1] for child in children]
     if any(codes):
         raise SystemExit(f"ranks ended with {codes}")
 
 
-def rank_of_sharded(rank: int, out: Path, store: str, told: Callable[[], None]) -> None:
-    """One rank: goes on from the last whole checkpoint, whose `.metadata` is written last."""
+def rank_of_sharded(rank: int, out: Path, store: str, after_round: Callable[[], None]) -> None:
+    """One rank. It resumes from the last complete checkpoint; `.metadata` is the file written last."""
     from torch import distributed as dist
     from torch.distributed import checkpoint
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
@@ -250,14 +241,14 @@ def rank_of_sharded(rank: int, out: Path, store: str, told: Callable[[], None]) 
         (model(x) - x.sum(1, keepdim=True)).square().mean().backward()
         optimizer.step()
         if rank == 0:
-            told()
+            after_round()
         weights, state = get_state_dict(model, optimizer)
         checkpoint.save({"model": weights, "optimizer": state}, checkpoint_id=out / f"step_{step}")
     dist.destroy_process_group()
 
 
 def gathered(out: Path) -> dict[str, Any]:
-    """The last checkpoint, its shards put together."""
+    """The last checkpoint with its shards joined."""
     from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
 
     target = out / "whole.pt"
@@ -266,12 +257,12 @@ def gathered(out: Path) -> dict[str, Any]:
 
 
 def sharded_left(out: Path) -> int:
-    """Whole checkpoints."""
+    """The number of complete checkpoints."""
     return len(list(out.glob("step_*/.metadata")))
 
 
 def sharded_torn(out: Path) -> set[Path]:
-    """Checkpoints of which only some files are there."""
+    """Incomplete checkpoints."""
     return {path for path in out.glob("step_*") if not (path / ".metadata").exists()}
 
 

@@ -1,9 +1,9 @@
-"""Breaks the rules and the kernel in known ways, one at a time, and shows that the tests notice each.
+"""Breaks the rules and the kernel in known ways, one at a time, and checks that the tests notice.
 
     python tools/mutation_check.py [WORD...]    all mutants, or those whose names contain one of the words
 
-Works on a copy of the library in a temporary folder; the tree is never touched. Exit code 1 if a mutant survives. The
-kernel's loops are generated from the rules, so that only what is written by hand in csrc has mutants of its own.
+Works on a copy of the library in a temporary folder. The exit code is 1 if a mutant survives. The kernel's loops are
+generated from the rules, so only the handwritten files in csrc have their own mutants.
 """
 
 import importlib.util
@@ -19,8 +19,8 @@ from kernel_tests import kernel_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# name, file below src/gradagrad, what stands there, what the mutant has instead
-PAPER, AUTO, ROWS = "rules/gradagrad.py", "rules/auto.py", "engine/rows.py"
+# Name, file below src/gradagrad, text to replace, replacement.
+PAPER, AUTO, ROWS = "rules/gradagrad.py", "rules/auto.py", "torch_ops/views.py"
 MUTANTS = [
     ("the sign of ρ flipped", PAPER, "surplus = agreement - gg", "surplus = -agreement - gg"),
     ("the restricted-increase clip dropped", PAPER, "/ floored + 1.0), clip)", "/ floored + 1.0), ops.largest)"),
@@ -35,22 +35,22 @@ MUTANTS = [
     ("lazy ignored", PAPER, "ops.where(touched, new_m, m)", "new_m"),
     ("eps left out", PAPER, "ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps", "ops.sqrt(new_alpha)"),
     ("stale momentum kept", PAPER, 'ops.where(rested, 0.0, values["momentum"])', 'values["momentum"]'),
-    ("rows' clocks stand still", ROWS, "(now + 1).to(clocks)", "now.to(clocks)"),
+    ("rows' clocks stop", ROWS, "(now + 1).to(clocks)", "now.to(clocks)"),
     ("auto: the sign of the step", AUTO, '"x": x - direction * rate', '"x": x + direction * rate'),
-    ("auto: the sign of the way", AUTO, '"way": Y + direction * onward', '"way": Y - direction * onward'),
+    ("auto: the sign of the displacement", AUTO, '"displacement": Y + direction * onward', '"displacement": Y - direction * onward'),
     ("auto: unweighted squares", AUTO, "g * g * weight - B * fade", "g * g - B * fade"),
     ("auto: (1 − β) left out", AUTO, "moves * (1.0 - s.beta)", "moves"),
     ("auto: zeros move along momentum", AUTO, "direction = direction * moves", "pass"),
     ("auto: decay does not count in P", AUTO, "g + x * root * (moves * pull)", "g"),
     ("auto: the guard lets all through", AUTO, "damp = ops.sqrt(damp_square)", "pass"),
-    ("auto: the way does not fade", AUTO, "c - c * FADE / (k + 1.0)", "c * 1.0"),
+    ("auto: the displacement does not fade", AUTO, "c - c * FADE / (k + 1.0)", "c * 1.0"),
     ("auto: twice the rate of log γ", AUTO, "RATE = 0.5", "RATE = 1.0"),
     ("auto: the cap on γ removed", AUTO, "ops.minimum(new_gamma, s.gamma_max)", "new_gamma"),
-    ("auto: the schedule counts in the way", AUTO, '/ slot["way_scale"] * s.steady_lr', '/ slot["way_scale"] * s.lr'),
+    ("auto: schedule scales displacement", AUTO, '/ block["displacement_scale"] * s.steady_lr', '/ block["displacement_scale"] * s.lr'),
     ("auto: nothing is ever forgotten", AUTO, "FORGET = 2.0**-20", "FORGET = 2.0**-60"),
-    ("auto: squares fade at rest", AUTO, "(g * g * weight - B * fade) * moves", "g * g * weight - B * fade"),
+    ("auto: idle squares fade", AUTO, "(g * g * weight - B * fade) * moves", "g * g * weight - B * fade"),
     ("auto: an average of equal weights", AUTO, "(POWER + 1.0) / (k + POWER)", "1.0 / k"),
-    ("auto: untouched rows' averages rest", AUTO, "((since + float(t)) / (now + float(t)))", "1.0"),
+    ("auto: untouched rows' averages stop", AUTO, "((since + float(t)) / (now + float(t)))", "1.0"),
 ]  # fmt: skip
 KERNEL_MUTANTS = [
     ("kernel: gaps in memory are elements", "tensors.cpp", "if (a.strides[d] != expected) return false;", ""),
@@ -58,7 +58,7 @@ KERNEL_MUTANTS = [
     ("kernel: other strides go unnoticed", "tensors.cpp", "if (!same_strides(a, *role.like))", "if (false)"),
     ("kernel: rows outside the table", "sparse.cpp", "if (!inside)", "if (false)"),
     ("kernel: repeated rows are not added up", "sparse.cpp", "if (sorted.occurrences(i) > 1) {", "if (false) {"),
-    ("kernel: rows' clocks stand still", "pass.cpp", "clocks[slot.begin], now + 1)", "clocks[slot.begin], now)"),
+    ("kernel: rows' clocks stop", "pass.cpp", "clocks[block.begin], now + 1)", "clocks[block.begin], now)"),
     ("kernel: a thread stops too early", "step.cpp", "(until + place.unit - 1) / place.unit", "until / place.unit"),
     ("kernel: steps are not counted", "step.cpp", "for (int64_t* counter : counters_) ++*counter;", ""),
     ("kernel: a unit's sum is left out", "step.cpp", "u = 0; u < units", "u = 1; u < units"),
@@ -67,30 +67,39 @@ TESTS = ["test_faithful.py", "test_adagrad.py", "test_properties.py", "test_spar
 AUTO_TESTS = ["auto/test_faithful.py", "auto/test_sparse.py", "auto/test_averaging.py"]
 
 
-def survives(name: str, file: str, old: str, new: str) -> bool:
-    """Whether the tests pass with the mutation in place."""
+def mutated(name: str, file: Path, old: str, new: str) -> str:
+    """The text of a file with the mutation in place."""
+    text = file.read_text()
+    if old not in text:
+        raise SystemExit(f"The mutation check is out of date: {name!r} no longer finds {old!r} in {file.name}.")
+    return text.replace(old, new)
+
+
+def survives(name: str, tests: list[str], **environment: str) -> bool:
+    """Whether the tests pass. A crash counts as noticed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
+    environment = {**os.environ, **environment}
+    result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=1800)
+    if result.returncode in (2, 3, 4, 5):
+        raise SystemExit(f"the tests could not run for {name!r}:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
+    first = next((line[7:110] for line in result.stdout.splitlines() if line.startswith("FAILED")), "")
+    print(f"{'SURVIVED' if result.returncode == 0 else 'killed':9} {name:45} {first}", flush=True)
+    return result.returncode == 0
+
+
+def rule_survives(name: str, file: str, old: str, new: str) -> bool:
+    """Whether a mutant of a rule goes unnoticed."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "gradagrad"
         shutil.copytree(ROOT / "src" / "gradagrad", library)
-        path = library / file
-        text = path.read_text()
-        if text.count(old) < 1:
-            raise SystemExit(f"mutation check is out of date: {name!r} no longer finds {old!r} in {file}.")
-        path.write_text(text.replace(old, new))
-        environment = {**os.environ, "PYTHONPATH": folder, "OMP_NUM_THREADS": "1"}
+        (library / file).write_text(mutated(name, library / file, old, new))
         tests = [str(ROOT / "tests" / test) for test in (AUTO_TESTS if file == AUTO else TESTS)]
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:randomly", *tests]
-        result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600)
-        if result.returncode not in (0, 1):
-            raise SystemExit(f"the tests could not run for {name!r}:\n{result.stdout[-2000:]}{result.stderr[-2000:]}")
-        first = next((line for line in result.stdout.splitlines() if line.startswith("FAILED")), "")
-        print(f"{'SURVIVED' if result.returncode == 0 else 'killed':9} {name:45} {first[7:110]}", flush=True)
-        return result.returncode == 0
+        return survives(name, tests, PYTHONPATH=folder, OMP_NUM_THREADS="1")
 
 
 @cache
 def objects() -> Path:
-    """The kernel as it is, compiled once: a mutant exchanges one file of it."""
+    """The kernel compiled once. A mutant replaces one of its files."""
     folder = Path(tempfile.mkdtemp(prefix="mutation-"))
     for source in sorted((ROOT / "src/gradagrad/kernel/csrc").glob("*.cpp")):
         compiled(source, folder)
@@ -98,7 +107,7 @@ def objects() -> Path:
 
 
 def compiled(source: Path, folder: Path) -> None:
-    """One file without optimization for instruction sets, which takes minutes."""
+    """Compiles one file without the variants for instruction sets, which would take minutes."""
     include = [f"-I{ROOT / 'src/gradagrad/kernel/csrc'}", f"-I{torch_folder() / 'include'}"]
     options = ["-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-DGRADAGRAD_NO_CLONES"]
     options += ["-DTORCH_TARGET_VERSION=0x020a000000000000", *include]
@@ -107,7 +116,7 @@ def compiled(source: Path, folder: Path) -> None:
 
 
 def torch_folder() -> Path:
-    """Where torch is, without importing it."""
+    """The folder of torch, found without importing it."""
     spec = importlib.util.find_spec("torch")
     assert spec is not None
     assert spec.origin is not None
@@ -115,35 +124,27 @@ def torch_folder() -> Path:
 
 
 def kernel_survives(name: str, file: str, old: str, new: str) -> bool:
-    """The same for the kernel; a crash is noticed too."""
+    """Whether a mutant of the kernel goes unnoticed."""
     with tempfile.TemporaryDirectory() as folder:
-        text = (ROOT / "src/gradagrad/kernel/csrc" / file).read_text()
-        if old not in text:
-            raise SystemExit(f"mutation check is out of date: {name!r} no longer finds {old!r} in {file}.")
+        text = mutated(name, ROOT / "src/gradagrad/kernel/csrc" / file, old, new)
         for path in objects().glob("*.o"):
             shutil.copy(path, folder)
         source = Path(folder) / file
-        source.write_text(text.replace(old, new))
+        source.write_text(text)
         compiled(source, Path(folder))
         library = Path(folder) / "_kernel.abi3.so"
         parts = [str(path) for path in Path(folder).glob("*.o")]
         link = [os.environ.get("CXX", "g++"), "-shared", *parts, "-o", str(library), f"-L{torch_folder() / 'lib'}"]
         subprocess.run([*link, "-ltorch_cpu"], check=True)
-        environment = {**os.environ, "GRADAGRAD_KERNEL_PATH": str(library), "OMP_NUM_THREADS": "2"}
         tests = [*kernel_tests(), "tests/test_sparse.py", "tests/auto/test_sparse.py"]
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-        result = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=1800)
-        first = next((line for line in result.stdout.splitlines() if line.startswith("FAILED")), "")
-        first = first[7:110] or (f"exit code {result.returncode}" if result.returncode else "")
-        print(f"{'SURVIVED' if result.returncode == 0 else 'killed':9} {name:45} {first}", flush=True)
-        return result.returncode == 0
+        return survives(name, tests, GRADAGRAD_KERNEL_PATH=str(library), OMP_NUM_THREADS="2")
 
 
 def main(words: list[str]) -> int:
-    """All mutants, or those whose names contain one of the words."""
+    """Tries all mutants, or those whose names contain one of the words."""
     chosen = [m for m in (*MUTANTS, *KERNEL_MUTANTS) if not words or any(word in m[0] for word in words)]
     try:
-        survivors = [m[0] for m in chosen if (kernel_survives if m in KERNEL_MUTANTS else survives)(*m)]
+        survivors = [m[0] for m in chosen if (kernel_survives if m in KERNEL_MUTANTS else rule_survives)(*m)]
     finally:
         if objects.cache_info().currsize:
             shutil.rmtree(objects())

@@ -1,4 +1,4 @@
-// For the thread sanitizer, which sees threads that are started and joined but not OpenMP's: parallel_for with them.
+// Runs parallel_for on std::thread, because the thread sanitizer does not understand OpenMP's barriers.
 #pragma once
 
 #include <torch/csrc/stable/library.h>

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds the kernel with sanitizers into a scratch folder and runs its tests and AutoGradaGrad's with it, sparse ones included;
-# with the address sanitizer also calls of its ops with spoilt arguments (tools/fuzz_ops.py, FUZZ_SECONDS).
+# Builds the kernel with sanitizers into a scratch folder and runs its tests, AutoGradaGrad's and the sparse ones with it.
+# The address sanitizer also runs calls with spoilt arguments (tools/fuzz_ops.py, for FUZZ_SECONDS).
 #
 #   tools/sanitize_kernel.sh                  address and undefined behaviour, then threads
 #   tools/sanitize_kernel.sh thread [pytest's options]
 #
-# The clones per instruction set are left out, because their resolvers run before the sanitizer is ready; the loops are then
-# compiled once, for AVX2 where this machine has it. Leaks are not looked for: Python and torch never free everything.
-# The thread sanitizer does not see OpenMP's barriers, so that for it loops are shared among plain threads.
+# The variants per instruction set are left out, because their resolvers run before the sanitizer is ready. The loops are
+# compiled once, for AVX2 if this machine has it. Leaks are ignored, because Python and torch never free everything.
+# The thread sanitizer does not understand OpenMP's barriers, so its build runs loops on plain threads.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON="${PYTHON:-.venv/bin/python}"
@@ -20,7 +20,7 @@ fi
 torch="$("$PYTHON" -c 'import torch, pathlib; print(pathlib.Path(torch.__file__).parent)')"
 machine=()
 if grep -q avx2 /proc/cpuinfo; then machine=(-march=x86-64-v3); fi
-# Not what compares options in Python by the hundred: the kernel is entered in the same ways by fewer.
+# Tests that compare hundreds of options in Python are left out: they enter the kernel in the same ways as these.
 tests=($("$PYTHON" tools/kernel_tests.py) tests/test_sparse.py tests/auto/test_sparse.py tests/auto/test_faithful.py)
 
 run() {
@@ -46,14 +46,14 @@ run() {
     "$CXX" -shared "${flags[@]:0:1}" "$scratch"/*.o -o "$scratch/_kernel.abi3.so" -L"$torch/lib" -ltorch_cpu
     local preload=""
     for library in "${libraries[@]}" libstdc++.so.6; do preload="$preload:$("$CXX" -print-file-name="$library")"; done
-    # Without address space randomisation, under which the thread sanitizer may find its memory taken.
+    # setarch -R turns off address space randomisation, which may take the memory that the thread sanitizer needs.
     local sanitized=(env GRADAGRAD_KERNEL_PATH="$scratch/_kernel.abi3.so" LD_PRELOAD="${preload#:}" OMP_NUM_THREADS=2 \
         ASAN_OPTIONS="detect_leaks=0:halt_on_error=1:${ASAN_OPTIONS:-}" \
         UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}" \
         TSAN_OPTIONS="ignore_noninstrumented_modules=1:halt_on_error=1:${TSAN_OPTIONS:-}" \
         setarch -R "$PYTHON")
     if [ "$kind" = address ]; then "${sanitized[@]}" tools/fuzz_ops.py "${FUZZ_SECONDS:-60}"; fi
-    # Captured without its file descriptors, through which the sanitizer says what it found.
+    # --capture=sys leaves the file descriptors alone, so that the sanitizer can report.
     "${sanitized[@]}" -m pytest "${tests[@]}" -q --capture=sys -p no:cacheprovider -p no:xdist --timeout=1800 "$@"
 }
 

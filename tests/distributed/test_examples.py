@@ -50,12 +50,12 @@ def test_a_killed_rank_costs_nothing_but_time(tmp_path: Path):
     assert float(re.findall(r"step 30: loss ([\d.]+)", quiet_output)[0]) < 2.6  # from log 26 = 3.3
 
 
-def test_ddp_example_is_the_same_on_one_and_two_ranks(tmp_path: Path):
-    whole = python(EXAMPLES / "train_ddp.py", "--checkpoint", tmp_path / "one.pt")
+def test_ddp_example_is_the_same_on_one_and_two_ranks():
+    whole = python(EXAMPLES / "train_ddp.py")
     first, last = map(float, re.search(r"loss ([\d.]+) -> ([\d.]+)", whole).groups())  # pyright: ignore
     assert last < 0.9 * first
-    output = torchrun(2, EXAMPLES / "train_ddp.py", "--checkpoint", tmp_path / "two.pt")
-    assert "steps 0..300 on 2 rank(s)" in output
+    output = torchrun(2, EXAMPLES / "train_ddp.py")
+    assert "300 steps on 2 rank(s)" in output
     # Weights after 300 float32 steps of a chaotic run differ from one instruction set to another; the loss does not.
     again = float(re.search(r"loss [\d.]+ -> ([\d.]+)", output).group(1))  # pyright: ignore
     assert abs(again - last) < 0.1 * first

@@ -1,15 +1,12 @@
-"""The scripts behind the pages about AutoGradaGrad and about size: what they keep, and how they go on from it."""
+"""The scripts behind the held-out and the at-size evidence: what they keep, and how they resume from it."""
 
 import dataclasses
 import json
 
 import pytest
-import torch
 from rich.progress import Progress
 
-from benchmarks import at_size, auto_choices, auto_diagnosis, auto_held_out
-from benchmarks.auto_reference import Setting
-from benchmarks.stacked import Stack, ours, train
+from benchmarks import at_size, auto_held_out
 from gradagrad_lab.suite.catalogue import problem_of
 
 
@@ -54,20 +51,6 @@ def test_a_run_counts_steps_and_measures(words, monkeypatch):
     assert {"loss", "averaged loss", "accuracy", "averaged accuracy"} <= set(found)
 
 
-def test_choices_are_read_back_as_they_were_trained(tmp_path, monkeypatch):
-    short = dataclasses.replace(problem_of("quadratic").problem, steps=20)
-    monkeypatch.setattr(auto_choices, "problem_of", lambda name: dataclasses.make_dataclass("One", ["problem"])(short))
-    chosen, spike = auto_choices.CHOSEN, "× 1e6 at 30 %"
-    wanted = [auto_choices.Lane(), auto_choices.Lane(chosen, "cosine"), auto_choices.Lane(chosen, spike=spike)]
-    found = auto_choices.Kept(tmp_path / "kept.json").get("quadratic", wanted, seeds=2)
-    monkeypatch.setattr(auto_choices, "train", None)
-    again = auto_choices.Kept(tmp_path / "kept.json").get("quadratic", wanted[::-1], seeds=2)[::-1]
-    assert [one.last.tolist() for one in found] == [one.last.tolist() for one in again]
-    assert len({tuple(one.last.tolist()) for one in found}) == 3
-    alone = train(Stack(short, range(2)), [ours([Setting(guard="norm")])])[0]
-    assert found[0].last.tolist() == pytest.approx(alone.last.tolist(), rel=1e-4)
-
-
 def test_an_interrupted_problem_goes_on_where_it_was():
     """What is there is not trained again; the rates that tuning chose end up in the rows."""
     quadratic = dataclasses.replace(problem_of("quadratic").problem, steps=8)
@@ -81,14 +64,3 @@ def test_an_interrupted_problem_goes_on_where_it_was():
     assert len(rows["ours"]["last"]) == 5
     assert auto_held_out._RATES not in rows
     assert len(kept) == 9, "after each of six baselines and three of ours"
-
-
-@pytest.mark.parametrize("share", [1.0, 0.25])
-def test_a_limited_guard_lets_a_spike_weigh_that_share_of_all_before_it(share):
-    rule = auto_diagnosis._Limited(torch.ones(1, 5), [auto_diagnosis.CHOSEN])
-    rule.share = share
-    totals = []
-    for spike in (*[1.0] * 20, 1e6):
-        rule.step(torch.full((1, 5), spike))
-        totals.append(rule.k * (rule.k + 1) * float(rule.a.sum()))
-    assert totals[-1] / totals[-2] == pytest.approx(1 + share, rel=1e-5)
