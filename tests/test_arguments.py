@@ -8,7 +8,8 @@ import pytest
 import torch
 from cases import DRIVERS
 
-from gradagrad import GradaGrad, torch_arguments
+from gradagrad import GradaGrad
+from gradagrad.checks import torch as torch_arguments
 from gradagrad.checks.arguments import AUTOGRADAGRAD
 from gradagrad.projections import Box
 

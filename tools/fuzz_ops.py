@@ -28,7 +28,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradagrad import AutoGradaGrad, GradaGrad, kernel
+from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.kernel import load as kernel
 
 MARGIN = 64  # bytes before and after each tensor
 PATTERN = 0x5A

@@ -58,7 +58,6 @@ class Averaged(EngineOptimizer):
 
     def _averages(self) -> dict[Tensor, Tensor]:
         """Each parameter's average at the present step."""
-        self._finish_pending()
         self._catch_up()
         averaging = chain.from_iterable(
             group["params"] for group in self.param_groups if group["averaging"] is not None

@@ -1,5 +1,4 @@
-"""Loading state dicts: checked whole and rebuilt beside the present state, which is replaced only if all of it is
-right."""
+"""Loading state dicts: everything is checked and rebuilt first, and replaces the present state only if all is right."""
 
 from __future__ import annotations
 
@@ -27,21 +26,19 @@ _OTHERS = {
     "scope": "AutoGradaGrad",
     "initial_accumulator_value": "torch.optim.Adagrad",
     "sum": "torch.optim.Adagrad",
-    "betas": "Adam, AdamW or a relative of theirs",
-    "exp_avg": "Adam, AdamW or a relative of theirs",
+    "betas": "Adam or AdamW",
+    "exp_avg": "Adam or AdamW",
     "momentum_buffer": "SGD",
     "square_avg": "RMSprop",
     "z": "Schedule-Free",
     "p0": "Prodigy",
     "prev": "Rprop",
 }
-
-
-_MOST_STEPS = 2**62  # beyond it the counter would overflow, or what is computed from it
+_MOST_STEPS = 2**62  # Beyond it the counter, or a number computed from it, would overflow.
 
 
 def load(optimizer: EngineOptimizer, state_dict: StateDict, load_base: Callable[[StateDict], None]) -> None:
-    """``load_base(state_dict)`` with our checks after the user's pre-hooks and our state before the post-hooks.
+    """Calls ``load_base(state_dict)`` with our checks after the user's pre-hooks and our state before the post-hooks.
 
     The base class casts state to each parameter's dtype, which would round the float32 state of bf16 parameters.
     """
@@ -94,7 +91,7 @@ def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, 
                         "differs from that of a parameter before it."
                     )
         latest = max(int(state["step"]), int(state.get(CLOCK, 0)))
-        rows = _rows(saved, latest, parameter, where)
+        rows = _row_steps(saved, latest, parameter, where)
         result[parameter] = {**state, **rows} if optimizer.rule.needs_catch_up(settings) else state
     return result
 
@@ -111,7 +108,7 @@ def _saved_states(
     saved_groups, groups = state_dict["param_groups"], optimizer.param_groups
     _refuse_others(optimizer, state_dict)
     if [len(g["params"]) for g in saved_groups] != [len(g["params"]) for g in groups]:
-        return  # the base class says what differs
+        return  # The base class explains the difference.
     merged_groups: list[dict[str, Any]] = []
     for index, saved in enumerate(saved_groups):
         merged = {**optimizer.defaults, **saved}
@@ -120,7 +117,7 @@ def _saved_states(
         merged["state_dtype"] = _dtype(merged["state_dtype"])
         try:
             merged_groups.append(checked(optimizer.arguments, merged, merged_groups))
-            if "initial_lr" in saved:  # a scheduler's, which AutoGradaGrad steps by
+            if "initial_lr" in saved:  # A scheduler left it, and AutoGradaGrad uses it.
                 check_number_or_lr("lr", saved["initial_lr"], optimizer.arguments.numeric["lr"])
         except (TypeError, ValueError) as error:
             raise ValueError(f"the state dict is damaged: in param group {index}, {error}") from None
@@ -148,25 +145,20 @@ def has_parts(state_dict: Mapping[str, Any]) -> bool:
 def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
     """Names the optimizer that a state dict belongs to, if it is not this one."""
     groups, name = state_dict["param_groups"], type(optimizer).__name__
-    if any("strictness" in group for group in groups):
-        raise ValueError(
-            "this is a state dict of AutoGradaGrad 0.1, whose rule was another one: its numbers mean nothing to this "
-            "version. Start afresh from the model's weights, or load it with gradagrad 0.1."
-        )
     if not groups or any(optimizer.arguments.scope in group for group in groups):
         return
     found = {key for state in state_dict["state"].values() if isinstance(state, Mapping) for key in state}
     found.update(*groups)
     other = next((other for key, other in _OTHERS.items() if key in found), None)
     if other is not None:
-        remedy = "start afresh from the model's weights."
+        remedy = "Load only the model's weights."
         if other == "torch.optim.Adagrad" and name == "GradaGrad":
-            remedy = "take it over with gradagrad.from_adagrad(state_dict, params)."
-        raise ValueError(f"this is a state dict of {other}, not of {name}, which can make nothing of it; {remedy}")
+            remedy = "Convert it with gradagrad.from_adagrad(state_dict, params)."
+        raise ValueError(f"this state dict was saved by {other}; {name} cannot use it. {remedy}")
 
 
 def step_of(saved: Mapping[str, Any], where: str) -> int:
-    """The number of steps; earlier versions counted in float32."""
+    """The number of steps."""
     if "step" not in saved:
         raise ValueError(f'the state dict is damaged: {where} has no "step" (found {sorted(map(str, saved))}).')
     value = saved["step"]
@@ -193,8 +185,7 @@ def tensor_of(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
         kind = "a meta tensor" if value.is_meta else f"{value.dtype}, {value.layout}"
         raise ValueError(
             f'the state dict is damaged: "{field.key}" of {where} must be a dense tensor of floating point numbers, '
-            "got "
-            f"{kind}."
+            f"got {kind}."
         )
     return value
 
@@ -246,25 +237,13 @@ def _as_new(field: Field, value: Tensor, group: Mapping[str, Any], scope: str, p
     return sharding.as_shard(shard, parameter, own)  # pyright: ignore[reportArgumentType]
 
 
-def _rows(saved: Mapping[str, Any], step: int, parameter: Tensor, where: str) -> dict[str, Tensor]:
-    """Clocks of rows: as they are, or from the list of the last step's rows that version 0.1 kept instead."""
-    rows, clocks = saved.get("last_rows"), saved.get("row_steps")
-    found = clocks if clocks is not None else rows
-    if found is None:
+def _row_steps(saved: Mapping[str, Any], step: int, parameter: Tensor, where: str) -> dict[str, Tensor]:
+    """The clocks of rows that sparse gradients left out, if there are any."""
+    clocks = saved.get("row_steps")
+    if clocks is None:
         return {}
-    whole = isinstance(found, Tensor) and found.layout == torch.strided and not found.is_meta
-    whole = whole and found.dtype in (torch.int32, torch.int64) and found.dim() <= parameter.dim() + 1
-    if clocks is not None:
-        in_time = whole and bool(((clocks >= 0) & (clocks <= step)).all())
-        if in_time and clocks.shape == parameter.shape[: clocks.dim()]:
+    dense = isinstance(clocks, Tensor) and clocks.layout == torch.strided and not clocks.is_meta
+    if dense and clocks.dtype in (torch.int32, torch.int64) and clocks.shape == parameter.shape[: clocks.dim()]:
+        if bool(((clocks >= 0) & (clocks <= step)).all()):
             return {"row_steps": clocks.to(device=parameter.device, dtype=torch.int32, copy=True)}
-    elif whole and rows is not None:
-        index = tuple(rows) if rows.dim() > 1 else (rows,)
-        shape = parameter.shape[: len(index)]
-        fits = len(index) == len(shape) and parameter.dim() > 0
-        if fits and all(bool(((a >= 0) & (a < size)).all()) for a, size in zip(index, shape, strict=True)):
-            result = torch.zeros(shape, dtype=torch.int32, device=parameter.device)
-            result[tuple(a.to(parameter.device) for a in index)] = step
-            return {"row_steps": result}
-    key = "row_steps" if clocks is not None else "last_rows"
-    raise ValueError(f'the state dict is damaged: "{key}" of {where} does not name rows of its parameter.')
+    raise ValueError(f'the state dict is damaged: "row_steps" of {where} does not fit the rows of its parameter.')

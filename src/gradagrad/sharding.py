@@ -121,47 +121,24 @@ def _placements(parameter: DTensor, scope: Scope) -> Sequence[Placement]:
     return [p if _dim(p) == 0 else Replicate() for p in parameter.placements]
 
 
-class Addition:
-    """Adds numbers over ranks, all of them in one message for each process group; begun by creating it.
+def add_over_ranks(values: Sequence[Tensor], over: Sequence[Axes]) -> list[Tensor]:
+    """Adds each tensor over its process groups, all of them in one message for each group.
 
-    Ranks must list the same numbers in the same order, as they do when they hold shards of the same parameters.
-    Nothing is read back to the host, and whatever is done before `result` overlaps with the communication.
+    Ranks must list the same tensors in the same order, as they do when they hold shards of the same parameters. Nothing
+    is read back to the host.
     """
-
-    def __init__(self, values: Sequence[Tensor], over: Sequence[Axes]) -> None:
-        self._values = list(values)
-        self._over = list(over)
-        self._groups = list(dict.fromkeys(group for groups in over for group in groups))
-        self._sent: tuple[Tensor, dist.Work | None] | None = self._send(self._groups[0]) if self._groups else None
-
-    def result(self) -> list[Tensor]:
-        """The sums, in the order of the values."""
-        for i, group in enumerate(self._groups):
-            # A parameter split along two mesh dimensions is added along one after the other.
-            message, work = self._sent if i == 0 and self._sent is not None else self._send(group)
-            if work is not None:
-                work.wait()
-            self._receive(group, message)
-        self._groups = []
-        return self._values
-
-    def _members(self, group: dist.ProcessGroup) -> list[int]:
-        return [i for i, groups in enumerate(self._over) if group in groups]
-
-    def _send(self, group: dist.ProcessGroup) -> tuple[Tensor, dist.Work | None]:
-        parts = [self._values[i].detach().reshape(-1) for i in self._members(group)]
+    result = list(values)
+    # A parameter split along two mesh dimensions is added along one after the other.
+    for group in dict.fromkeys(group for groups in over for group in groups):
+        members = [i for i, groups in enumerate(over) if group in groups]
+        parts = [result[i].detach().reshape(-1) for i in members]
         device = _sendable(parts[0].device, group)
-        # Always in double precision, so that ranks cannot disagree on the type; they are a handful of numbers.
+        # Always in double, so that ranks cannot disagree on the type; these are a handful of numbers.
         message = torch.cat([part.to(device=device, dtype=torch.float64) for part in parts])
-        # The compiler knows the blocking call only, and overlaps it by itself.
-        return message, dist.all_reduce(message, group=group, async_op=not torch.compiler.is_compiling())
-
-    def _receive(self, group: dist.ProcessGroup, message: Tensor) -> None:
-        members = self._members(group)
-        sums = message.split([self._values[i].numel() for i in members])
-        for i, total in zip(members, sums, strict=True):
-            value = self._values[i]
-            self._values[i] = total.reshape(value.shape).to(device=value.device, dtype=value.dtype)
+        dist.all_reduce(message, group=group)
+        for i, total in zip(members, message.split([part.numel() for part in parts]), strict=True):
+            result[i] = total.reshape(result[i].shape).to(device=result[i].device, dtype=result[i].dtype)
+    return result
 
 
 def _sendable(device: torch.device, group: dist.ProcessGroup) -> torch.device:
@@ -188,18 +165,22 @@ def unfit(parameter: Tensor, gradient: Tensor, *, differentiable: bool) -> str |
     return None
 
 
-def parts(batch: Batch) -> list[tuple[Axes, Batch]]:
-    """A batch as this rank's shards, split by the ranks over which sums are added, dense gradients before sparse
-    ones."""
+def split(batch: Batch) -> list[Batch]:
+    """A batch as this rank's shards, split by the ranks over which sums are added; dense gradients come first."""
     plain = torch.nn.Parameter
     sharded = any(type(p) is not plain and is_sharded(p) for p in batch.params)
     if not sharded and len({gradient.layout for gradient in batch.grads}) == 1:
-        return [((), batch)]  # all dense or all sparse, as nearly always
+        return [batch]  # The usual case: all gradients are dense, or all are sparse.
     here = _shards(batch) if sharded else batch
     members: dict[tuple[bool, Axes], list[int]] = {}
     for i, (owner, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
         members.setdefault((gradient.layout != torch.strided, axes(owner, batch.scope)), []).append(i)
-    return [(key[1], here.select(members[key])) for key in sorted(members, key=lambda key: key[0])]
+    result: list[Batch] = []
+    for key in sorted(members, key=lambda key: key[0]):
+        part = here.select(members[key])
+        part.axes = key[1]
+        result.append(part)
+    return result
 
 
 def _shards(batch: Batch) -> Batch:

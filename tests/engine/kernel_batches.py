@@ -21,8 +21,8 @@ from gradagrad.kernel.backend import KERNEL
 from gradagrad.projections import Box, NonNegative
 from gradagrad.rules import gradagrad
 from gradagrad.torch_ops import ops as tensors
-from gradagrad.torch_ops import rows, view
 from gradagrad.torch_ops import steps as torch_steps
+from gradagrad.torch_ops import views
 from gradagrad.torch_ops.steps import TorchSteps
 
 needs_kernel = pytest.mark.skipif(not kernel.kernel_status().loaded, reason=str(kernel.kernel_status()))
@@ -121,7 +121,7 @@ def draw_gradients(batch: Batch, *, zeros: bool = False) -> None:
 
 def twin(batch: Batch) -> Batch:
     """An independent copy with the same memory layouts."""
-    bare = replace(batch, settings=batch.settings, views=None)
+    bare = replace(batch, settings=batch.settings, prepared=None)
     project = getattr(batch.settings, "project", None)
     if project is not None:
         bare.settings = batch.settings._replace(project=None)
@@ -133,7 +133,7 @@ def twin(batch: Batch) -> Batch:
 def torch_step(batch: Batch) -> None:
     """The step by torch operations, with exact square roots."""
     with ExitStack() as stack:
-        for module in (view, rows, torch_steps):
+        for module in (views, torch_steps):
             stack.enter_context(mock.patch.object(module, "tensor_ops", ExactOps))
         TorchSteps(together=False).step(batch)
 
@@ -142,7 +142,7 @@ def step_both(ours: Batch, theirs: Batch, *, zeros: bool = False) -> None:
     """The same new gradients for both, then a step by the kernel and one by torch operations."""
     draw_gradients(ours, zeros=zeros)
     theirs.grads = [g.clone(memory_format=torch.preserve_format) for g in ours.grads]
-    assert KERNEL.refusal(ours) is None, KERNEL.refusal(ours)
+    assert KERNEL.prepare(ours) is None, KERNEL.prepare(ours)
     KERNEL.step(ours)
     torch_step(theirs)
 

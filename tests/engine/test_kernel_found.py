@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch.amp.grad_scaler import GradScaler
 
-from gradagrad import AutoGradaGrad, GradaGrad, kernel, rounding
+from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad import precision as rounding
+from gradagrad.kernel import load as kernel
 from tests.engine.kernel_batches import needs_kernel
 
 

@@ -60,7 +60,7 @@ def test_layouts(layout: str, scope: str, state_dtype: torch.dtype):
     draw_gradients(batch)
     outermost = batch.params[0].dim() < 2 or batch.params[0].stride(0) * len(batch.params[0]) == batch.params[0].numel()
     if scope == "row" and not outermost:
-        assert "first dimension of parameter 0" in str(KERNEL.refusal(batch))
+        assert "first dimension of parameter 0" in str(KERNEL.prepare(batch))
         return
     for _ in range(3):
         step_both(batch, other)
@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_refused_before_any_write(case: str):
     for name, tensor in changes.items():
         _put(batch, name, 1, tensor)
     before = twin(batch)
-    assert message in str(KERNEL.refusal(batch))
+    assert message in str(KERNEL.prepare(batch))
     with pytest.raises(RuntimeError, match="the kernel cannot step this batch"):
         KERNEL.step(batch)
     assert_same(batch, before)
@@ -122,22 +122,22 @@ def test_shared_numbers_must_be_doubles_and_lists_of_one_length():
     batch = make([(8,), (6,)], "all", rule=auto)
     draw_gradients(batch)
     batch.shared["gamma"] = torch.ones(())
-    assert "for shared numbers" in str(KERNEL.refusal(batch))
+    assert "for shared numbers" in str(KERNEL.prepare(batch))
     batch = make([(8,), (6,)])
     draw_gradients(batch)
     batch.grads.pop()
-    assert "differ in length" in str(KERNEL.refusal(batch))
+    assert "differ in length" in str(KERNEL.prepare(batch))
 
 
 def test_rules_and_scopes_that_the_kernel_lacks_are_refused():
     batch = make([(8,)], "element")
     draw_gradients(batch)
     batch.settings = ("another", "rule")
-    assert "not generated for the rule" in str(KERNEL.refusal(batch))
+    assert "not generated for the rule" in str(KERNEL.prepare(batch))
     batch = make([(8,)], "all", rule=auto)
     draw_gradients(batch)
     batch.scope = "row"
-    assert 'cannot take scope "row"' in str(KERNEL.refusal(batch))
+    assert 'cannot take scope "row"' in str(KERNEL.prepare(batch))
 
 
 @pytest.mark.parametrize(("first", "second"), [("params", "momentum"), ("params", "grads"), ("growth", "accumulator")])
@@ -148,21 +148,21 @@ def test_overlapping_tensors_are_refused_before_any_write(first: str, second: st
     _put(batch, first, 1, memory[:6])
     _put(batch, second, 1, memory[3:])
     before = twin(batch)
-    assert "shares memory" in str(KERNEL.refusal(batch))
+    assert "shares memory" in str(KERNEL.prepare(batch))
     assert_same(batch, before)
     _put(batch, second, 1, torch.ones(6))
-    assert KERNEL.refusal(batch) is None
+    assert KERNEL.prepare(batch) is None
     _put(batch, second, 1, memory[3:])
-    assert "shares memory" in str(KERNEL.refusal(batch))  # also right after a list that passed
-    assert "shares memory" in str(KERNEL.refusal(batch.select([0, 0])))
+    assert "shares memory" in str(KERNEL.prepare(batch))  # also right after a list that passed
+    assert "shares memory" in str(KERNEL.prepare(batch.select([0, 0])))
 
 
 def test_a_prepared_step_that_is_not_taken_leaves_nothing_behind():
     batch = make([(8,)])
     draw_gradients(batch)
     before = twin(batch)
-    assert KERNEL.refusal(batch) is None
-    assert KERNEL.refusal(batch) is None  # which lets go of the first
+    assert KERNEL.prepare(batch) is None
+    assert KERNEL.prepare(batch) is None  # which lets go of the first
     gradient = weakref.ref(batch.grads[0])
     KERNEL.forget(batch)
     batch.grads = []

@@ -43,7 +43,7 @@ def _compare(batch: Batch, tolerance: float, steps: int = 5) -> None:
     for step in range(steps):
         _draw(batch)
         other.grads = [g.clone() for g in batch.grads]
-        assert ROW_KERNEL.refusal(batch) is None, ROW_KERNEL.refusal(batch)
+        assert ROW_KERNEL.prepare(batch) is None, ROW_KERNEL.prepare(batch)
         ROW_KERNEL.step(batch)
         torch_step(other)
         assert_same(batch, other, tolerance, tolerance, f"step {step}")
@@ -121,7 +121,7 @@ def test_rows_outside_the_table_are_refused_before_any_write(rows: list[int]):
     indices = torch.tensor([rows])
     batch.grads = [torch.sparse_coo_tensor(indices, torch.ones(2, 6), (50, 6), check_invariants=False)]
     before = twin(batch)
-    assert "inside the table" in str(ROW_KERNEL.refusal(batch))
+    assert "inside the table" in str(ROW_KERNEL.prepare(batch))
     assert_same(batch, before)
     assert "row_steps" not in batch.param_states[0]
 
@@ -147,7 +147,7 @@ def test_what_does_not_fit_is_refused():
         batch = make(((50, 6),), scope)
         _draw(batch)
         change(batch)
-        assert message in str(ROW_KERNEL.refusal(batch))
+        assert message in str(ROW_KERNEL.prepare(batch))
 
 
 def test_dense_gradients_in_between_leave_no_clocks():
@@ -156,4 +156,4 @@ def test_dense_gradients_in_between_leave_no_clocks():
     ROW_KERNEL.step(batch)
     assert "row_steps" in batch.param_states[0]
     draw_gradients(batch)
-    assert "sparse" in str(ROW_KERNEL.refusal(batch))
+    assert "sparse" in str(ROW_KERNEL.prepare(batch))

@@ -145,7 +145,7 @@ def test_phase_by_phase_is_the_same_step(scope: str, rule: str):
         phases.grads = whole.grads
         KERNEL.step(whole)
         before = twin(phases)
-        assert KERNEL.refusal(phases) is None
+        assert KERNEL.prepare(phases) is None
         sums = KERNEL.measure(phases)
         assert sums is not None
         assert sums.shape == (3 if scope == "tensor" else 1, 2 if rule == "gradagrad" else 1)

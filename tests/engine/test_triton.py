@@ -86,7 +86,7 @@ def test_launches_for_160_tensors(scope, rule, settings, names):
     batch = batch_of(scope, rule=rule, shapes=CACHE_FROM_PARAMS, **settings)
     set_gradients(batch, 0)
     steps = TritonBackend(launches)
-    assert steps.refusal(batch) is None
+    assert steps.prepare(batch) is None
     steps.step(batch)
     assert launches.names == names
     assert all(int(step) == 1 for step in batch.steps)
@@ -157,7 +157,7 @@ def test_a_schedule_changes_no_text():
 def _refused(change, scope="element", **settings):
     batch = batch_of(scope, shapes=[(4, 6)], **settings)
     change(batch)
-    return TritonBackend(Launches()).refusal(batch)
+    return TritonBackend(Launches()).prepare(batch)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_says_that_triton_is_missing():
     code = (
         "import sys; sys.modules['triton'] = None\n"
         "from gradagrad.triton.backend import TRITON; from engine.interpreted.batches import batch_of\n"
-        "print(TRITON.refusal(batch_of('element')))"
+        "print(TRITON.prepare(batch_of('element')))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT / "tests")])}
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
@@ -210,14 +210,14 @@ def test_a_captured_graph_needs_its_tables_and_keeps_them(monkeypatch):
     monkeypatch.setattr(backend, "_capturing", lambda batch: True)
     batch = batch_of("group", shapes=CACHE_FROM_PARAMS)
     steps = TritonBackend(Launches())
-    assert "take a step first" in (steps.refusal(batch) or "")
+    assert "take a step first" in (steps.prepare(batch) or "")
     with pytest.raises(RuntimeError, match=r"zero_grad\(set_to_none=False\)"):
         steps.step(batch)
     assert all(int(step) == 0 for step in batch.steps)
     monkeypatch.setattr(backend, "_capturing", lambda batch: False)
     steps.step(batch)
     monkeypatch.setattr(backend, "_capturing", lambda batch: True)
-    assert steps.refusal(batch) is None
+    assert steps.prepare(batch) is None
     steps.step(batch)
     assert steps.preparation._captured
 
@@ -245,7 +245,7 @@ def test_who_steps_on_a_gpu(fused, foreach, monkeypatch):
 
 def test_who_is_refused_is_stepped_by_others():
     for batch in (batch_of("group"), batch_of("all", rule=auto.RULE, guard=False)):
-        assert TritonBackend(Launches()).refusal(batch) is None
+        assert TritonBackend(Launches()).prepare(batch) is None
         choose_backend.ONE_BY_ONE.step(batch)
         assert int(batch.steps[0]) == 1
 

@@ -1,47 +1,82 @@
-"""Who steps a batch: what its arguments ask for, and torch's convention where they do not."""
+"""What a backend offers, and which one steps a batch: torch operations, the CPU kernel or the Triton kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 from torch.optim.optimizer import _default_to_fused_or_foreach
 
-from gradagrad.engine.backend import Backend
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.support import refuse_misfits
 from gradagrad.kernel import load
 from gradagrad.kernel.backend import KERNEL, kernel_for
-from gradagrad.sharding import Axes
 from gradagrad.torch_ops.steps import TorchSteps
 from gradagrad.triton.backend import TRITON
 from gradagrad.triton.runtime import interprets
+
+
+class Backend(Protocol):
+    """Steps batches. Sums and statistics are float64 tensors with a row of numbers for each block."""
+
+    name: str
+    is_one_call: bool
+    """Whether `step` is one call into compiled code, which no signal handler can interrupt."""
+
+    def prepare(self, batch: Batch) -> str | None:
+        """Gets a step ready and returns None, or says why this batch cannot be stepped. Writes nothing."""
+        ...
+
+    def forget(self, batch: Batch) -> None:
+        """Releases what was prepared or read, if the step is not taken after all."""
+        ...
+
+    def step(self, batch: Batch) -> None:
+        """Counts and takes the whole step of a batch that has all of its blocks: measure, decide, move, learn."""
+        ...
+
+    def measure(self, batch: Batch) -> Any:
+        """The rule's sums, one row for each tensor or one for all; None if the rule needs none. Writes nothing."""
+        ...
+
+    def move(self, batch: Batch, sums: Any) -> Tensor | None:
+        """Counts the step and moves parameters and element fields, given complete sums. Returns the statistics.
+
+        A block that parameters share is not written; blocks of one parameter are.
+        """
+        ...
+
+    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
+        """Writes a shared block as it is after the step, given complete sums and statistics."""
+        ...
+
 
 _RANKS = "rows that share a decision are split over several ranks."
 ONE_BY_ONE, TOGETHER = TorchSteps(together=False), TorchSteps(together=True)
 
 
-def choose_backend(batch: Batch, group: Mapping[str, Any], axes: Axes = ()) -> Backend:
+def choose_backend(batch: Batch, group: Mapping[str, Any]) -> Backend:
     """Compiled steps where they are wanted and possible (C++ on a CPU, Triton on a GPU), else torch operations."""
     if (
         batch.derived.get("backend") is KERNEL
         and batch.grads[0].layout == torch.strided
-        and not axes
-        and not KERNEL.refusal(batch)
+        and not batch.axes
+        and not KERNEL.prepare(batch)
     ):
-        return KERNEL  # as at the step before; on other devices it refuses
+        return KERNEL  # The last step took it; it refuses parameters that have moved to another device.
     if wanted := _wants_kernel(batch, group):
         on_cpu = _is_on_cpu(batch) and not interprets()
         backend = kernel_for(batch) if on_cpu else TRITON
-        reason = _RANKS if batch.scope == "row" and axes else backend.refusal(batch)
+        reason = _RANKS if batch.scope == "row" and batch.axes else backend.prepare(batch)
         if reason is None:
             if backend is KERNEL:
                 batch.derived["backend"] = KERNEL
             return backend
         if on_cpu:
-            refuse_misfits(batch)  # the better explanation, if it is one
+            refuse_misfits(batch)  # This explains misfits better than the kernel does.
         if wanted == "always" and batch.grads[0].layout == torch.strided:
             raise RuntimeError(
                 f"fused=True is impossible here: {reason} Pass fused=None to use the kernel where it can be."

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gradagrad.rules.rule import Field, Rule
 from gradagrad.rules.scope import SHARED, Scope
+from gradagrad.sharding import Axes
 
 _LAYOUT = attrgetter("layout")
 _PARAMETER, _STRIDED = {torch.nn.Parameter}, {torch.strided}
@@ -49,6 +50,10 @@ class Batch:
     """Each parameter's place in the optimizer, which numbers its random bits."""
     owners: list[Tensor] = field(default_factory=list)
     """The parameters as the user has them, where ``params`` are this rank's shards."""
+    axes: Axes = ()
+    """The process groups over which sums are added; none where every block is whole on this rank."""
+    backend: Any = None
+    """The `Backend` that steps it."""
     prepared: list[Any] | None = None
     """What a backend has prepared or read, good for the rest of the step."""
     handles: Any = None

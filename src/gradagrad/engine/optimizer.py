@@ -25,12 +25,12 @@ from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.state import begin, join_shared, mark_idle, shared_keys
 from gradagrad.kernel.backend import HandleCache
-from gradagrad.monitoring import first_step
 from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, Watch, describe
+from gradagrad.monitoring.first_step import FirstStep
 from gradagrad.rules.rule import Rule
 from gradagrad.rules.scope import Scope
 from gradagrad.torch_ops.ops import wrap_cpu_scalars
-from gradagrad.torch_ops.rows import catch_up
+from gradagrad.torch_ops.views import catch_up
 
 
 class EngineOptimizer(Optimizer, ABC):
@@ -46,7 +46,6 @@ class EngineOptimizer(Optimizer, ABC):
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self._watch: Watch | None = None
-        self._pending: engine.Pending | None = None
         self._handles = HandleCache()
         self._empty: list[tuple[list[Any], Batch]] = []
         super().__init__(params, checked(self.arguments, defaults))
@@ -108,8 +107,6 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler's, as is grad_scale
         if found_inf is not None and bool(found_inf):
             return loss
-        if self._pending is not None:
-            self._finish_pending()
         is_first = not torch.compiler.is_compiling() and not any(self.state.values())
         try:
             self._step_groups(is_first)
@@ -127,18 +124,23 @@ class EngineOptimizer(Optimizer, ABC):
         if scale is not None:
             for batch in batches:
                 batch.unscale(scale)
-        parts = engine.prepare(batches, groups)
+        batches = engine.prepare(batches, groups)
         watch = None if torch.compiler.is_compiling() else self._watch
+        looks = is_first and self.warns_of_large_first_step and FirstStep.can_look(batches)
+        first = FirstStep(batches) if looks else None
         try:
             if is_first:
                 warn_of_one_each(self, self.arguments.scope)
-            if is_first and self.warns_of_large_first_step:
-                first_step.check(parts)
             if watch is not None:
-                watch.before(parts)
-            self._pending = engine.run(parts)
+                watch.before(batches)
+            engine.run(batches)
+            if first is not None:
+                first.check()
         except BaseException:
-            engine.forget(parts)
+            engine.forget(batches)
+            if first is not None:
+                first.undo()
+                self.state.clear()
             raise
         if watch is not None:
             watch.after()
@@ -231,20 +233,10 @@ class EngineOptimizer(Optimizer, ABC):
             for parameter in (p for p in group["params"] if "row_steps" in self.state.get(p, ())):
                 catch_up(self._alone(group, parameter), 0)
 
-    def _finish_pending(self) -> None:
-        """Waits for what other ranks tell of the last step, if anything is still on its way."""
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            pending()
-
-    def __getstate__(self) -> dict[str, Any]:
-        self._finish_pending()
-        return super().__getstate__()
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores a pickle or a state dict; arguments that its version did not have take this optimizer's defaults."""
         super().__setstate__(state)
-        self._watch, self._pending, self._handles = self.__dict__.get("_watch"), None, HandleCache()
+        self._watch, self._handles = self.__dict__.get("_watch"), HandleCache()
         self._empty = []
         for group in self.param_groups:
             for name, value in self.defaults.items():
@@ -255,7 +247,6 @@ class EngineOptimizer(Optimizer, ABC):
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
-        self._finish_pending()
         self._catch_up()  # distributed checkpoints fill in what the loading optimizer has, which are no clocks of rows
         result = super().state_dict()
         for group in result["param_groups"]:
@@ -270,7 +261,6 @@ class EngineOptimizer(Optimizer, ABC):
         """Restores a state dict bit for bit, or raises and changes nothing. Projections stay this optimizer's."""
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
-        self._finish_pending()
         checkpoint.load(self, state_dict, super().load_state_dict)
         join_shared(self)
 
@@ -295,7 +285,6 @@ class EngineOptimizer(Optimizer, ABC):
 
         Costs nothing until called. ``growing`` is counted from the first call on: it is NaN until the step after.
         """
-        self._finish_pending()
         self._watch = self._watch or Watch()
         shares = self._watch.shares
         return [describe(self, group, shares.get(i, float("nan"))) for i, group in enumerate(self.param_groups)]

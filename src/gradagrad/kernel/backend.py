@@ -23,7 +23,7 @@ from gradagrad.projections import Box, NonNegative
 from gradagrad.rules.rule import CLOCK
 from gradagrad.rules.scope import SCOPES, SINGLE
 from gradagrad.torch_ops.ops import real_view
-from gradagrad.torch_ops.rows import catch_up, clock, row_clocks
+from gradagrad.torch_ops.views import catch_up, clock, row_clocks
 
 _DTYPE = "{p} must be float32, float64, bfloat16 or float16."
 # In the order of `Refusal` in csrc/tensors.h. "{p}" is the parameter's place in its list and shape.
@@ -93,14 +93,13 @@ class Kernel:
     name = "kernel"
     is_one_call = True
 
-    def refusal(self, batch: Batch) -> str | None:
-        """Why the kernel cannot step this batch; None if it can, and then it is prepared."""
+    def prepare(self, batch: Batch) -> str | None:
         if batch.prepared is not None:
             self.forget(batch)
-        prepared = self._prepare(batch)
-        if isinstance(prepared, str):
-            return prepared
-        batch.prepared = prepared
+        found = self._find_tickets(batch)
+        if isinstance(found, str):
+            return found
+        batch.prepared = found
         return None
 
     def forget(self, batch: Batch) -> None:
@@ -147,11 +146,11 @@ class Kernel:
         self.forget(batch)
 
     def _tickets(self, batch: Batch) -> list[int]:
-        if batch.prepared is None and (reason := self.refusal(batch)):
+        if batch.prepared is None and (reason := self.prepare(batch)):
             raise RuntimeError(f"the kernel cannot step this batch: {reason}")
         return batch.prepared or []
 
-    def _prepare(self, batch: Batch) -> list[int] | str:
+    def _find_tickets(self, batch: Batch) -> list[int] | str:
         """Tickets, or why there are none. Under a ticket the kernel takes the step, whole or phase by phase."""
         common = batch.derived.get("kernel") or _common(batch)
         if isinstance(common, str):
@@ -173,7 +172,7 @@ class RowKernel(Kernel):
 
     is_one_call = False
 
-    def _prepare(self, batch: Batch) -> list[int] | str:
+    def _find_tickets(self, batch: Batch) -> list[int] | str:
         common = batch.derived.get("kernel") or _common(batch)
         if isinstance(common, str):
             return common

@@ -15,8 +15,8 @@ from gradagrad import sharding
 from gradagrad.torch_ops.ops import computing_dtype, tensor_ops
 
 if TYPE_CHECKING:
+    from gradagrad.engine.batch import Batch
     from gradagrad.engine.optimizer import EngineOptimizer
-    from gradagrad.engine.step import Part
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 SAMPLE = 1_000_000
@@ -99,7 +99,6 @@ READINGS = ("gamma", "effective_lr")
 @torch.no_grad()
 def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, float]:
     """The median γ of a param group, and the learning rate that it makes: little is looked at and moved for them."""
-    optimizer._finish_pending()
     gammas: list[Tensor] = []
     steps = 0
     for parameter in (p for p in group["params"] if optimizer.state.get(p)):
@@ -123,11 +122,10 @@ class Watch:
         self.shares: dict[int, float | Tensor] = {}
         self._before: list[tuple[int, list[Tensor], list[Tensor | None], list[Tensor]]] = []
 
-    def before(self, parts: Sequence[Part]) -> None:
+    def before(self, batches: Sequence[Batch]) -> None:
         """Remembers the numerator of every block that the step may touch."""
         self._before = []
-        for part in parts if self.active else ():
-            batch = part.batch
+        for batch in batches if self.active else ():
             key = batch.rule.numerator
             tensors = [batch.shared[key]] if batch.is_shared else batch.state[key]
             rows: list[Tensor | None] = [None]

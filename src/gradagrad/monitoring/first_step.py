@@ -4,86 +4,70 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from gradagrad import sharding
-from gradagrad.torch_ops.steps import TorchSteps, added_up, decide
-from gradagrad.torch_ops.view import View
-from gradagrad.torch_ops.views import views
 
 if TYPE_CHECKING:
-    from gradagrad.engine.step import Part
-
-_ONE_BY_ONE = TorchSteps(together=False)
+    from gradagrad.engine.batch import Batch
 
 
 class LargeFirstStepWarning(UserWarning):
     """The first step moves some non-zero parameter tensor by more than its own norm."""
 
 
-def check(parts: Sequence[Part]) -> None:
-    """Computes the first step without taking it and warns once if it is larger than a tensor it starts from.
+class FirstStep:
+    """Copies the parameters before the first step, and warns after it if one has moved by more than its own norm.
 
-    It reads numbers back to the host, which no later step does. All ranks come to the same result and all warn, since
-    whoever turns warnings into errors must see all ranks raise, or the others wait for ever.
+    All ranks warn, because a rank that raised alone would leave the others waiting.
     """
-    if any(parameter.is_meta for part in parts for parameter in part.batch.params):
-        return  # which have no numbers
-    if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-        return  # nothing may be read back
-    squares: list[Tensor] = []
-    axes: list[sharding.Axes] = []
-    for view, x, moved in _proposals(parts):
-        owners = view.batch.owners or view.batch.params
-        squares += [(moved - x).norm().double().square(), x.norm().double().square()]
-        axes += [sharding.axes(owners[view.i])] * 2  # pyright: ignore[reportAttributeAccessIssue]
-    sums = torch.stack([s.cpu() for s in sharding.Addition(squares, axes).result()]).reshape(-1, 2)
-    moved, own = sums.sqrt().unbind(1)
-    # NaN and infinite gradients are the caller's to find; zero tensors (biases, convex starts) are fine.
-    values = torch.where(own > 0, moved / own, 0.0).nan_to_num(0.0, posinf=0.0).tolist()
-    large = [value for value in values if value > 1.0]
-    if large:
+
+    def __init__(self, batches: Sequence[Batch]) -> None:
+        self._axes = [sharding.axes(p) for batch in batches for p in batch.owners or batch.params]
+        pairs = [pair for batch in batches for pair in zip(batch.params, batch.grads, strict=True)]
+        self._params = [(p.detach(), _touched(g)) for p, g in pairs]
+        self._before = [p[rows].clone() for p, rows in self._params]
+        for batch in batches:
+            if (project := getattr(batch.settings, "project", None)) is not None:
+                batch.settings = batch.settings._replace(project=project.checking_values())
+
+    @staticmethod
+    def can_look(batches: Sequence[Batch]) -> bool:
+        """Whether numbers may be read back: meta tensors have none, and a captured graph must not wait."""
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return False
+        return not any(p.is_meta for batch in batches for p in batch.params)
+
+    def check(self) -> None:
+        """Warns once, with the remedy."""
+        squares: list[Tensor] = []
+        for (p, rows), old in zip(self._params, self._before, strict=True):
+            squares += [(p[rows] - old).norm().double().square(), old.norm().double().square()]
+        sums = sharding.add_over_ranks(squares, [axes for axes in self._axes for _ in range(2)])
+        moved, own = torch.stack([s.cpu() for s in sums]).sqrt().view(-1, 2).unbind(1)
+        # Gradients that are not finite are not this guard's business; zero tensors (biases, convex starts) are fine.
+        ratios = torch.where(own > 0, moved / own, 0.0).nan_to_num(0.0, posinf=0.0)
+        large = ratios[ratios > 1.0]
+        if not len(large):
+            return
         warnings.warn(
-            f"the first step moves {len(large)} of {len(values)} parameter tensors by more than their own norm "
-            f"(the worst by {max(large):.3g} times). lr is too large for this model, and GradaGrad only raises it: "
-            'use about lr=0.01 (neural nets with granularity="element") or smaller. To silence this: '
+            f"the first step moves {len(large)} of {len(ratios)} parameter tensors by more than their own norm "
+            f"(the worst by {float(large.max()):.3g} times). lr is too large for this model, and GradaGrad only "
+            'raises it: use about lr=0.01 (neural nets with granularity="element") or smaller. To silence this: '
             'warnings.filterwarnings("ignore", category=gradagrad.LargeFirstStepWarning).',
             LargeFirstStepWarning,
             stacklevel=6,  # past step and the two wrappers torch puts around it
         )
 
-
-def _proposals(parts: Sequence[Part]) -> list[tuple[View, Tensor, Tensor]]:
-    """Each view with where its parameter is and where the step would take it, lr not yet decayed."""
-    from gradagrad.engine.step import Message  # which imports this module's users
-
-    batches = [_checking_values(part) for part in parts]
-    measured = Message([(_ONE_BY_ONE.measure(b), part.axes) for b, part in zip(batches, parts, strict=True)]).result()
-    shared: dict[int, list[Tensor]] = {}
-    for batch, sums in zip(batches, measured, strict=True):
-        if batch.is_shared and sums is not None:
-            shared.setdefault(id(next(iter(batch.shared.values()))), []).append(sums[0])
-    result: list[tuple[View, Tensor, Tensor]] = []
-    for batch, sums in zip(batches, measured, strict=True):
-        found = list(views(batch, together=False))
-        if batch.is_shared:
-            totals = shared.get(id(next(iter(batch.shared.values()))))
-            _, factors = decide(batch, added_up(totals, batch) if totals else None)
-            news = [v.move([a.to(v.device) if isinstance(a, Tensor) else a for a in factors])[0] for v in found]
-        else:
-            news = [v.step(tuple(own.unbind()))[0] for v, own in zip(found, sums, strict=True)]
-        result += [(view, view.values["x"], new["x"]) for view, new in zip(found, news, strict=True)]
-    return result
+    def undo(self) -> None:
+        """Puts the parameters back after an exception: the warning as an error, or a projection that failed."""
+        for (p, rows), old in zip(self._params, self._before, strict=True):
+            p[rows] = old
 
 
-def _checking_values(part: Part):
-    """The part's batch, the values of its projection checked too, which reads them back."""
-    settings = part.batch.settings
-    project = getattr(settings, "project", None)
-    if project is not None:
-        settings = settings._replace(project=project.checking_values())
-    return replace(part.batch, settings=settings, lr_decay=0.0)
+def _touched(gradient: Tensor) -> Any:
+    """The rows that a sparse gradient names, or all."""
+    return ... if gradient.layout == torch.strided else gradient._indices()[0].unique()

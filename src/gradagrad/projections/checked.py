@@ -17,7 +17,7 @@ class Checked:
         self.elementwise: bool = getattr(projection, "elementwise", False)
 
     def checking_values(self) -> "Checked":
-        """The same, its values checked too."""
+        """The same projection, with its values checked too."""
         return Checked(self.projection, values=True)
 
     def __call__(self, point: Tensor, metric: Tensor) -> Tensor:

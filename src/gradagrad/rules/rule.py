@@ -123,7 +123,7 @@ class Rule(Protocol):
         ops: Ops,
         touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """(``x`` and the element fields after this step, the statistics). Nothing changes where ``touched`` is false."""
+        """(``x`` and the element fields after this step, the statistics). Without ``touched`` nothing changes."""
         ...
 
     def arrival(
@@ -136,7 +136,7 @@ class Rule(Protocol):
         ops: Ops,
         touched: Array | None = None,
     ) -> Array:
-        """``x`` after a step, of whose fields those after it are given; no ``factors`` where each element is a block."""
+        """``x`` after a step, of whose fields those after it are given; no ``factors`` for blocks of an element."""
         ...
 
     def learn(self, statistics: Sequence[Array], block: Block, s: Any, ops: Ops) -> dict[str, Array]:

@@ -111,6 +111,29 @@ def reduction(scope: str) -> Any:
     return Whole if scope in SINGLE else Row if scope == "row" else Element
 
 
+class Segments:
+    """Sums over stretches of a row: rows or tensors that lie end to end."""
+
+    def __init__(self, lengths: Sequence[int], device: torch.device, dtype: torch.dtype | None) -> None:
+        self._lengths, self._total, self._dtype = torch.tensor(lengths, device=device), sum(lengths), dtype
+
+    def added(self, a: Tensor) -> Tensor:
+        sums = torch.segment_reduce(a.to(wide_dtype(a.device)), "sum", lengths=self._lengths, unsafe=True, initial=0.0)
+        return sums if self._dtype is None else sums.to(self._dtype)
+
+    def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.added(products(a, b))
+
+    def total(self, a: Tensor) -> Tensor:
+        return self.added(limited(a, bounded=False))
+
+    def spread(self, numbers: Any) -> Any:
+        """A number for each stretch as one for each element."""
+        if not isinstance(numbers, Tensor) or not numbers.dim():
+            return numbers
+        return numbers.repeat_interleave(self._lengths, output_size=self._total)
+
+
 def products(a: Tensor, b: Tensor) -> Tensor:
     """a·b in double, where products of float32 numbers are finite; those of float64 numbers stop at the largest."""
     result = a.to(wide_dtype(a.device)) * b
@@ -125,15 +148,6 @@ def limited(a: Tensor, *, bounded: bool) -> Tensor:
 def largest_of(a: Tensor) -> float:
     """The largest finite number of a tensor's precision."""
     return torch.finfo(a.dtype).max
-
-
-def in_precision(tensors: Sequence[Tensor], dtype: torch.dtype) -> Sequence[Tensor]:
-    """The tensors in one precision, in one call where they are in another."""
-    if all(t.dtype == dtype for t in tensors):
-        return tensors
-    copies = [torch.empty_like(t, dtype=dtype, memory_format=torch.preserve_format) for t in tensors]
-    torch._foreach_copy_(copies, list(tensors))
-    return copies
 
 
 def joined(tensors: Sequence[Tensor]) -> Tensor:
@@ -190,12 +204,14 @@ def write_scalars(targets: list[Tensor], values: list[Tensor]) -> None:
 
 
 def wrap_cpu_scalars(states: Iterable[dict[str, Any]]) -> None:
-    """Makes parameters of single doubles on a CPU, for torch.compile (2.13) takes plain ones for Python numbers that it
-    might make inputs, finds that it need not, and statistics the whole step once more. They keep their memory."""
-    dressed: dict[Tensor, Tensor] = {}  # one for all states that share a number
+    """Wraps 0-d float64 tensors on the CPU in nn.Parameter, sharing their memory.
+
+    torch.compile 2.13 specialises on such tensors and retraces once; wrapped in nn.Parameter it does not.
+    """
+    wrapped: dict[Tensor, Tensor] = {}  # States that share a number share its wrapper.
     for state in states:
         for key, value in state.items():
             if type(value) is Tensor and value.dim() == 0 and value.dtype == torch.float64 and value.is_cpu:
-                if value not in dressed:
-                    dressed[value] = torch.nn.Parameter(value, requires_grad=False)
-                state[key] = dressed[value]
+                if value not in wrapped:
+                    wrapped[value] = torch.nn.Parameter(value, requires_grad=False)
+                state[key] = wrapped[value]

@@ -1,4 +1,4 @@
-"""The backend that always works: the rule's own lines over torch tensors, one by one or in lists."""
+"""The backend that always works: the rule's own lines over torch tensors, one by one or laid end to end."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from torch import Tensor
 
 from gradagrad.engine.batch import Batch
 from gradagrad.torch_ops.ops import tensor_ops, write_scalars
-from gradagrad.torch_ops.view import View
-from gradagrad.torch_ops.views import views
+from gradagrad.torch_ops.views import View, views
 
 
 class TorchSteps:
-    """Steps with ordinary torch operations; ``together`` through ``torch._foreach_*``."""
+    """Steps with ordinary torch operations; ``together`` lays the tensors of a batch end to end."""
 
     name = "torch"
     is_one_call = False
 
     def __init__(self, *, together: bool) -> None:
-        self.together = together
+        self._together = together
 
-    def refusal(self, batch: Batch) -> str | None:
+    def prepare(self, batch: Batch) -> str | None:
         return None
 
     def forget(self, batch: Batch) -> None:
@@ -32,19 +31,19 @@ class TorchSteps:
     def step(self, batch: Batch) -> None:
         if batch.is_shared:
             after, factors = decide(batch, self.measure(batch))
-            write_block(batch, after, self._move_shared(batch, factors))
+            _write_block(batch, after, self._move_shared(batch, factors))
         else:
-            for view in views(batch, together=self.together):  # one after the other: only one holds temporaries
-                view.write(*view.step(view.measure()))
+            for view in self._views(batch):  # One after the other, so that only one holds temporaries.
+                view.step(view.measure())
         torch._foreach_add_(batch.steps, 1)
 
     def measure(self, batch: Batch) -> Any:
-        """A shared block's sums, (1, numbers); or for each tensor its own, (numbers, blocks)."""
+        """A shared block's sums, (1, numbers); otherwise each tensor's own, (numbers, blocks)."""
         if not batch.rule.measures(batch.settings):
             return None
-        batch.prepared = list(views(batch, together=self.together))
+        batch.prepared = list(self._views(batch))
         if batch.is_shared:
-            return added_up([_stacked(view.measure()) for view in batch.prepared], batch)
+            return added_up([torch.stack(view.measure()) for view in batch.prepared], batch)
         return [sums for view in batch.prepared for sums in view.by_tensor(view.measure())]
 
     def move(self, batch: Batch, sums: Any) -> Tensor | None:
@@ -54,34 +53,37 @@ class TorchSteps:
         else:
             remaining = iter(sums)
             for view in self._read_views(batch):
-                view.write(*view.step(view.from_tensors(remaining)))
+                view.step(view.from_tensors(remaining))
         torch._foreach_add_(batch.steps, 1)
         return statistics
 
+    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
+        _write_block(batch, decide(batch, sums, counted=True)[0], statistics)
+
+    def _views(self, batch: Batch) -> Any:
+        return views(batch, together=self._together and not torch.compiler.is_compiling())
+
     def _read_views(self, batch: Batch) -> list[View]:
-        """The views that were measured, no longer kept."""
+        """The views that were measured, or new ones."""
         found, batch.prepared = batch.prepared, None
-        return found or list(views(batch, together=self.together))
+        return found or list(self._views(batch))
 
     def _move_shared(self, batch: Batch, factors: Sequence[Any]) -> Tensor | None:
         statistics: list[Tensor] = []
         for view in self._read_views(batch):
-            new, left = view.move(_narrowed(factors, view))
+            new, found = view.move(_narrowed(factors, view))
             view.write(new, {})
-            statistics += [_stacked(left)] if len(left) else []
+            statistics += [torch.stack(found)] if found else []
         return added_up(statistics, batch) if statistics else None
-
-    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
-        write_shared(batch, sums, statistics)
 
 
 def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple[dict[str, Any], tuple[Any, ...]]:
-    """What the rule decides for a batch that shares one block: the block after this step, and the factors of its move.
+    """What the rule decides for a batch that shares one block: the block after this step, and the factors of the move.
 
-    ``counted`` says that the counters have counted this step already.
+    ``counted`` says that the step counters include this step already.
     """
     block = batch.shared
-    if batch.differentiable:  # what autograd saves must not be what is overwritten
+    if batch.differentiable:  # Autograd saves these tensors, so they must not be overwritten.
         block = {key: number.clone() for key, number in block.items()}
     wide = next(iter(block.values())).dtype
     scalars = {key: a.reshape(()) for key, a in batch.settings._asdict().items() if isinstance(a, Tensor)}
@@ -90,12 +92,7 @@ def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple
     return batch.rule.decide(() if sums is None else sums[0].unbind(), block, settings, tensor_ops(wide))
 
 
-def write_shared(batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
-    """Writes a shared block as it stands after the step."""
-    write_block(batch, decide(batch, sums, counted=True)[0], statistics)
-
-
-def write_block(batch: Batch, after: dict[str, Any], statistics: Tensor | None) -> None:
+def _write_block(batch: Batch, after: dict[str, Any], statistics: Tensor | None) -> None:
     """Writes a shared block as it was decided, and as the rule learns it from the statistics."""
     if batch.rule.learns(batch.settings) and statistics is not None:
         after = batch.rule.learn(statistics[0].unbind(), after, batch.settings, tensor_ops(statistics.dtype))
@@ -104,18 +101,14 @@ def write_block(batch: Batch, after: dict[str, Any], statistics: Tensor | None) 
 
 
 def added_up(parts: Sequence[Tensor], batch: Batch) -> Tensor:
-    """The sum of what views, or parts of a batch, measured of one block; a row for the block."""
+    """The sum of what views or batches measured of one block, as a row."""
     device = next(iter(batch.shared.values())).device
     moved = [part.to(device) for part in parts]
     return (torch.stack(moved).sum(0) if len(moved) > 1 else moved[0]).reshape(1, -1)
 
 
-def _stacked(sums: Any) -> Tensor:
-    return sums if isinstance(sums, Tensor) else torch.stack(sums)
-
-
 def _narrowed(factors: Sequence[Any], view: View) -> list[Any]:
-    """The factors where the view computes, and as precisely; in one go."""
+    """The factors on the view's device and in its precision, moved in one transfer."""
     tensors = [a for a in factors if isinstance(a, Tensor)]
     together = torch.stack(tensors) if len(tensors) > 1 else tensors[0].reshape(1)
     moved = iter(together.to(view.device, view.ops.dtype).unbind())

@@ -1,34 +1,350 @@
-"""Which views a batch is stepped in: one tensor after the other, lists of them, or the touched rows of one."""
+"""Views of a batch: one tensor, many tensors laid end to end, or the rows that a sparse gradient touches.
+
+A view reads numbers, lets the rule step them, and writes them back. Only the view knows where its numbers come from and
+where they go; the arithmetic is the rule's. Reading changes nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
+from gradagrad import precision
 from gradagrad.engine.batch import Batch
-from gradagrad.torch_ops.many import Many
-from gradagrad.torch_ops.rows import Rows
-from gradagrad.torch_ops.view import Single, View
+from gradagrad.rules.rule import CLOCK, PARAMETER_LANE
+from gradagrad.rules.scope import SINGLE
+from gradagrad.torch_ops.ops import (
+    Segments,
+    computing_dtype,
+    joined,
+    parts,
+    real_view,
+    reduction,
+    tensor_ops,
+    touched,
+    wide_dtype,
+    write_scalars,
+)
+
+Arrays = dict[str, Any]
+
+
+class View:
+    """Real arrays in computing precision: the values of elements, and the blocks that belong to the view alone."""
+
+    values: Arrays
+    block: Arrays
+    settings: Any
+    ops: Any
+    sums: Any
+    """How to sum over each block."""
+    device: torch.device
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch, self.rule = batch, batch.rule
+
+    def measure(self) -> Any:
+        """The rule's sums over each block of this view."""
+        if not self.rule.measures(self.settings):
+            return ()
+        values = self.values
+        if self.rule.learns(self.settings):
+            # These sums leave out what is not finite, so squares of finite numbers must be finite: double.
+            values = {**values, "g": values["g"].to(wide_dtype(self.device))}
+        return self.rule.measure(values, self.settings, self.sums, self.ops)
+
+    def by_tensor(self, sums: Any) -> list[Tensor]:
+        """Sums tensor by tensor, each of shape (numbers, blocks)."""
+        return [torch.stack(sums)]
+
+    def from_tensors(self, sums: Iterator[Tensor]) -> Any:
+        """The inverse of `by_tensor`: takes this view's share from ``sums``."""
+        return next(sums).unbind()
+
+    def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
+        """The view's own blocks after this step, and the factors of the move."""
+        return self.rule.decide(sums, self.block, self.settings, self._block_ops())
+
+    def _block_ops(self) -> Any:
+        """Operations in the precision of blocks. A block of a whole tensor is in double."""
+        return tensor_ops(wide_dtype(self.device)) if self.batch.scope in SINGLE else self.ops
+
+    def move(self, factors: Sequence[Any]) -> tuple[Arrays, Any]:
+        """The values after this step, and the statistics."""
+        mask = self.touched() if getattr(self.settings, "lazy", False) else None
+        return self.rule.move(self.values, factors, self.settings, self.sums, self.ops, mask)
+
+    def step(self, sums: Any) -> None:
+        """Takes a whole step and writes it, given complete sums."""
+        after, factors = self.decide(sums)
+        new, statistics = self.move(factors)
+        if self.rule.learns(self.settings):
+            after = self.rule.learn(statistics, after, self.settings, self._block_ops())
+        self.write(new, after)
+
+    def touched(self) -> Tensor:
+        """Which entries or rows have a gradient."""
+        return touched(self.values["g"], self.batch.scope)
+
+    def write(self, new: Arrays, after: Arrays) -> None:
+        """Stores the values, and the blocks that belong to this view alone."""
+        raise NotImplementedError
+
+
+class OneTensor(View):
+    """One parameter: the plainest view, with which all others are compared."""
+
+    def __init__(self, batch: Batch, i: int) -> None:
+        super().__init__(batch)
+        self.i = i
+        parameter = batch.params[i]
+        dtype = computing_dtype(parameter.dtype)
+        x = real_view(parameter).to(dtype)
+        self.values = {"x": x, "g": gradient_of(batch, real_view(batch.grads[i]).to(dtype), x)}
+        self.block = {}
+        for field, stored in batch.own_fields(i):
+            fields = self.values if field.at == "element" else self.block
+            fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
+        if batch.differentiable:
+            # Autograd saves these tensors, so they must not be overwritten.
+            self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
+            self.block = {key: a.clone() for key, a in self.block.items()}
+        self.settings = batch.settings._replace(lr=batch.lr(i, dtype))
+        self.ops, self.sums, self.device = tensor_ops(dtype), reduction(batch.scope), x.device
+
+    def write(self, new: Arrays, after: Arrays) -> None:
+        batch, i = self.batch, self.i
+        bits = random_bits(batch, i)
+        parameter = real_view(batch.params[i])
+        x_bits = bits if batch.stochastic_rounding else None
+        parameter.copy_(precision.stored(parameter, new["x"], x_bits, PARAMETER_LANE))
+        single = batch.scope in SINGLE
+        scalars: list[tuple[Tensor, Tensor]] = []
+        for field, target in batch.own_fields(i):
+            values = (new if field.at == "element" else after)[field.key]
+            if single and field.at == "block":
+                scalars.append((target, values))
+            else:
+                target.copy_(precision.stored(target, values, bits, field.lane))
+        write_scalars([target for target, _ in scalars], [value.to(target.dtype) for target, value in scalars])
+
+
+class ManyTensors(View):
+    """All parameters of a batch, of one device and precision, laid end to end: an operation on all of them is one."""
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(batch)
+        dtype = computing_dtype(batch.params[0].dtype)
+        self._params = [real_view(p) for p in batch.params]
+        x, g = joined(self._params).to(dtype), joined([real_view(a) for a in batch.grads]).to(dtype)
+        self.values, self.block, self.device = {"x": x, "g": gradient_of(batch, g, x)}, {}, x.device
+        for field in batch.fields:
+            if field.key in batch.state:
+                stored = joined(batch.state[field.key])
+                fields = self.values if field.at == "element" else self.block
+                fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
+        self.ops, self._has_blocks = tensor_ops(dtype), batch.scope in ("row", "tensor")
+        self.sums = self._own if self._has_blocks else reduction(batch.scope)
+        self._lr = batch.lrs(dtype)
+        lr = self._tensors.spread(self._lr) if batch.lr_decay else self._lr
+        self.settings = batch.settings._replace(lr=lr)
+        if (project := getattr(batch.settings, "project", None)) is not None:
+            self.settings = self.settings._replace(project=lambda z, metric: self._projected(project, z, metric))
+
+    @cached_property
+    def _tensors(self) -> Segments:
+        return Segments([p.numel() for p in self._params], self.device, None)
+
+    @cached_property
+    def _rows(self) -> Segments:
+        shapes = [p.shape for p in self._params]
+        lengths = [n for shape in shapes for n in [shape[1:].numel()] * (shape[0] if shape else 1)]
+        return Segments(lengths, self.device, self.ops.dtype)
+
+    @property
+    def _own(self) -> Segments:
+        return self._tensors if self.batch.scope == "tensor" else self._rows
+
+    def _projected(self, project: Any, points: Tensor, metric: Any) -> Tensor:
+        like = self._params
+        metrics = parts(metric, like) if isinstance(metric, Tensor) and metric.dim() else [metric] * len(like)
+        return joined(list(map(project, parts(points, like), metrics)))
+
+    def _block_tensors(self) -> list[Tensor]:
+        return self.batch.state[next(field.key for field in self.batch.fields if field.at == "block")]
+
+    def by_tensor(self, sums: Any) -> list[Tensor]:
+        like = self._block_tensors()
+        columns = zip(torch.stack(list(sums)).split([t.numel() for t in like], 1), like, strict=True)
+        return [part.reshape(len(sums), *t.shape) for part, t in columns]
+
+    def from_tensors(self, sums: Iterator[Tensor]) -> Any:
+        return torch.cat([(own := next(sums)).reshape(len(own), -1) for _ in self._block_tensors()], 1).unbind()
+
+    def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
+        if not self._has_blocks:
+            return super().decide(sums)
+        lr = self._lr
+        if self.batch.lr_decay:
+            lr = torch.cat([a.expand(t.numel()) for a, t in zip(lr, self._block_tensors(), strict=True)])
+        after, factors = self.rule.decide(sums, self.block, self.settings._replace(lr=lr), self._block_ops())
+        return after, [self._own.spread(self.ops.narrow(a)) for a in factors]
+
+    def touched(self) -> Tensor:
+        nonzero = self.values["g"] != 0
+        return nonzero if self.batch.scope == "element" else self._rows.spread(self._rows.added(nonzero) > 0)
+
+    def write(self, new: Arrays, after: Arrays) -> None:
+        batch = self.batch
+        fields = [
+            (field.lane, batch.state[field.key], (new if field.at == "element" else after)[field.key], True)
+            for field in batch.fields
+            if field.key in batch.state
+        ]
+        fields.append((PARAMETER_LANE, self._params, new["x"], batch.stochastic_rounding))
+        for lane, targets, row, rounds in fields:
+            values = parts(row, targets)
+            if rounds and targets[0].dtype == torch.bfloat16:
+                values = [
+                    precision.stored(t, a, random_bits(batch, i), lane)
+                    for i, (t, a) in enumerate(zip(targets, values, strict=True))
+                ]
+            torch._foreach_copy_(targets, values)
+
+
+class TouchedRows(View):
+    """The touched rows of one parameter with a sparse gradient: gathered, stepped like any tensor, scattered back."""
+
+    def __init__(self, batch: Batch, i: int) -> None:
+        super().__init__(batch)
+        self.i = i
+        parameter = real_view(batch.params[i])
+        dtype = computing_dtype(parameter.dtype)
+        gradient = batch.grads[i].coalesce()
+        self.index = tuple(gradient.indices())
+        if "row_steps" in batch.param_states[i] and batch.param_states[i]["row_steps"].dim() != len(self.index):
+            catch_up(batch, i)  # Clocks of rows cannot serve entries, nor the other way round.
+        g = real_view(gradient.values()).to(dtype)
+        self.values = {"x": parameter[self.index].to(dtype), "g": -g if batch.maximize else g}
+        self.block = {}
+        for field, stored in batch.own_fields(i):
+            fields = self.values if field.at == "element" else self.block
+            fields[field.key] = stored[self.index].to(dtype) if self._has_rows(field.at) else stored
+        self.settings = batch.settings._replace(lr=batch.lr(i, dtype))
+        self.ops, self.sums, self.device = tensor_ops(dtype), reduction(batch.scope), parameter.device
+        self._catch_up()
+
+    def _has_rows(self, at: str) -> bool:
+        return at == "element" or self.batch.scope in ("element", "row")
+
+    def _catch_up(self) -> None:
+        """Brings rows that were idle to where dense gradients of zero would have brought them."""
+        own = self.batch.param_states[self.i]
+        if "row_steps" not in own or not self.rule.needs_catch_up(self.settings):
+            return
+        since = own["row_steps"][self.index].reshape(-1, *(1 for _ in range(self.values["x"].dim() - 1)))
+        now = clock(self.batch, self.i)
+        for key, a in _after_idling(self.batch, self.values, self.block, since, now, self.ops).items():
+            (self.values if key in self.values else self.block)[key] = a
+
+    def write(self, new: Arrays, after: Arrays) -> None:
+        batch, i, index = self.batch, self.i, self.index
+        bits = random_bits(batch, i, index)
+        parameter = real_view(batch.params[i])
+        x_bits = bits if batch.stochastic_rounding else None
+        parameter.index_put_(index, precision.stored(parameter, new["x"], x_bits, PARAMETER_LANE))
+        for field, target in batch.own_fields(i):
+            values = (new if field.at == "element" else after)[field.key]
+            if self._has_rows(field.at):
+                target.index_put_(index, precision.stored(target, values, bits, field.lane))
+            else:
+                target.copy_(values)
+        if self.rule.needs_catch_up(self.settings):
+            now = clock(batch, i)
+            clocks = row_clocks(batch, i, len(index), now)
+            clocks.index_put_(index, (now + 1).to(clocks))
 
 
 def views(batch: Batch, *, together: bool) -> Iterator[View]:
     """Dense parameters one by one or together, sparse ones by their touched rows."""
     dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
     if together and dense:
-        yield from _together(batch if len(dense) == len(batch.grads) else batch.select(dense))
+        rest = batch if len(dense) == len(batch.grads) else batch.select(dense)
+        params: list[Tensor | None] = [*rest.params]
+        grouped = Optimizer._group_tensors_by_device_and_dtype([params], with_indices=True)
+        for _, indices in grouped.values():
+            yield ManyTensors(rest if len(indices) == len(rest.params) else rest.select(int(i) for i in indices))
     else:
         for i in dense:
-            yield Single(batch, i)
+            yield OneTensor(batch, i)
     for i, gradient in enumerate(batch.grads):
         if gradient.layout != torch.strided:
-            yield Rows(batch, i)
+            yield TouchedRows(batch, i)
 
 
-def _together(batch: Batch) -> Iterator[View]:
-    params: list[Tensor | None] = [*batch.params]
-    grouped = Optimizer._group_tensors_by_device_and_dtype([params], with_indices=True)
-    for _, indices in grouped.values():
-        yield Many(batch if len(indices) == len(batch.params) else batch.select(int(i) for i in indices))
+def gradient_of(batch: Batch, g: Any, x: Any) -> Any:
+    """The gradient as the rule takes it; ``.grad`` itself is never written."""
+    if batch.maximize:
+        g = -g
+    return g + x * batch.coupled_decay if batch.coupled_decay else g
+
+
+def random_bits(batch: Batch, i: int, index: tuple[Tensor, ...] | None = None) -> precision.RandomBits | None:
+    """The random bits of a batch's i-th parameter in this step (at ``index``, if given); None if none are needed."""
+    like = next((stored for field, stored in batch.own_fields(i) if field.at == "element"), None)
+    rounds_x = batch.stochastic_rounding and batch.params[i].dtype == torch.bfloat16
+    if not rounds_x and (like is None or like.dtype != torch.bfloat16):
+        return None
+    like = real_view(batch.params[i]) if like is None else like
+    return precision.RandomBits(like, batch.steps[i] + 1, batch.streams[i] if batch.streams else i, index)
+
+
+def clock(batch: Batch, i: int) -> Tensor:
+    """How many steps the i-th parameter has seen: those of the block it shares, or its own."""
+    shared = batch.shared.get(CLOCK)
+    return batch.steps[i] if shared is None else shared
+
+
+def row_clocks(batch: Batch, i: int, dims: int, now: Tensor) -> Tensor:
+    """For each row (an entry of the first ``dims`` dimensions), the last step at which it was up to date."""
+    own = batch.param_states[i]
+    clocks = own.get("row_steps")
+    if clocks is None:
+        # All rows have been stepped densely so far, or were just brought up to date.
+        shape, device = batch.params[i].shape[:dims], batch.params[i].device
+        clocks = own["row_steps"] = torch.zeros(shape, dtype=torch.int32, device=device)
+        clocks.add_(now.to(clocks))
+    return clocks
+
+
+def _after_idling(batch: Batch, values: Arrays, block: Arrays, since: Tensor, now: Tensor, ops: Any) -> Arrays:
+    """The fields of rows last up to date at step ``since``, as they are after step ``now``."""
+    wide = torch.float64
+    now = now.to(device=since.device, dtype=wide)
+    result = batch.rule.idle(values, {**batch.shared, **block}, since.to(wide), now, batch.settings, ops)
+    # A block that is a single number has no rows to bring up to date.
+    return {key: a for key, a in result.items() if key in values or batch.scope not in SINGLE}
+
+
+@torch.no_grad()
+def catch_up(batch: Batch, i: int) -> None:
+    """Brings all rows of the i-th parameter up to date and removes their clocks until the next sparse gradient."""
+    clocks: Tensor | None = batch.param_states[i].get("row_steps")
+    if clocks is None:
+        return
+    dtype = computing_dtype(batch.params[i].dtype)
+    values: Arrays = {"x": real_view(batch.params[i].detach()).to(dtype)}
+    block: Arrays = {}
+    targets = {field.key: stored for field, stored in batch.own_fields(i)}
+    for field, stored in batch.own_fields(i):
+        (values if field.at == "element" else block)[field.key] = stored.to(dtype)
+    since = clocks.reshape(*clocks.shape, *(1 for _ in range(values["x"].dim() - clocks.dim())))
+    for key, a in _after_idling(batch, values, block, since, clock(batch, i), tensor_ops(dtype)).items():
+        # A row that is up to date is representable and stays as it is; bf16 rounds the others to nearest, once.
+        targets[key].copy_(a)
+    del batch.param_states[i]["row_steps"]

@@ -76,7 +76,7 @@ class TritonBackend:
     def forget(self, batch: Batch) -> None:
         """Nothing is held between preparing and stepping."""
 
-    def refusal(self, batch: Batch) -> str | None:
+    def prepare(self, batch: Batch) -> str | None:
         """Why this batch cannot be stepped, as a sentence; None if it can. Checks everything, writes nothing."""
         capturing = batch.params != [] and _capturing(batch)
         if not batch.params or (not capturing and self.preparation.is_fit(batch)):

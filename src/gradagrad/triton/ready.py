@@ -19,7 +19,7 @@ from torch import Tensor
 
 from gradagrad.engine.batch import Batch
 from gradagrad.rules.scope import SINGLE
-from gradagrad.torch_ops.rows import catch_up, clock, row_clocks
+from gradagrad.torch_ops.views import catch_up, clock, row_clocks
 from gradagrad.triton.plan import Planner, gradient_of
 from gradagrad.triton.program import Plan
 from gradagrad.triton.source import writer

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from engine.interpreted.batches import SIZES
-from gradagrad import AutoGradaGrad, GradaGrad, gpu_check
+from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.triton import check as gpu_check
 from gradagrad.triton.backend import TRITON, TritonBackend
 
 CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-12}
