@@ -20,7 +20,7 @@ import torch
 
 from gradagrad.engine.batch import Batch
 from gradagrad.rules import auto, gradagrad
-from gradagrad.rules.scope import SHARED, SINGLE, slot_shape
+from gradagrad.rules.scope import SHARED, SINGLE, block_shape
 from gradagrad.triton.backend import WARPS, module
 from gradagrad.triton.plan import Planner
 from gradagrad.triton.program import Plan
@@ -164,10 +164,10 @@ def plan_of(rule: Any, scope: str, state: torch.dtype = torch.float32, **setting
     batch.steps = [torch.zeros((), dtype=torch.int64)]
     for f in batch.fields:
         dtype = torch.float64 if scope in SINGLE else torch.float32
-        if f.at == "slot" and scope in SHARED:
+        if f.at == "block" and scope in SHARED:
             batch.shared[f.key] = torch.zeros((), dtype=dtype)
-        elif f.at == "slot" and scope != "element":
-            batch.state[f.key] = [torch.zeros(slot_shape((2, 2), scope), dtype=dtype)]
+        elif f.at == "block" and scope != "element":
+            batch.state[f.key] = [torch.zeros(block_shape((2, 2), scope), dtype=dtype)]
         else:
             batch.state[f.key] = [torch.zeros(2, 2, dtype=state)]
     return Planner(batch, read_counters=False).plan(0)

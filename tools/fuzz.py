@@ -181,14 +181,14 @@ class Case:
         _require(0.5 - 1e-9 <= factor <= 1.5 + 1e-9 or float(new["gamma"]) in (cap,), f"γ changed {factor}-fold")
         _require(float(new["gamma"]) <= cap, "γ is above its cap")
         _require(float(new["clock"]) == float(old["clock"]) + 1, "the clock does not count")
-        for key in ("clock", "agreement_square", "way_scale"):
+        for key in ("clock", "agreement_square", "displacement_scale"):
             _require(bool(torch.isfinite(new[key])), f"{key} is not finite")
         alpha = new["accumulator"].double()[fine]
         _require(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
         _require(bool((alpha >= old["accumulator"].double()[fine]).all()), "the accumulator fell")
         idle = (g == 0) & fine
         if self.options.get("decoupled_weight_decay", True) or not self._decays():
-            for key in ("x", "momentum", "way"):
+            for key in ("x", "momentum", "displacement"):
                 _require(torch.equal(new[key][idle], old[key][idle]), f"{key} of an idle element changed")
 
     def _agreement(self, before: list[dict[str, Tensor]], grads: list[Tensor]) -> None:

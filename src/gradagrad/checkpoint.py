@@ -242,8 +242,8 @@ def _row_steps(saved: Mapping[str, Any], step: int, parameter: Tensor, where: st
     clocks = saved.get("row_steps")
     if clocks is None:
         return {}
-    dense = isinstance(clocks, Tensor) and clocks.layout == torch.strided and not clocks.is_meta
-    if dense and clocks.dtype in (torch.int32, torch.int64) and clocks.shape == parameter.shape[: clocks.dim()]:
-        if bool(((clocks >= 0) & (clocks <= step)).all()):
-            return {"row_steps": clocks.to(device=parameter.device, dtype=torch.int32, copy=True)}
+    fits = isinstance(clocks, Tensor) and clocks.layout == torch.strided and not clocks.is_meta
+    fits = fits and clocks.dtype in (torch.int32, torch.int64) and clocks.shape == parameter.shape[: clocks.dim()]
+    if fits and bool(((clocks >= 0) & (clocks <= step)).all()):
+        return {"row_steps": clocks.to(device=parameter.device, dtype=torch.int32, copy=True)}
     raise ValueError(f'the state dict is damaged: "row_steps" of {where} does not fit the rows of its parameter.')

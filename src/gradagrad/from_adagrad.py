@@ -93,7 +93,7 @@ def _check(state: Any, where: str) -> None:
 def _adopt(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any], begun: set[int]) -> None:
     """``begun`` are the accumulators that hold sums already: one that parameters share adds up what each brings."""
     if not state or not float(state["step"]):
-        return  # Adagrad makes its state at once; without a step there is nothing to take over
+        return  # Adagrad makes its state at construction; without a step there is nothing to take over.
     group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
     begin(optimizer, group, parameter)
     ours = optimizer.state[parameter]
@@ -101,14 +101,13 @@ def _adopt(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any], be
     if saved.shape != parameter.shape:
         raise ValueError(
             f"source does not fit: a parameter of shape {tuple(parameter.shape)} has a sum of shape "
-            f"{tuple(saved.shape)}. "
-            "Give params in the order the Adagrad run had them."
+            f"{tuple(saved.shape)}. Give params in the order the Adagrad run had them."
         )
     ours["step"].fill_(int(state["step"]))
     accumulator = sharding.local(ours["accumulator"])
     scope = group["granularity"]
     squares = real_view(sharding.local(saved))
     sums = reduction(scope).total(squares.to(computing_dtype(squares.dtype)))
-    sums = sharding.Addition([sums], [sharding.axes(parameter, scope)]).result()[0].to(accumulator.device)
+    sums = sharding.add_over_ranks([sums], [sharding.axes(parameter, scope)])[0].to(accumulator.device)
     accumulator.copy_(sums + accumulator if id(accumulator) in begun else sums)
     begun.add(id(accumulator))

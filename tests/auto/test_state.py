@@ -47,7 +47,7 @@ def test_the_state_holds_only_tensors_under_parameters() -> None:
     assert all(isinstance(v, plain) for group in state_dict["param_groups"] for v in group.values())
 
 
-@pytest.mark.parametrize("displacement", COPIES)
+@pytest.mark.parametrize("way", COPIES)
 def test_one_tensor_is_shared_by_all_parameters(way: str) -> None:
     """Of all groups, of latecomers too, and still after loading or copying."""
     params = parameters(torch.bfloat16)

@@ -83,7 +83,7 @@ def check_fsdp2(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int
     models.assert_equal(models.gathered(model, optimizer), points, rtol=0.0)
 
 
-@pytest.mark.parametrize("displacement", [{}, {"foreach": True}, {"fused": False}], ids=["default", "foreach", "loop"])
+@pytest.mark.parametrize("way", [{}, {"foreach": True}, {"fused": False}], ids=["default", "foreach", "loop"])
 def test_two_ranks_of_fsdp2_equal_one_process(world: World, way: dict[str, Any]):
     world.run(check_fsdp2, 2, way, (2,))
 

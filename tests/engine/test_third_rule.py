@@ -33,7 +33,7 @@ def literal(points, gradients, scope, beta, lr=0.1):
 
 @pytest.mark.parametrize("beta", [0.0, 0.9])
 @pytest.mark.parametrize("scope", SCOPES)
-@pytest.mark.parametrize("displacement", WAYS)
+@pytest.mark.parametrize("way", WAYS)
 def test_every_scope_and_way(way, scope, beta):
     torch.manual_seed(0)
     params = [torch.nn.Parameter(torch.randn(s, dtype=torch.float64)) for s in ((4, 3), (5, 2))]

@@ -153,8 +153,9 @@ class ManyTensors(View):
         self._lr = batch.lrs(dtype)
         lr = self._tensors.spread(self._lr) if batch.lr_decay else self._lr
         self.settings = batch.settings._replace(lr=lr)
-        if (project := getattr(batch.settings, "project", None)) is not None:
-            self.settings = self.settings._replace(project=lambda z, metric: self._projected(project, z, metric))
+        self._project = getattr(batch.settings, "project", None)
+        if self._project is not None:
+            self.settings = self.settings._replace(project=self._projected)
 
     @cached_property
     def _tensors(self) -> Segments:
@@ -170,10 +171,10 @@ class ManyTensors(View):
     def _own(self) -> Segments:
         return self._tensors if self.batch.scope == "tensor" else self._rows
 
-    def _projected(self, project: Any, points: Tensor, metric: Any) -> Tensor:
+    def _projected(self, points: Tensor, metric: Any) -> Tensor:
         like = self._params
         metrics = parts(metric, like) if isinstance(metric, Tensor) and metric.dim() else [metric] * len(like)
-        return joined(list(map(project, parts(points, like), metrics)))
+        return joined(list(map(self._project, parts(points, like), metrics)))
 
     def _block_tensors(self) -> list[Tensor]:
         return self.batch.state[next(field.key for field in self.batch.fields if field.at == "block")]
