@@ -25,7 +25,7 @@ from torch import Tensor
 from benchmarks.auto_reference import Guard, Setting
 from benchmarks.stacked import Block, Disturb, Finals, Stack, ours, train
 from benchmarks.tuned import lanes, tune
-from gradagrad_lab.suite.catalogue import problem_of
+from gradagrad_lab.figures.suite.catalogue import problem_of
 
 PROBLEMS = ["glass-16", "vehicle-16", "badly-scaled", "quadratic", "factorisation", "digits-svm", "mlp", "usps-128"]
 SEEDS = 5

@@ -24,10 +24,10 @@ from benchmarks.auto_reference import AutoRows, Setting
 from benchmarks.stacked import Stack
 from benchmarks.tuned import tune
 from gradagrad import AutoGradaGrad
+from gradagrad_lab.figures.suite.catalogue import problem_of
 from gradagrad_lab.problems import nets
 from gradagrad_lab.problems.blocks import LSTM
 from gradagrad_lab.problems.training import TrainingProblem
-from gradagrad_lab.suite.catalogue import problem_of
 
 CHOSEN = Setting(guard="norm")
 SEEDS, RECURRENT_SEEDS = 20, 10

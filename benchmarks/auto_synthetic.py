@@ -21,7 +21,7 @@ from torch import Tensor
 
 from benchmarks.auto_reference import LEAST_SHARE, AutoRows, Guard, Setting
 from gradagrad.rules.auto import POWER
-from gradagrad_lab import style
+from gradagrad_lab.report import style
 
 ELEMENTS, SEEDS, STEPS = 200, 12, 10_000
 GUARDS: tuple[Guard, ...] = ("off", "norm", "tensor")

@@ -27,8 +27,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.optim import SGD, Adagrad, Adam, Optimizer, SparseAdam
 
 from gradagrad import GradaGrad, kernel_status
-from gradagrad_lab.data.clicks import ClickStream
-from gradagrad_lab.problems.dlrm import DLRM, KAGGLE, Size
+from gradagrad_lab.data.clicks.stream import ClickStream
+from gradagrad_lab.problems.clicks.dlrm import DLRM, KAGGLE, Size
 
 NAMES = ("sgd", "adagrad", "sparse adam", "gradagrad scalar", "gradagrad row")
 TITLES = {

@@ -32,7 +32,7 @@ class LeftOutError(Exception):
 
 def command(out: Path, *words: str) -> subprocess.Popen[str]:
     """The lab's command with an output folder, as a user starts it."""
-    line = [sys.executable, "-m", "gradagrad_lab.cli", *words, "--out", str(out)]
+    line = [sys.executable, "-m", "gradagrad_lab", *words, "--out", str(out)]
     environment = os.environ | {"OMP_NUM_THREADS": "1", "GRADAGRAD_OFFLINE": "1"}
     reset = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731 — inherited as ignored from a nohup
     return subprocess.Popen(

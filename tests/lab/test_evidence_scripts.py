@@ -10,7 +10,7 @@ from rich.progress import Progress
 from benchmarks import at_size, auto_choices, auto_diagnosis, auto_held_out
 from benchmarks.auto_reference import Setting
 from benchmarks.stacked import Stack, ours, train
-from gradagrad_lab.suite.catalogue import problem_of
+from gradagrad_lab.figures.suite.catalogue import problem_of
 
 
 @pytest.fixture

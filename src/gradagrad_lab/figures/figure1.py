@@ -14,11 +14,11 @@ import numpy as np
 import torch
 
 from gradagrad import GradaGrad
-from gradagrad_lab import style
-from gradagrad_lab.context import Context
-from gradagrad_lab.results import About, Claim, Panel, Picture, Table
-from gradagrad_lab.strategies import ComputedProblem
-from gradagrad_lab.study import Floats, Frame, Method, Plan, Run, Study
+from gradagrad_lab.report import style
+from gradagrad_lab.report.content import About, Claim, Panel, Picture, Table
+from gradagrad_lab.runs.context import Context
+from gradagrad_lab.runs.strategies import ComputedProblem
+from gradagrad_lab.runs.study import Floats, Frame, Method, Plan, Run, Study
 
 RHO = 2.0
 POINTS = 701
@@ -91,7 +91,6 @@ def plan(context: Context) -> Plan:
 
 STUDY = Study(
     name="figure1",
-    order=1,
     shows="the naive learning rate, which explodes, against the reparametrised",
     title="Figure 1: growing the numerator instead of shrinking the sum",
     plan=plan,

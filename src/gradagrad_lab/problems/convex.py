@@ -12,16 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gradagrad_lab import data
-from gradagrad_lab.problems.training import (
-    Maker,
-    RowOrder,
-    Rows,
-    Supervised,
-    Task,
-    TrainingProblem,
-    right_class,
-    split,
-)
+from gradagrad_lab.problems.training import Maker, RowOrder, Rows, Supervised, Task, TrainingProblem, right_class, split
 
 QUADRATIC_SIZE = 100
 

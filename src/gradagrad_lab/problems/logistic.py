@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gradagrad_lab.data import Dataset
-from gradagrad_lab.strategies import StackedProblem
+from gradagrad_lab.runs.strategies import StackedProblem
 
 Loss = Literal["one-vs-rest", "softmax"]
 BATCH = 16

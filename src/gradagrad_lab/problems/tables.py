@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gradagrad_lab.data.clicks import HELD_OUT, TRAINING, ClickStream
-from gradagrad_lab.problems.dlrm import DLRM, Size
+from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream
+from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 from gradagrad_lab.problems.training import RowOrder, Rows, Supervised, Task, TrainingProblem, split
 
 CLICKS = Size(cap=200, dimension=8, bottom=(16,), top=(16,))

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradagrad_lab.strategies import StackedProblem
+from gradagrad_lab.runs.strategies import StackedProblem
 
 Loss = Literal["absolute", "logistic"]
 
