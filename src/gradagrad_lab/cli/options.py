@@ -1,7 +1,5 @@
 """Options that several commands share, and how values are read."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 from typing import Annotated, Any

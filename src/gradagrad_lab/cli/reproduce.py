@@ -1,7 +1,5 @@
 """`gradagrad reproduce`: the paper's figures and theorem, and the report."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated
 
@@ -24,10 +22,10 @@ HELP = (
     epochs, 10 seeds), but for Figure 4, whose networks, tables and rows are smaller: --size paper is the paper's own,
     half a billion parameters on all of Criteo, for days. Everything lands in --out; Ctrl-C keeps what is finished, and
     the same command goes on from there. The paper's data are fetched where they are missing; without a network,
-    scikit-learn's bundled sets stand in and are labelled so.
+    scikit-learn's bundled data sets stand in and are labelled so.
 
     Experiments: """
-    + "; ".join(f"{figure.STUDY.name}: {figure.STUDY.shows}" for figure in experiments.FIGURES)
+    + "; ".join(f"{study.name}: {study.shows}" for study in experiments.STUDIES.values())
     + """.
 
     Examples:
@@ -66,23 +64,24 @@ def reproduce(
 ) -> None:
     """Run experiments and write the report."""
     console = Console(soft_wrap=True, emoji=False)
-    figures = experiments.chosen(experiment)
+    names = experiments.chosen(experiment)
     size = Size.FULL if full and size is Size.QUICK else size
     context = Context(
         out, data_folder(data_dir), size, seeds, resume, peers, console, workers, first_seed, rows, softmax, on
     )
     prepare(out)
     started = time.perf_counter()
-    if {"figure3", "suite"} & {figure.STUDY.name for figure in figures}:
+    if {"figure3", "suite"} & set(names):
         for name, why in acquire(
             CATALOGUE, context.data_dir, lambda text: console.print(text, highlight=False)
         ).items():
             console.print(f"{name} is missing: {why}.", highlight=False, markup=False)
     sections: list[Section] = []
     try:
-        for figure in figures:
-            console.print(f"[bold]{figure.STUDY.name}[/]: {figure.STUDY.shows}", highlight=False)
-            sections.append(conduct(figure, context))
+        for name in names:
+            study = experiments.STUDIES[name]
+            console.print(f"[bold]{name}[/]: {study.shows}", highlight=False)
+            sections.append(conduct(study, context))
             for claim in sections[-1].claims:
                 console.print(f"  {claim.verdict}: {claim.text}", highlight=False, markup=False)
     finally:

@@ -1,7 +1,5 @@
 """`gradagrad suite`: AutoGradaGrad, tuned optimizers and parameter-free peers on many small problems."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`gradagrad train` and `gradagrad compare`: one problem, one optimizer with any option, or several, tuned or not."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from gradagrad_lab.runs.context import Context
 
 TRAIN_HELP = """Train one optimizer on one data set, and plot accuracy, loss and the adapted learning rate.
 
-    DATA is a set of Figure 3 (glass, letter, protein, usps, vehicle, vowel), a bundled one (digits, wine,
+    DATA is a data set of Figure 3 (glass, letter, protein, usps, vehicle, vowel), a bundled one (digits, wine,
     breast_cancer, iris) or a file in LIBSVM's format. Options go to the optimizer as they are. Examples:
 
       gradagrad train vowel
@@ -117,7 +115,7 @@ def _parsed(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def trial_of(data: str, context: Context, batch: int, epochs: int) -> Any:
-    """Logistic regression on a set or file named by the user, for the context's seeds."""
+    """Logistic regression on a data set or file named by the user, for the context's seeds."""
     from gradagrad_lab import data as sets
     from gradagrad_lab.figures.figure3.plan import Trial
     from gradagrad_lab.problems.logistic import Logistic

@@ -1,7 +1,5 @@
 """Curves of any runs on one problem: accuracy, loss and the adapted learning rate."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -78,7 +78,9 @@ class Picture:
 
     def __post_init__(self) -> None:
         if not self.alt.strip():
-            raise ValueError(f"alt of picture {self.title!r} must describe it in words for who cannot see it, got ''.")
+            raise ValueError(
+                f"alt of picture {self.title!r} must describe it in words for readers who cannot see it, got ''."
+            )
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class Section:
     settings: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     summary: str = ""
-    """One line for the top of the page; without it the first claim's evidence stands in."""
+    """One line for the top of the page; without it the page shows the first claim's evidence."""
     sources: list[Source] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
 

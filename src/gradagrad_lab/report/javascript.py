@@ -4,8 +4,6 @@ JavaScript has one kind of number, double, so nothing is narrowed. Each traced f
 name and returns its results likewise.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from pathlib import Path
@@ -61,7 +59,7 @@ def functions() -> dict[str, Function]:
     decide = trace.decide(auto.RULE, own, ("lr", "steady_lr"), len(measure.results))
     factors = sum(name.startswith("factor") for name in decide.results)
     move = trace.move(auto.RULE, own, ("beta",), factors)
-    traces = sum(name.startswith("trace") for name in move.results)
+    statistics = sum(name.startswith("trace") for name in move.results)
     return {
         "gradagradStep": trace.element_step(gradagrad.RULE, plain, ("lr", "rho")),
         "gradagradMomentumStep": trace.element_step(gradagrad.RULE, momentum, ("lr", "rho", "beta")),
@@ -69,7 +67,7 @@ def functions() -> dict[str, Function]:
         "autoMeasure": measure,
         "autoDecide": decide,
         "autoMove": move,
-        "autoLearn": trace.learn(auto.RULE, own, (), traces),
+        "autoLearn": trace.learn(auto.RULE, own, (), statistics),
         "autoRates": _rates(auto.RULE, own, ("lr", "gamma0")),
     }
 

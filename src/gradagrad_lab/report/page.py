@@ -4,8 +4,6 @@ Sections come in as plain data (`gradagrad_lab.report.content`). Every picture b
 colours. The numbers of every picture and table are written beside the page as CSV.
 """
 
-from __future__ import annotations
-
 import base64
 import csv
 import hashlib
@@ -35,7 +33,7 @@ _OWNERS: dict[Whose, str] = {"paper": "The paper’s sentences", "ours": "Our ow
 
 @dataclass(frozen=True)
 class Look:
-    """A verdict is told by a word, a sign and a colour, in that order of importance."""
+    """How a verdict looks: a sign, a colour and the words for several of them."""
 
     sign: str
     css: str
@@ -224,7 +222,7 @@ def _csv(beside: dict[str, bytes], stem: str, rows: Iterable[Sequence[str]]) -> 
 
 
 def _keep_together(text: str) -> Markup:
-    """No line ends inside "γ₀ = 1" or "0.4 ± 0.1"; what stands in backticks is code."""
+    """No line ends inside "γ₀ = 1" or "0.4 ± 0.1"; text in backticks is code."""
     kept = str(escape(re.sub(r" ([=±]) ", "\u00a0\\1\u00a0", text)))
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", kept))
 

@@ -230,7 +230,7 @@ _SIGNS = {"o": "●○", "v": "▼▽", "s": "■□", "D": "◆◇", "P": "✚�
 
 
 def _sample(handle: Any) -> str:
-    """What stands before an entry of the legend: a stroke of the line, or its sign."""
+    """The sample before an entry of the legend: a stroke of the line, or its marker."""
     shade = f"var(--{_NAMES.get(str(handle.get_color()), 'ink')})"
     sign, line = str(handle.get_marker()), str(handle.get_linestyle())
     if line in ("None", "none", ""):

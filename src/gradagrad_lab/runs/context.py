@@ -1,4 +1,4 @@
-"""What every experiment is told: where to write, where the data lies, how large to run and how to show progress."""
+"""The settings of one command: where to write, where the data is, how large to run and how to show progress."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Bar:
         self._progress.advance(self._task, amount)
 
     def set(self, done: float, total: float | None) -> None:
-        """State the amount done so far, for work that reports where it stands (a download)."""
+        """State the amount done so far, for work that reports a total, such as a download."""
         # rich takes None for "leave the total as it is".
         self._progress.update(self._task, completed=done, total=total)
 
@@ -61,7 +61,7 @@ class Context:
     """At most so many rows for Figure 4 to train on."""
     softmax: bool = False
     on: str = ""
-    """Some of the suite's problems, by name or by what they were used for; all that are at hand where empty."""
+    """Some of the suite's problems, by name or by what they were used for; all that are available where empty."""
 
     @property
     def quick(self) -> bool:

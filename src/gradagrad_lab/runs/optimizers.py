@@ -1,7 +1,5 @@
 """Optimizers by name: how to make one, which options it takes and on which grid it is tuned. They know no problem."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import hashlib
@@ -33,7 +31,7 @@ class Entry:
 
     ``stackable``: runs may share one instance through param groups (peers keep scalars per instance and may not).
     ``fixed`` are arguments that only make it faster here; they are no options of the method.
-    ``watched``: what is recorded of it on the way, by name, a function of (group, state) for every coordinate.
+    ``watched``: what is recorded of it during training, by name, a function of (group, state) for every coordinate.
     """
 
     name: str
@@ -122,7 +120,7 @@ RULE_SOURCES = {"gradagrad": "rules/gradagrad.py", "autogradagrad": "rules/auto.
 
 @functools.cache
 def rule_of(name: str) -> str:
-    """Which edition of its rule an optimizer follows, so that no record outlives it: for ours a hash of the rule's code
+    """Which version of its rule an optimizer follows, so that no record outlives it: for ours a hash of the rule's code
     without its words, for others the version of their package."""
     name = "gradagrad" if name == "adagrad_norm" else name
     if name not in RULE_SOURCES:
@@ -172,7 +170,7 @@ def make(name: str, points: Tensor, lanes: Sequence[dict[str, Any]]) -> tuple[Op
         parameters.append(Parameter(lane.view(shape)))
         groups.append({"params": [parameters[-1]], **own})
     optimizer = entry.factory()(groups, **entry.defaults, **entry.fixed)
-    if hasattr(optimizer, "train"):  # Schedule-Free refuses to step before it is told that this is training
+    if hasattr(optimizer, "train"):  # Schedule-Free refuses to step before train() is called
         optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
     return optimizer, parameters
 

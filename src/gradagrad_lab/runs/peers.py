@@ -1,7 +1,5 @@
 """Adapters for peers whose package offers something else than an optimizer class."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import signal
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -13,16 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gradagrad_lab.errors import OUTPUT, InterruptedRunError, UserError
+from gradagrad_lab.errors import OUTPUT, UserError
 from gradagrad_lab.runs.records import RecordStore, prepare
 from gradagrad_lab.runs.study import Run
-from gradagrad_lab.runs.training import Hooks, group_key, train
+from gradagrad_lab.runs.training import Progress, group_key, train
 
 if TYPE_CHECKING:
     from gradagrad_lab.runs.context import Bar, Context
 
 _WORTH_PROCESSES = 5.0  # seconds of work below which starting processes takes longer than it saves
-_PATIENCE = 60.0  # seconds a worker gets, after Ctrl-C, to finish its round and write a checkpoint
 
 
 class Pool:
@@ -33,7 +31,7 @@ class Pool:
         self._executor: ProcessPoolExecutor | None = None
         spawning = multiprocessing.get_context("spawn")  # forking a process whose torch threads are running can hang
         self._spawning = spawning
-        self._stop, self._done = spawning.Event(), spawning.Value("d", 0.0)
+        self._done = spawning.Value("d", 0.0)
 
     def train(self, wanted: Iterable[Run], description: str) -> None:
         """Make sure that every run has a record; finished ones are not trained again."""
@@ -42,8 +40,8 @@ class Pool:
         context.records.finish_writing()
         wanted = list(dict.fromkeys(wanted))
         missing = {run for run in wanted if context.records.find(run) is None}
-        for complaint in context.records.complaints():
-            context.console.print(complaint, highlight=False, markup=False)
+        for error_text in context.records.error_texts():
+            context.console.print(error_text, highlight=False, markup=False)
         if not missing:
             return
         costs = sorted(
@@ -69,14 +67,8 @@ class Pool:
         torch.set_num_threads(1)
         try:
             for group, cost in groups:
-                with _polite_interrupt() as asked:
-                    hooks = Hooks(
-                        lambda part, cost=cost: bar.advance(part * cost), asked, _checkpoint(self._context.out, group)
-                    )
-                    try:
-                        self._context.records.mark_written(_finish(group, self._context.out, hooks))
-                    except InterruptedRunError:
-                        raise KeyboardInterrupt from None
+                keys = _finish(group, self._context.out, lambda part, cost=cost: bar.advance(part * cost))
+                self._context.records.mark_written(keys)
         finally:
             torch.set_num_threads(threads)
 
@@ -86,7 +78,7 @@ class Pool:
                 self._context.cores,
                 mp_context=self._spawning,
                 initializer=_begin_worker,
-                initargs=(self._stop, self._done),
+                initargs=(self._done,),
             )
         self._done.value = 0.0
         left = {self._executor.submit(_work, group, cost, self._context.out) for group, cost in groups}
@@ -97,26 +89,17 @@ class Pool:
                 for future in finished:
                     self._context.records.mark_written(_result(future))
         except BaseException:
-            self.close(left)
+            # What the workers have finished is on the disk, and what they are doing now is lost in any case.
+            for process in getattr(self._executor, "_processes", {}).values():
+                process.terminate()
+            self.close()
             raise
 
-    def close(self, unfinished: Iterable[Future[Any]] = ()) -> None:
-        """Let workers write their checkpoints, then end them."""
-        if self._executor is None:
-            return
-        self._stop.set()
-        processes = list((getattr(self._executor, "_processes", None) or {}).values())
-        self._executor.shutdown(wait=False, cancel_futures=True)
-        with contextlib.suppress(KeyboardInterrupt):  # a second Ctrl-C ends the waiting
-            wait(list(unfinished), timeout=_PATIENCE)
-            for process in processes:
-                process.join(timeout=2.0)
-        for process in processes:
-            if process.is_alive():
-                process.terminate()
-            process.join()
-        self._executor = None
-        self._stop.clear()
+    def close(self) -> None:
+        """End the processes."""
+        if self._executor is not None:
+            self._executor.shutdown(cancel_futures=True)
+            self._executor = None
 
 
 def _groups(runs: Sequence[Run]) -> list[list[Run]]:
@@ -145,42 +128,21 @@ def _checkpoint(out: Path, group: Sequence[Run]) -> Path:
     return out / "partial" / f"{group_key(group)}.pt"
 
 
-def _finish(group: Sequence[Run], out: Path, hooks: Hooks) -> list[str]:
-    """Train, write the records, then drop the checkpoint: in this order, nothing can be lost."""
-    store = RecordStore(out)
-    keys = store.save_together(train(group, hooks))
-    _checkpoint(out, group).unlink(missing_ok=True)
+def _finish(group: Sequence[Run], out: Path, progress: Progress) -> list[str]:
+    """Train, write the records, then delete the checkpoint. In this order nothing can be lost."""
+    checkpoint = _checkpoint(out, group)
+    keys = RecordStore(out).save_together(train(group, progress, checkpoint))
+    checkpoint.unlink(missing_ok=True)
     return keys
-
-
-@contextlib.contextmanager
-def _polite_interrupt() -> Iterator[Any]:
-    """Turn Ctrl-C into a wish that the training loop honours at the end of its round; a second one acts at once."""
-    asked: list[int] = []
-
-    def note(number: int, frame: Any) -> None:
-        if asked:
-            raise KeyboardInterrupt
-        asked.append(number)
-
-    try:
-        previous = signal.signal(signal.SIGINT, note)
-    except ValueError:  # not the main thread: signals are someone else's business
-        yield lambda: False
-        return
-    try:
-        yield lambda: bool(asked)
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 _worker: dict[str, Any] = {}
 
 
-def _begin_worker(stop: Any, done: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+def _begin_worker(done: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
     torch.set_num_threads(1)
-    _worker.update(stop=stop, done=done)
+    _worker["done"] = done
 
 
 def _work(group: Sequence[Run], cost: float, out: Path) -> list[str]:
@@ -188,10 +150,7 @@ def _work(group: Sequence[Run], cost: float, out: Path) -> list[str]:
         with _worker["done"].get_lock():
             _worker["done"].value += part * cost
 
-    try:
-        return _finish(group, out, Hooks(progress, _worker["stop"].is_set, _checkpoint(out, group)))
-    except InterruptedRunError:
-        return []
+    return _finish(group, out, progress)
 
 
 def _result(future: Future[list[str]]) -> list[str]:

@@ -3,7 +3,7 @@
 Figures only read records. A record is written under a temporary name and then renamed, so a killed run leaves either
 a whole record or none; its file name is a hash of the configuration and the seeds, so a finished run is found again.
 It is believed only if its checksum, key, configuration, seeds and the lengths of its curves fit: one that was cut
-short, changed, or written by other code or for another run is trained anew, with a word.
+short, changed, or written by other code or for another run is trained again, and a message says so.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class RecordStore:
         self.reuse = reuse
         self._written: set[str] = set()
         self._known: dict[str, Record] = {}
-        self._complaints: list[str] = []
+        self._error_texts: list[str] = []
 
     def path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
@@ -86,20 +86,20 @@ class RecordStore:
         try:
             record = read_record(path)
         except UserError as error:
-            doubt = error.message.rstrip(".")
+            reason = error.message.rstrip(".")
         else:
-            doubt = _doubt(record, run)
-            if not doubt:
+            reason = _why_invalid(record, run)
+            if not reason:
                 self._known[key] = record
                 return record
-        self._complaints.append(f"{doubt}: trained anew.")
+        self._error_texts.append(f"{reason}: trained again.")
         return None
 
-    def complaints(self) -> list[str]:
+    def error_texts(self) -> list[str]:
         """What was wrong with records since this was last asked, a sentence each."""
-        told = list(dict.fromkeys(self._complaints))
-        self._complaints.clear()
-        return told
+        sentences = list(dict.fromkeys(self._error_texts))
+        self._error_texts.clear()
+        return sentences
 
     def save(self, record: Record) -> Path:
         prepare(self.out)
@@ -110,7 +110,7 @@ class RecordStore:
 
     def save_together(self, records: Sequence[Record]) -> list[str]:
         """Runs that were trained side by side: all their records or none. Until all are written they also lie in one
-        file, from which the next command goes on; trained anew without the others, a run may differ in its last digits.
+        file, from which the next command continues. Trained without the others, a run may differ in its last digits.
         """
         batch = self.out / "partial" / f"{key_of({'records': [record.key for record in records]}, [])}{_BATCH}"
         if len(records) > 1:
@@ -123,7 +123,7 @@ class RecordStore:
         """Writes what a killed command has left in batches; without reuse they are dropped."""
         for batch in (self.out / "partial").glob(f"*{_BATCH}"):
             left: list[Record] = []
-            with suppress(OSError, ValueError, TypeError, RecursionError, UserError):  # damaged: trained anew
+            with suppress(OSError, ValueError, TypeError, RecursionError, UserError):  # damaged: trained again
                 left = [_record(content, batch) for content in json.loads(batch.read_bytes())]
             for record in left if self.reuse else ():
                 if not self.path(record.key).exists():
@@ -137,7 +137,7 @@ class RecordStore:
             self._known.pop(key, None)
 
 
-def _doubt(record: Record, run: Run) -> str:
+def _why_invalid(record: Record, run: Run) -> str:
     """Why a readable record is not that of the run; empty where it is."""
     name = f"The record {run.key}.json"
     if record.seeds != [run.seed]:
@@ -157,7 +157,7 @@ def _content(record: Record) -> dict[str, Any]:
 
 
 def _write(path: Path, content: Any) -> None:
-    # No waiting for the disk: a record cut short by a power failure is noticed, and trained anew.
+    # No waiting for the disk: a record cut short by a power failure is noticed, and trained again.
     write_atomically(path, json.dumps(content, separators=(",", ":"), allow_nan=False).encode(), wait=False)
 
 

@@ -1,7 +1,5 @@
 """One model under one optimizer, as anyone would write it: how the suite is trained."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +49,7 @@ class Average:
 
 
 class Single(Training):
-    """One model under one optimizer, measured at its last point and at the average of its points.
+    """One model under one optimizer, measured at its last iterate and at the average of its iterates.
 
     The average is the same for every optimizer, kept beside it; a Schedule-Free one is measured at its evaluation point
     both times, which is an average already.
@@ -68,7 +66,7 @@ class Single(Training):
             torch.manual_seed(seed)
             self.optimizer: Any = factory(task.parameters)
             self._random = torch.get_rng_state()
-        if hasattr(self.optimizer, "train"):  # Schedule-Free refuses to step before it is told that this is training
+        if hasattr(self.optimizer, "train"):  # Schedule-Free refuses to step before train() is called
             self.optimizer.train()
         self._average = None if hasattr(self.optimizer, "eval") else Average(task.parameters)
 
@@ -96,7 +94,7 @@ class Single(Training):
         return loss.detach()
 
     def curves(self) -> list[dict[str, list[float]]]:
-        """Losses at the start and the end, held-out measures, mini-batch losses on the way, γ where there is one."""
+        """Losses at the start and the end, held-out measures, mini-batch losses, and γ where there is one."""
         points = {name: [math.nan] * count for name, count in MEASURES.items()}
         points |= {"initial loss": [self.initial], "mini-batch loss": self._losses}
         if self.broken:
@@ -113,9 +111,3 @@ class Single(Training):
     def _measured(self, where: str) -> dict[str, list[float]]:
         train, held_out = self.task.full_train_loss(), self.task.held_out()
         return {f"{where}{LOSS}": [train], **{f"{where}held-out {name}": [value] for name, value in held_out.items()}}
-
-    def state(self) -> dict[str, Any] | None:
-        return None  # a second or two: not worth a checkpoint
-
-    def load(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError("a single run has no checkpoint")

@@ -1,12 +1,9 @@
 """How a group of runs is trained.
 
 `Stacked` trains settings × seeds of one small problem in one computation, with one param group per setting. Nothing
-couples two runs, so each gives the curve that it would give alone. `Stream` trains models side by side that read one
-stream of rows once. `gradagrad_lab.runs.single.Single` trains one model with one optimizer. `Computed` trains nothing:
-a formula gives the numbers.
+couples two runs, so each gives the curve that it would give alone. `gradagrad_lab.runs.single.Single` trains one model
+with one optimizer. `Computed` trains nothing: a formula gives the numbers.
 """
-
-from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -145,14 +142,6 @@ class Stacked(Training):
         measured = {name: torch.stack([row[name] for row in self._history], dim=-1) for name in self._history[0]}
         return [{name: values[place].tolist() for name, values in measured.items()} for place in self._places]
 
-    def state(self) -> dict[str, Any] | None:
-        return {"points": self.points, "optimizer": self.optimizer.state_dict(), "history": self._history}
-
-    def load(self, state: dict[str, Any]) -> None:
-        self.points.copy_(state["points"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        self._history = state["history"]
-
 
 class Computed(Training):
     """No training at all: numbers that a formula gives, for every run of the group."""
@@ -167,12 +156,6 @@ class Computed(Training):
 
     def curves(self) -> list[dict[str, list[float]]]:
         return self._found
-
-    def state(self) -> dict[str, Any] | None:
-        return None
-
-    def load(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError("a formula has no checkpoint")
 
 
 class ComputedProblem(ABC):
@@ -197,19 +180,3 @@ class ComputedProblem(ABC):
 
     def begin(self, runs: Sequence[Run]) -> Training:
         return Computed(lambda: [self.compute(run.size) for run in runs])
-
-
-class Stream(Training):
-    """Models side by side, one per run, that read a stream of rows once, in ``rounds`` stretches between which one may
-    stop."""
-
-    steps: int
-
-    @abstractmethod
-    def step(self, number: int) -> None:
-        """Train every model on batch ``number`` of the stream."""
-        ...
-
-    def advance(self, number: int) -> None:
-        for step in range(number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds):
-            self.step(step)

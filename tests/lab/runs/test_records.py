@@ -1,4 +1,4 @@
-"""Records: found again, whole or not there; one that is not what it should be is trained anew, with a word."""
+"""Records are whole or absent and are found again; one that does not fit is trained again, and a message says so."""
 
 import errno
 import io
@@ -71,7 +71,7 @@ def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     optimizers.rule_of.cache_clear()
 
 
-def test_a_changed_rule_is_trained_anew(tmp_path: Path, rule: Path) -> None:
+def test_a_changed_rule_is_trained_again(tmp_path: Path, rule: Path) -> None:
     store = RecordStore(tmp_path)
     store.save(a_record())
     text = rule.read_text()
@@ -126,7 +126,7 @@ OTHER = json.dumps({**json.loads(json.dumps(a_run(size=4).config))})
     ],
     ids=["empty", "cut", "flipped", "newer", "foreign", "field", "seed", "config", "no-curves", "short-curves"],
 )
-def test_a_record_that_does_not_fit_is_trained_anew_with_a_word(
+def test_a_record_that_does_not_fit_is_trained_again_with_a_message(
     tmp_path: Path, change: Callable[[str], str], word: str
 ) -> None:
     path = RecordStore(tmp_path).save(a_record())
@@ -136,7 +136,7 @@ def test_a_record_that_does_not_fit_is_trained_anew_with_a_word(
     context.pool.train([a_run()], "test")
     told = console.export_text()
     assert word in told
-    assert "trained anew" in told
+    assert "trained again" in told
     found = RecordStore(tmp_path).find(a_run())
     assert found is not None
     assert found.status == "done", "the invented record was a diverged one"

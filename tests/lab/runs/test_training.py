@@ -1,4 +1,4 @@
-"""The problem's mathematics and the training loop: stacked runs are single runs, real optimizers, resumable."""
+"""The problem's mathematics and the training loop: stacked runs are single runs, real optimizers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,12 +10,11 @@ from torch import nn
 
 from gradagrad_lab import data
 from gradagrad_lab.data.dataset import Dataset
-from gradagrad_lab.errors import InterruptedRunError
-from gradagrad_lab.problems.logistic import TENTHING, Logistic, row_order
+from gradagrad_lab.problems.logistic import LR_DROPS, Logistic, row_order
 from gradagrad_lab.runs.optimizers import LEARNING_RATE, OPTIMIZERS, PEERS
 from gradagrad_lab.runs.records import Record
 from gradagrad_lab.runs.study import Method, Run, runs_of
-from gradagrad_lab.runs.training import Hooks, train
+from gradagrad_lab.runs.training import train
 
 SEEDS = (0, 1, 2)
 EPOCHS = 4
@@ -58,12 +57,12 @@ def test_stacked_and_single_runs_give_the_same_curves(iris, name, dtype):
             torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(("loss", "tenthing"), [("one-vs-rest", ()), ("softmax", TENTHING)])
+@pytest.mark.parametrize(("loss", "lr_drops"), [("one-vs-rest", ()), ("softmax", LR_DROPS)])
 @pytest.mark.parametrize("name", list(LANES))
-def test_a_run_is_what_an_ordinary_training_loop_gives(iris, name, loss, tenthing):
+def test_a_run_is_what_an_ordinary_training_loop_gives(iris, name, loss, lr_drops):
     """nn.Linear, autograd and the optimizer by itself, in float64: nothing of the lab but the order of the rows."""
     options, seed = {"lr": 1.0, **LANES[name][-2]}, 1
-    problem = Logistic(iris, dtype=torch.float64, loss=loss, tenthing=tenthing)
+    problem = Logistic(iris, dtype=torch.float64, loss=loss, lr_drops=lr_drops)
     (record,) = train([Run(problem, Method.of(name, **options), seed, EPOCHS)])
     features, targets = torch.as_tensor(iris.features), torch.as_tensor(iris.targets)
     one_hot = nn.functional.one_hot(targets, iris.classes).double()
@@ -79,7 +78,7 @@ def test_a_run_is_what_an_ordinary_training_loop_gives(iris, name, loss, tenthin
         return summed / len(features[rows])
 
     for epoch in range(EPOCHS):
-        optimizer.param_groups[0]["lr"] = options["lr"] * 0.1 ** sum(epoch >= share * EPOCHS for share in tenthing)
+        optimizer.param_groups[0]["lr"] = options["lr"] * 0.1 ** sum(epoch >= share * EPOCHS for share in lr_drops)
         for rows in row_order(seed, epoch, iris.rows).split(16):
             optimizer.zero_grad()
             loss_of(rows).backward()
@@ -152,35 +151,6 @@ def test_evaluation_counts_ties_as_errors_and_is_exact_for_extreme_scores(classe
         assert measured["loss"][0, seed].item() == pytest.approx(loss.item(), rel=1e-9)
         expected = (scores.argmax(dim=1) == torch.as_tensor(targets)).double().mean().item()
         assert measured["accuracy"][0, seed].item() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("name", ["adam", "gradagrad"])
-def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(iris, name, tmp_path):
-    job = group(Logistic(iris), name, LANES[name], SEEDS, 6)
-    whole = train(job)
-    checkpoint = tmp_path / "partial.pt"
-    seen = []
-    with pytest.raises(InterruptedRunError):
-        train(job, Hooks(seen.append, lambda: len(seen) == 3, checkpoint))
-    assert checkpoint.exists()
-    resumed_from = []
-    resumed = train(job, Hooks(resumed_from.append, checkpoint=checkpoint))
-    assert resumed_from[0] == pytest.approx(3 / 6)
-    assert len(resumed_from) == 4
-    for first, second in zip(whole, resumed, strict=True):
-        assert first.curves == second.curves
-
-
-def test_damaged_or_foreign_checkpoints_are_left_aside(iris, tmp_path):
-    job = group(Logistic(iris), "sgd", [{"lr": 0.5}], (0,), 3)
-    expected = train(job)[0].curves
-    checkpoint = tmp_path / "partial.pt"
-    checkpoint.write_bytes(b"not a checkpoint")
-    assert train(job, Hooks(checkpoint=checkpoint))[0].curves == expected
-    other = group(Logistic(iris), "sgd", [{"lr": 0.25}], (0,), 3)
-    with pytest.raises(InterruptedRunError):
-        train(other, Hooks(should_stop=lambda: True, checkpoint=checkpoint))
-    assert train(job, Hooks(checkpoint=checkpoint))[0].curves == expected
 
 
 def test_diverged_is_a_status_and_stays_with_its_run(iris):

@@ -3,8 +3,6 @@
 `gradagrad_lab.data.clicks.stream` says what each number does. Cardinalities are those of the full Kaggle file.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

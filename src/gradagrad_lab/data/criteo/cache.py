@@ -60,11 +60,11 @@ class Counts:
     ids_missing: list[int]
     bad: int
     named_bad: list[tuple[int, str]]
-    """Line, counted from 0, and complaint."""
+    """Line, counted from 0, and error_text."""
 
     def plus(self, other: Counts) -> Counts:
         both = {name: (mine, getattr(other, name)) for name, mine in vars(self).items()}
-        later = [(self.lines + line, complaint) for line, complaint in other.named_bad]
+        later = [(self.lines + line, error_text) for line, error_text in other.named_bad]
         return Counts(
             **{name: np.add(*two).tolist() for name, two in both.items() if name != "named_bad"},
             named_bad=[*self.named_bad, *later][: criteo.NAMED_BAD_ROWS],
@@ -133,7 +133,7 @@ class CriteoCache:
         if self._known:
             places = np.stack([np.searchsorted(k, own) + 1 for k, own in zip(self._known, ids.T, strict=True)], axis=1)
         else:
-            places = criteo.slots(ids, self.table_sizes)
+            places = criteo.table_rows(ids, self.table_sizes)
         places[np.unpackbits(records["missing"], axis=1, count=ID_FIELDS).astype(bool)] = 0
         flat = (places + criteo.offsets_of(self.table_sizes)).astype(np.int32)
         return Rows(np.ascontiguousarray(records["dense"]), flat, records["click"].astype(np.float32), None)
@@ -182,7 +182,7 @@ def build(
     part_bytes: int = criteo.PART_BYTES,
     progress: Callable[[int], None] = lambda done: None,
 ) -> CriteoCache:
-    """The cache of this file, built or completed where needed. ``progress`` is told how many bytes are done."""
+    """The cache of this file, built or completed where needed. ``progress`` is called with the bytes done."""
     if (found := open_cache(source, settings)) is not None:
         _check_bad(source, found.counts, max_bad)
         return found
@@ -270,10 +270,10 @@ def _read_part(folder: Path, number: int) -> tuple[Counts, NDArray[Any]]:
     path = _part_path(folder, number)
     try:
         header, _, content = path.read_bytes().partition(b"\n")
-        told = json.loads(header)
-        if _checksum(content) != told["checksum"]:
+        stored = json.loads(header)
+        if _checksum(content) != stored["checksum"]:
             raise ValueError("another checksum")
-        return Counts(**told["counts"]), np.frombuffer(content, _ROW)
+        return Counts(**stored["counts"]), np.frombuffer(content, _ROW)
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(path) from error
 
@@ -303,7 +303,7 @@ def damaged(path: Path) -> UserError:
 
 def _check_bad(source: Path, counts: Counts, limit: int) -> None:
     if counts.bad > limit:
-        named = "; ".join(f"line {line + 1}: {complaint}" for line, complaint in counts.named_bad)
+        named = "; ".join(f"line {line + 1}: {error_text}" for line, error_text in counts.named_bad)
         raise UserError(
             f"{source} has more than {limit} bad rows ({counts.bad} so far; {named}); is it Criteo's train.txt? "
             "A higher --max-bad leaves bad rows out.",

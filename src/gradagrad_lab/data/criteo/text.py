@@ -5,8 +5,6 @@ ids may be blank. Text is parsed a few megabytes at a time with array operations
 binary cache that training reads is made by `gradagrad_lab.data.criteo.cache`.
 """
 
-from __future__ import annotations
-
 import gzip
 import zlib
 from collections.abc import Iterator
@@ -61,7 +59,7 @@ def hashed_sizes(cap: int = CAP) -> tuple[int, ...]:
     return tuple(min(10 * cardinality + 1, cap) for cardinality in CARDINALITIES)
 
 
-def slots(ids: NDArray[np.uint32], sizes: tuple[int, ...]) -> NDArray[np.int64]:
+def table_rows(ids: NDArray[np.uint32], sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """Each id's row within its field's table: a hash of the id to 1 … size − 1. Row 0 is for missing ones."""
     # Criteo's ids are hashes already, but their low bits alone are not worth relying on.
     mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
@@ -102,7 +100,7 @@ def parse(text: bytes) -> Parsed:
     good = label_ok & integer_ok.all(axis=1) & id_ok.all(axis=1)
     for row in np.flatnonzero(~good):
         fields = [bytes(data[b : b + n]) for b, n in zip(begin[row], length[row], strict=True)]
-        bad.append((int(lines[row]), _complaint(fields, label_ok[row], integer_ok[row], id_ok[row])))
+        bad.append((int(lines[row]), _error_text(fields, label_ok[row], integer_ok[row], id_ok[row])))
     return Parsed(
         clicks=(label[good] == ord("1")).astype(np.uint8),
         integers=integers[good],
@@ -150,7 +148,7 @@ def _hexadecimals(
     return value, fine
 
 
-def _complaint(fields: list[bytes], label_ok: bool, integer_ok: NDArray[np.bool_], id_ok: NDArray[np.bool_]) -> str:
+def _error_text(fields: list[bytes], label_ok: bool, integer_ok: NDArray[np.bool_], id_ok: NDArray[np.bool_]) -> str:
     def shown(field: bytes) -> str:
         return repr(field[:20].decode("utf-8", "replace"))
 

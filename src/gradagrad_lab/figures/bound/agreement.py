@@ -5,8 +5,6 @@ Independent gradients of mean μ and variance σ² have E[g²] = μ² + σ² and
     E[v] = E[g² − ρ·g·g′] = σ² − (ρ − 1)·μ²,     and γ grows only where μ²/σ² > 1/(ρ − 1).
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,13 +1,11 @@
 """What the runs for Theorem 3, the checks of its proof and the agreement of gradients say, in sentences and tables."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from gradagrad_lab.figures.bound import agreement, proofs
 from gradagrad_lab.figures.bound.slips import ALTERNATING_STEPS, slips
 from gradagrad_lab.figures.bound.tables import NAMED, NAMES, ROUNDING, Numbers, exponent, noise_rows, settings, sizes
-from gradagrad_lab.figures.bound.theorem import Measured
+from gradagrad_lab.figures.bound.theorem import Measured, Results
 from gradagrad_lab.report.content import Claim, Verdict
 
 
@@ -25,8 +23,9 @@ def summary(measured: list[Measured]) -> str:
     )
 
 
-def all_claims(measured: list[Measured], computed: Numbers) -> list[Claim]:
+def all_claims(results: Results) -> list[Claim]:
     """Every sentence with its evidence and verdict."""
+    measured, computed = results.measured, results.computed
     noisy = [curve for curve in measured if curve.name != "alternating"]
     margin = min(curve.closest() for curve in measured)
     return [
@@ -79,12 +78,12 @@ def _safe(measured: list[Measured]) -> Claim:
 def _statements(computed: Numbers) -> Claim:
     good = {name: sum(worst <= ROUNDING for worst in computed[name]) for name in NAMED}
     total = len(computed["Lemma 1"])
-    told = ", ".join(f"{name} in {count}" for name, count in good.items())
+    sentences = ", ".join(f"{name} in {count}" for name, count in good.items())
     kept = [name for name in good if name != "Lemma 9"]
     return Claim(
         "On convex problems without noise, Lemma 1, Theorem 2 and Lemmas 4, 7 and 10 hold at every step.",
         f"Of {total} runs without noise (two problems, ρ = 2 and 10, β = 0 and 0.9, γ₀ from 0.01 to D∞), true at every "
-        f"step: {told}. Lemma 9 fails where γ has reached D∞.",
+        f"step: {sentences}. Lemma 9 fails where γ has reached D∞.",
         "holds" if all(good[name] == total for name in kept) else "does not hold",
         criterion="all of these but Lemma 9, which is judged below, at every step of every run, up to rounding",
     )
@@ -111,12 +110,12 @@ def _sum(measured: list[Measured]) -> Claim:
 
 def _cap() -> Claim:
     ninth, tenth = ([slip for slip in slips() if slip.where == where] for where in ("Lemma 9", "Lemma 10"))
-    told = " and ".join(f"{slip.left / slip.right:.2f} : 1 ({slip.example.rpartition(', ')[2]})" for slip in tenth)
+    sentences = " and ".join(f"{slip.left / slip.right:.2f} : 1 ({slip.example.rpartition(', ')[2]})" for slip in tenth)
     return Claim(
         "Lemmas 9 and 10 hold also at the cap γ = D∞.",
         "At the cap the rule adds g², while the error term still carries −ρ·g·m. From γ₀ = D∞ = 1 with "
         "gradients ±1 the "
-        f"two sides of Lemma 10 stand {told} after {ALTERNATING_STEPS} steps; Lemma 9 fails at the second step, "
+        f"two sides of Lemma 10 stand {sentences} after {ALTERNATING_STEPS} steps; Lemma 9 fails at the second step, "
         f"{ninth[0].left:.2f} : {ninth[0].right:.2f}. With 1 + ρ for √(2+ρ) Lemma 10 is true at the cap; "
         "Lemma 9 has no "
         "such repair.",
@@ -166,15 +165,15 @@ def _small_start(curves: list[Measured]) -> Claim:
     large, small = 1.0, min(curve.initial for curve in curves)
     ratios = {name: float(ends[name, small].mean[-1] / ends[name, large].mean[-1]) for name in ("absolute", "logistic")}
     grown = {name: ends[name, small].numerator / small for name in ratios}
-    told = " and ".join(
+    sentences = " and ".join(
         f"{ratios[name]:.1f} on {NAMES[name]} (γ grew at most {grown[name]:.1f}-fold)" for name in ratios
     )
     recovered = sum(ratio < 2 for ratio in ratios.values())
     return Claim(
         "γ can grow at an exponential rate, so small initial values can potentially be used.",
         f"After {curves[0].iterates[-1]:.0f} steps the suboptimality from γ₀ = {small:g}, divided by that from γ₀ = "
-        f"{large:g}, is {told}. Single-row gradients agree too rarely for fast growth; without noise, in Figure 2, γ "
-        "grows at every step.",
+        f"{large:g}, is {sentences}. Single-row gradients agree too rarely for fast growth; without noise, in Figure "
+        "2, γ grows at every step.",
         "holds" if recovered == len(ratios) else "holds in part" if min(grown.values()) > 1 else "does not hold",
         criterion="within a factor of two on both problems: holds; γ grew on both: in part",
     )
@@ -182,13 +181,13 @@ def _small_start(curves: list[Measured]) -> Claim:
 
 def _late(computed: Numbers) -> Claim:
     found = np.array(list(sizes(computed).values()))
-    told = ", ".join(
+    sentences = ", ".join(
         f"{value:.2g} at step {look}" for look, value in zip(agreement.LOOKS, _medians(found), strict=True)
     )
     return Claim(
         "The ratio v/α is typically very small at the later stages of optimization.",
         "Median of |v|/α over eight runs of logistic regression (with and without noise, γ₀ from 1e-4 to "
-        f"10): {told}; at "
+        f"10): {sentences}; at "
         f"the last one no run exceeded {found[:, -1].max():.2g}.",
         "holds" if found[:, -1].max() < 0.01 else "holds in part" if _medians(found)[-1] < 0.01 else "does not hold",
         criterion=f"below 0.01 after {agreement.LOOKS[-1]} steps in every run",
@@ -247,7 +246,7 @@ def _noise(computed: Numbers) -> Claim:
     shares = {
         batch: [float((agreement.signal(batch) > 1 / (rho - 1)).mean()) for rho in (2, 10, 100)] for batch in (1, 16)
     }
-    told = "; ".join(
+    sentences = "; ".join(
         f"mini-batches of {batch}: {', '.join(f'{share:.0%}' for share in found)}" for batch, found in shares.items()
     )
     return Claim(
@@ -258,7 +257,7 @@ def _noise(computed: Numbers) -> Claim:
         "most elsewhere, "
         "in 200 steps. On the logistic regression above, at its start, the share of coordinates beyond the "
         "threshold at "
-        f"ρ = 2, 10 and 100 is, for {told}.",
+        f"ρ = 2, 10 and 100 is, for {sentences}.",
         "holds" if off < 4 and min(rise) > max(rest) else "does not hold",
         whose="ours",
         criterion="every mean within four standard errors, and more growth wherever E[v] < 0 than anywhere else",

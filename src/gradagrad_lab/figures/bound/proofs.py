@@ -10,8 +10,6 @@ step), 7 (iterates), 8 (the clip with momentum), 9 and 10 (errors of gradients).
 every statement is an inequality between numbers, so each can be checked at every step.
 """
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Sequence
@@ -186,7 +184,7 @@ FORMS = ("printed", "sum corrected", "cap corrected")
 
 
 def constant(rho: float, form: str) -> float:
-    """What stands before d·G∞·D∞²/(γ₀·√(n+1)): as printed; with √(1+ρ) more, which is safe for the sum α; and with
+    """The factor of d·G∞·D∞²/(γ₀·√(n+1)): as printed; with √(1+ρ) more, which is safe for the sum α; and with
     1 + ρ for √(2+ρ) as well, which is safe also where γ has reached D∞."""
     root = max(math.sqrt(2 + rho), 1 + rho) if form == "cap corrected" else math.sqrt(2 + rho)
     return 3 * root * (1.0 if form == "printed" else math.sqrt(1 + rho))

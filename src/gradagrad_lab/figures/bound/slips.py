@@ -3,8 +3,6 @@
 Letters and numbers are those of `gradagrad_lab.figures.bound.proofs`.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Theorem 3 on a box: the averaged iterate against the bound; the proof's steps, and what v and g·g′ do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +10,11 @@ import torch
 from gradagrad_lab.figures.bound import agreement
 from gradagrad_lab.figures.bound.claims import all_claims, summary
 from gradagrad_lab.figures.bound.proofs import Noiseless, Settings
-from gradagrad_lab.figures.bound.slips import slips
 from gradagrad_lab.figures.bound.tables import NAMES, all_tables
-from gradagrad_lab.figures.bound.theorem import Measured, OnBox, read
+from gradagrad_lab.figures.bound.theorem import Measured, OnBox, Results, read
 from gradagrad_lab.problems.toy import AbsoluteValue, BoxRegression, Loss
 from gradagrad_lab.report import style
-from gradagrad_lab.report.content import About, Claim, Panel, Picture, Source, Table
+from gradagrad_lab.report.content import About, Panel, Picture, Source
 from gradagrad_lab.runs.context import Context
 from gradagrad_lab.runs.strategies import ComputedProblem
 from gradagrad_lab.runs.study import Frame, Method, Plan, Run, Study, runs_of
@@ -137,41 +134,20 @@ def plan(context: Context) -> Plan:
     return Plan([*runs, *COMPUTED.values()], details=chosen)
 
 
-STUDY = Study(
-    name="bound",
-    shows="Theorem 3: measured suboptimality against the bound, and the steps of its proof",
-    title="Theorem 3: the bound, and the steps of its proof",
-    plan=plan,
-)
-
-
-def measured(frame: Frame) -> list[Measured]:
-    """All settings, in the order of the plan."""
-    return [
+def read_all(frame: Frame) -> Results:
+    """All settings in the order of the plan, and both computations' numbers by measure."""
+    measured = [
         read(frame, group.problem, method, group.seeds, group.steps)
         for group in frame.details
         for method in group.methods
     ]
+    computed = {name: values for run in COMPUTED.values() for name, values in frame.record(run).curves.items()}
+    return Results(measured, computed, frame.details[0].steps)
 
 
-def tables(frame: Frame) -> list[Table]:
-    """Every run; every statement; every slip; how gradients agree."""
-    return all_tables(measured(frame), computed(frame), slips())
-
-
-def claims(frame: Frame) -> list[Claim]:
-    """What all of this says about the paper's sentences."""
-    return all_claims(measured(frame), computed(frame))
-
-
-def computed(frame: Frame) -> dict[str, list[float]]:
-    """Both computations' numbers, by measure."""
-    return {name: values for run in COMPUTED.values() for name, values in frame.record(run).curves.items()}
-
-
-def draw(frame: Frame) -> list[Picture]:
+def draw(results: Results) -> list[Picture]:
     """Two problems log-log with the bounds, and the sum α against what the proof assumes of it."""
-    plain = [curve for curve in measured(frame) if curve.momentum == 0]
+    plain = [curve for curve in results.measured if curve.momentum == 0]
     shown = [curve for curve in plain if curve.rho == 2]
     lowest = 10 ** np.floor(np.log10(min(curve.mean.min() for curve in shown if curve.name != "alternating")))
     panels = [
@@ -179,7 +155,7 @@ def draw(frame: Frame) -> list[Picture]:
         for name, title in (("absolute", "Absolute deviations"), ("logistic", "Logistic"))
     ]
     panels.append(Panel(lambda axes: _sums(axes, [c for c in plain if c.initial == 1.0]), "α ÷ (n + 1)·G∞²"))
-    seeds = len(frame.details[0].seeds)
+    seeds = results.measured[0].gaps.shape[0]
     excess = {rho: max(float(c.sums.max()) for c in plain if c.rho == rho) for rho in (2.0, 10.0)}
     return [
         Picture(
@@ -230,24 +206,36 @@ regression, which is. Their minima come from a linear program and from L-BFGS-B.
 over its minimum at nearly every early step, so that its gradients alternate in sign.
 
 Then the proof itself. Without noise each of the paper's statements is an inequality between numbers and is checked at \
-every step of 32 runs. Some steps of the proofs are false as printed; each stands below with a run of the optimizer \
-that contradicts it and with what holds instead. None of them makes the theorem false."""
+every step of 32 runs. Some steps of the proofs are false as printed. A table below shows each with a run of the \
+optimizer that contradicts it and with what holds instead. None of them makes the theorem false."""
 
 
-def about(frame: Frame) -> About:
+def about(results: Results) -> About:
     """Words around the figure."""
-    first = frame.details[0]
     return About(
         intro=_INTRO,
-        summary=summary(measured(frame)),
+        summary=summary(results.measured),
         settings={
             "box": "[−1, 1]¹⁰, start in the corner (1, …, 1)",
             "G∞ and D∞": "1 and 2 (the width of the box)",
-            "steps": f"{first.steps}, one row of 200 per step; 1024 for |x|",
-            "seeds": str(len(first.seeds)),
+            "steps": f"{results.steps}, one row of 200 per step; 1024 for |x|",
+            "seeds": str(results.measured[0].gaps.shape[0]),
             "optimizer": "GradaGrad(lr=γ₀, rho=ρ, momentum=β, grad_bound=1, gamma_max=2, projection=Box(-1, 1))",
             "average": "torch.optim.swa_utils.AveragedModel, equal weights, from x₀ on",
             "precision": "float64",
         },
         sources=[Source("two regressions on a box", "generated, seed 0", "200 rows, 10 features in [−1, 1]")],
     )
+
+
+STUDY = Study(
+    name="bound",
+    shows="Theorem 3: measured suboptimality against the bound, and the steps of its proof",
+    title="Theorem 3: the bound, and the steps of its proof",
+    plan=plan,
+    read=read_all,
+    draw=draw,
+    tables=all_tables,
+    claims=all_claims,
+    about=about,
+)

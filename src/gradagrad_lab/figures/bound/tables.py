@@ -1,14 +1,12 @@
 """The tables of the section on Theorem 3, and how its computed numbers are read."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from gradagrad_lab.figures.bound import agreement
-from gradagrad_lab.figures.bound.slips import Slip
-from gradagrad_lab.figures.bound.theorem import Measured
+from gradagrad_lab.figures.bound.slips import Slip, slips
+from gradagrad_lab.figures.bound.theorem import Measured, Results
 from gradagrad_lab.report.content import Table
 
 NAMES = {"absolute": "least absolute deviations", "logistic": "logistic regression", "alternating": "alternating |x|"}
@@ -19,9 +17,10 @@ Numbers = dict[str, list[float]]
 NAMED = ("Lemma 1", "Theorem 2", "Lemma 4", "Lemma 7", "Lemma 9", "Lemma 10")
 
 
-def all_tables(measured: list[Measured], computed: Numbers, slips: list[Slip]) -> list[Table]:
+def all_tables(results: Results) -> list[Table]:
     """Runs, slips, statements, agreement, noise."""
-    return [_runs(measured), _slips(slips), _statements(computed), _agreement(computed), _noise(computed)]
+    computed = results.computed
+    return [_runs(results.measured), _slips(slips()), _statements(computed), _agreement(computed), _noise(computed)]
 
 
 def settings() -> list[tuple[int, float]]:

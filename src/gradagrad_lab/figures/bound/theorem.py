@@ -1,11 +1,11 @@
-"""Runs for the paper's Theorem 3: a convex problem on a box, the averaged iterate, and the sum α watched on the way."""
+"""Runs for the paper's Theorem 3: a convex problem on a box, the averaged iterate, and the sum α during training."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -111,15 +111,6 @@ class AveragedRuns(Stacked):
         )
         return {SUBOPTIMALITY: self.stack.evaluate(average)[SUBOPTIMALITY], SUM: sums, NUMERATOR: initial * growths}
 
-    def state(self) -> dict[str, Any] | None:
-        own = {"average": self._average.state_dict(), "done": self._done}
-        return {**(super().state() or {}), **own}
-
-    def load(self, state: dict[str, Any]) -> None:
-        super().load(state)
-        self._average.load_state_dict(state["average"])
-        self._done = state["done"]
-
 
 @dataclass(frozen=True)
 class Measured:
@@ -156,6 +147,14 @@ class Measured:
         slopes = [np.polyfit(np.log(self.iterates[late]), np.log(gap[late]), 1)[0] for gap in self.gaps]
         error = float(np.std(slopes, ddof=1) / np.sqrt(len(slopes))) if len(slopes) > 1 else 0.0
         return float(np.mean(slopes)), error
+
+
+class Results(NamedTuple):
+    """The runs against the bound, the computed numbers by measure, and the steps of a run."""
+
+    measured: list[Measured]
+    computed: dict[str, list[float]]
+    steps: int
 
 
 def read(frame: Frame, problem: OnBox, method: Method, seeds: Sequence[int], steps: int) -> Measured:

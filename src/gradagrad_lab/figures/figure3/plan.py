@@ -1,6 +1,4 @@
-"""What Figure 3 trains: which sets, how long, which settings, and how the baselines are tuned."""
-
-from __future__ import annotations
+"""What Figure 3 trains: which data sets, how long, which settings, and how the baselines are tuned."""
 
 import functools
 from collections.abc import Iterable, Sequence
@@ -10,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradagrad_lab import data
-from gradagrad_lab.problems.logistic import TENTHING, Logistic
+from gradagrad_lab.problems.logistic import LR_DROPS, Logistic
 from gradagrad_lab.runs.context import Context
 from gradagrad_lab.runs.optimizers import BASELINES, PEERS
 from gradagrad_lab.runs.records import Record
@@ -25,9 +23,9 @@ RHOS = (1.0, 2.0, 4.0, 10.0)
 ENDS = (1.0, 1e-6)
 SCALAR_RHOS = (2.0, 10.0)
 SCALAR_BASELINE = "adagrad_norm"
-# D-Adaptation's paper prints Adam's accuracy on these sets, in %.
+# D-Adaptation's paper prints Adam's accuracy on these data sets, in %.
 PRINTED = {"glass": 72.0, "vehicle": 82.1, "vowel": 77.4}
-PLAIN = {"betas": (0.0, 0.999)}
+PLAIN: dict[str, Any] = {"betas": (0.0, 0.999)}
 """Adam without momentum, as that paper ran it."""
 # Its second reading needs fewer rates; the grid grows where the best lies at an end.
 _READING_PLACES = tuple(range(-8, 3))
@@ -110,12 +108,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class Details:
-    """The sets, and the second reading of some."""
+    """The data sets, and the second reading of some."""
 
     trials: list[Trial]
     softmax: list[Trial]
-    softmax_tenthing: list[Trial]
-    tenthing: list[Trial]
+    softmax_dropped: list[Trial]
+    lr_drops: list[Trial]
     """One-vs-rest under the schedule."""
 
 
@@ -123,30 +121,30 @@ def plan(context: Context) -> Plan:
     """Everything Figure 3 shows, at the size asked for."""
     seeds = context.seed_range(QUICK_SEEDS if context.quick else FULL_SEEDS)
     loss = "softmax" if context.softmax else "one-vs-rest"
-    sets = [data.load(name, context.data_dir) for name in data.sets_at_hand(context.data_dir)]
+    sets = [data.load(name, context.data_dir) for name in data.data_sets_at_hand(context.data_dir)]
     trials = [
         Trial(problem, _epochs(problem, context.quick), seeds) for problem in (Logistic(one, loss=loss) for one in sets)
     ]
     again = [trial for trial in trials if trial.name in PRINTED]
 
-    def reading(loss: str, tenthing: tuple[float, ...]) -> list[Trial]:
-        changed = [replace(trial.problem, loss=loss, tenthing=tenthing) for trial in again]
+    def reading(loss: str, lr_drops: tuple[float, ...]) -> list[Trial]:
+        changed = [replace(trial.problem, loss=loss, lr_drops=lr_drops) for trial in again]
         return [Trial(problem, FULL_EPOCHS, seeds, _READING_PLACES) for problem in changed]
 
-    details = Details(trials, reading("softmax", ()), reading("softmax", TENTHING), reading("one-vs-rest", TENTHING))
+    details = Details(trials, reading("softmax", ()), reading("softmax", LR_DROPS), reading("one-vs-rest", LR_DROPS))
     runs = [run for trial in trials for run in trial.runs(variants())]
     runs += [run for trial in details.softmax for run in trial.runs(HEADLINES.values())]
     if context.peers:
         runs += [run for trial in trials for run in trial.runs(Method.of(name) for name in PEERS)]
     tunings = [trial.tuning(name) for trial in trials for name in (*BASELINES, SCALAR_BASELINE)]
     tunings += [trial.tuning(name) for trial in details.softmax for name in BASELINES]
-    tunings += [trial.tuning("adam") for trial in details.softmax_tenthing]
-    tunings += [trial.tuning("adam", **PLAIN) for trial in (*details.softmax_tenthing, *details.tenthing)]
+    tunings += [trial.tuning("adam") for trial in details.softmax_dropped]
+    tunings += [trial.tuning("adam", **PLAIN) for trial in (*details.softmax_dropped, *details.lr_drops)]
     return Plan(runs, tunings, details)
 
 
 def _epochs(problem: Logistic, quick: bool) -> int:
-    """The quick size shortens the larger sets until all take about the same number of steps."""
+    """The quick size shortens the larger data sets until all take about the same number of steps."""
     if not quick:
         return FULL_EPOCHS
     steps = -(-problem.data.rows // problem.batch)

@@ -1,9 +1,6 @@
 """The tables of Figure 3."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,59 +18,11 @@ from gradagrad_lab.figures.figure3.plan import (
     Trial,
     setting,
 )
+from gradagrad_lab.figures.figure3.results import TWO_ERRORS, Contest, Results, standard_error
 from gradagrad_lab.report.content import Table
 from gradagrad_lab.report.style import power
 from gradagrad_lab.runs.optimizers import BASELINES, GROWTH, OPTIMIZERS, PEERS, power_of_two
-from gradagrad_lab.runs.study import Floats, Frame, Method
-
-POINT = 0.01
-"""One percentage point of accuracy: what a reader would call a difference."""
-TWO_ERRORS = 2.0
-
-
-def standard_error(values: Floats) -> float:
-    """Of the mean of independent values; NaN for a single one."""
-    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
-
-
-@dataclass(frozen=True)
-class Contest:
-    """GradaGrad at one β against three tuned methods on one set; values per seed, which saw the same mini-batches."""
-
-    trial: Trial
-    own: Floats
-    others: dict[str, Floats]
-
-    @property
-    def best(self) -> str:
-        return max(self.others, key=lambda name: float(np.nan_to_num(self.others[name].mean(), nan=-1.0)))
-
-    @property
-    def lowest(self) -> str:
-        return min(self.others, key=lambda name: float(np.nan_to_num(self.others[name].mean(), nan=2.0)))
-
-    def difference(self, name: str) -> float:
-        return float((self.own - self.others[name]).mean())
-
-    def error(self, name: str) -> float:
-        return standard_error(self.own - self.others[name])
-
-    @property
-    def matches(self) -> bool | None:
-        """Not below the lowest of the three by more than two standard errors, and within one point of the best."""
-        error = self.error(self.lowest)
-        if not np.isfinite(error):
-            return None
-        above = self.difference(self.lowest) >= -TWO_ERRORS * error
-        return bool(above and self.difference(self.best) >= -POINT)
-
-
-def contests(frame: Frame, trials: Sequence[Trial], method: Method) -> list[Contest]:
-    """Every set at one setting of GradaGrad."""
-    return [
-        Contest(trial, trial.finals(frame, method), {name: trial.tuned(frame, name) for name in BASELINES})
-        for trial in trials
-    ]
+from gradagrad_lab.runs.study import Method
 
 
 def percent(value: float, digits: int = 2) -> str:
@@ -86,22 +35,22 @@ def signed(value: float, digits: int = 2) -> str:
     return f"{100 * value:+.{digits}f}".replace("-", "−") if np.isfinite(value) else "–"
 
 
-def _name(trial: Trial, frame: Frame, optimizer: str) -> str:
-    return f"{OPTIMIZERS[optimizer].title}, lr {power_of_two(trial.choice(frame, optimizer).lr)}"
+def _name(results: Results, trial: Trial, optimizer: str) -> str:
+    return f"{OPTIMIZERS[optimizer].title}, lr {power_of_two(results.choice(trial, optimizer).lr)}"
 
 
-def main(frame: Frame, trials: Sequence[Trial], title: str, note: str = "") -> Table:
+def main(results: Results, found: dict[str, list[Contest]], title: str) -> Table:
     """Against the best and the lowest of three tuned methods, at both β."""
+    trials = [one.trial for one in found["β = 0"]]
     columns = ["data set", "best tuned", "accuracy", "lowest tuned", "accuracy"]
     for beta in HEADLINES:
         columns += [beta, "to the best", "to the lowest", "± 2 SE", "match"]
-    found = {beta: contests(frame, trials, method) for beta, method in HEADLINES.items()}
     rows: list[list[str]] = []
     for place, trial in enumerate(trials):
         first = found["β = 0"][place]
         row = [trial.label]
         for name in (first.best, first.lowest):
-            row += [_name(trial, frame, name), percent(float(first.others[name].mean()))]
+            row += [_name(results, trial, name), percent(float(first.others[name].mean()))]
         for one in (group[place] for group in found.values()):
             row += [
                 percent(float(one.own.mean())),
@@ -119,7 +68,7 @@ def main(frame: Frame, trials: Sequence[Trial], title: str, note: str = "") -> T
         note=f"{_protocol(trials)} Differences are taken seed by seed (both see the same mini-batches). Match: not "
         "below the lowest of the three tuned methods by more than 2 standard errors, and within one point of the best. "
         f"Mean difference to the best: {means[0]} at β = 0, {means[1]} at β = 0.9. The best of three was picked after "
-        f"seeing the results, in its favour.{note}",
+        f"seeing the results, in its favour.",
     )
 
 
@@ -131,13 +80,13 @@ def _protocol(trials: Sequence[Trial]) -> str:
     return f"Batch 16, {seeds} seeds; {lengths}."
 
 
-def reasons(frame: Frame, trials: Sequence[Trial]) -> Table:
-    """Why GradaGrad ends where it does: where γ₀ stands to AdaGrad's best rate, and how far γ grew."""
+def reasons(results: Results) -> Table:
+    """Why GradaGrad ends where it does: how γ₀ compares with AdaGrad's best rate, and how far γ grew."""
     rows: list[list[str]] = []
-    for trial in trials:
-        best = trial.choice(frame, "adagrad").lr
-        growth = float(np.median(trial.curves(frame, DEFAULT, GROWTH)[:, -1]))
-        finals = {lr: float(trial.finals(frame, setting(lr=lr)).mean()) for lr in INITIAL_RATES}
+    for trial in results.trials:
+        best = results.choice(trial, "adagrad").lr
+        growth = float(np.median(results.curves(trial, DEFAULT, GROWTH)[:, -1]))
+        finals = {lr: results.final(trial, setting(lr=lr)) for lr in INITIAL_RATES}
         favourite = max(finals, key=lambda lr: finals[lr])
         why = "γ₀ = 1 is about right"
         if best < 1:
@@ -155,13 +104,13 @@ def reasons(frame: Frame, trials: Sequence[Trial]) -> Table:
     )
 
 
-def tuning(frame: Frame, trials: Sequence[Trial]) -> Table:
+def tuning(results: Results) -> Table:
     """What tuning chose for each baseline."""
     rows: list[list[str]] = []
-    for trial in trials:
+    for trial in results.trials:
         for name in (*BASELINES, SCALAR_BASELINE):
-            choice = trial.choice(frame, name)
-            values = trial.finals(frame, choice.method)
+            choice = results.choice(trial, name)
+            values = results.finals(trial, choice.method)
             rows.append(
                 [
                     trial.label,
@@ -170,7 +119,7 @@ def tuning(frame: Frame, trials: Sequence[Trial]) -> Table:
                     power_of_two(choice.lr),
                     percent(float(values.mean())),
                     percent(2 * standard_error(values)) if len(values) > 1 else "–",
-                    f"{trial.finals(frame, choice.method, 'loss').mean():.4f}",
+                    f"{results.finals(trial, choice.method, 'loss').mean():.4f}",
                     "still at the end" if choice.at_end else "extended" if choice.extended else "",
                 ]
             )
@@ -183,20 +132,22 @@ def tuning(frame: Frame, trials: Sequence[Trial]) -> Table:
 
 
 def _ratio(loss: float, best: float) -> str:
-    """How many times the best; a separable set can be fitted to a loss of zero, which no ratio compares with."""
+    """How many times the best; a separable data set can be fitted to a loss of zero, which no ratio compares with."""
     return f"{loss / best:.3f}" if best > 0 else "–"
 
 
-def loss(frame: Frame, trials: Sequence[Trial]) -> Table:
+def loss(results: Results) -> Table:
     """The loss, which accuracy can hide."""
     rows: list[list[str]] = []
-    for trial in trials:
-        losses = {name: float(np.nan_to_num(trial.tuned(frame, name, "loss").mean(), nan=np.inf)) for name in BASELINES}
+    for trial in results.trials:
+        losses = {
+            name: float(np.nan_to_num(results.tuned(trial, name, "loss").mean(), nan=np.inf)) for name in BASELINES
+        }
         best = min(losses, key=lambda name: losses[name])
-        row = [trial.label, f"{OPTIMIZERS[best].title}, lr {power_of_two(trial.choice(frame, best, 'loss').lr)}"]
+        row = [trial.label, f"{OPTIMIZERS[best].title}, lr {power_of_two(results.choice(trial, best, 'loss').lr)}"]
         row.append(f"{losses[best]:.4f}")
         for method in (DEFAULT, MOMENTUM, setting(lr=1e-6)):
-            own = float(trial.finals(frame, method, "loss").mean())
+            own = float(results.finals(trial, method, "loss").mean())
             row += [f"{own:.4f}", _ratio(own, losses[best])]
         rows.append(row)
     return Table(
@@ -217,22 +168,24 @@ def loss(frame: Frame, trials: Sequence[Trial]) -> Table:
     )
 
 
-def initial_rates(frame: Frame, trials: Sequence[Trial]) -> Table:
+def initial_rates(results: Results) -> Table:
     """What a too small initial learning rate costs."""
     shown = {f"γ₀ = {power(lr)}": setting(lr=lr) for lr in INITIAL_RATES}
-    return _accuracies(frame, trials, "GradaGrad (ρ = 2, β = 0) from different γ₀", shown)
+    return _accuracies(results, "GradaGrad (ρ = 2, β = 0) from different γ₀", shown)
 
 
-def _accuracies(frame: Frame, trials: Sequence[Trial], title: str, methods: dict[str, Method], note: str = "") -> Table:
-    """A row for every method, a column for every set."""
+def _accuracies(results: Results, title: str, methods: dict[str, Method], note: str = "") -> Table:
+    """A row for every method, a column for every data set."""
     rows = [
-        [words, *(percent(float(trial.finals(frame, method).mean()), 1) for trial in trials)]
+        [words, *(percent(results.final(trial, method), 1) for trial in results.trials)]
         for words, method in methods.items()
     ]
-    return Table(f"{title}: training accuracy in %", ["setting", *(trial.label for trial in trials)], rows, note)
+    return Table(
+        f"{title}: training accuracy in %", ["setting", *(trial.label for trial in results.trials)], rows, note
+    )
 
 
-def variants(frame: Frame, trials: Sequence[Trial]) -> Table:
+def variants(results: Results) -> Table:
     """Adaptivity, momentum and the scalar variant beside its counterpart."""
     shown = {
         **{f"ρ = {rho:g}, γ₀ = {power(lr)}": setting(lr=lr, rho=rho) for lr in ENDS for rho in RHOS},
@@ -245,36 +198,35 @@ def variants(frame: Frame, trials: Sequence[Trial]) -> Table:
         },
     }
     table = _accuracies(
-        frame,
-        trials,
+        results,
         "Variants of GradaGrad",
         shown,
         note="Unless stated: per element (Algorithm 2), γ₀ = 1, ρ = 2, no momentum. Scalar: one step size for the "
         "model, Algorithm 1 plus Lemma 4's clip (the printed one violates the inequality the analysis needs); its "
         "counterpart is AdaGrad-norm, which has one step size too.",
     )
-    norm = [percent(float(trial.tuned(frame, SCALAR_BASELINE).mean()), 1) for trial in trials]
+    norm = [percent(float(results.tuned(trial, SCALAR_BASELINE).mean()), 1) for trial in results.trials]
     table.rows.append(["AdaGrad-norm, tuned", *norm])
     return table
 
 
-def peers(frame: Frame, trials: Sequence[Trial]) -> Table:
+def peers(results: Results) -> Table:
     """Parameter-free peers at their defaults."""
     shown = {"GradaGrad": DEFAULT, **{OPTIMIZERS[name].title: Method.of(name) for name in PEERS}}
     note = "One run at a time, the same mini-batches; DoG without its averaging of iterates."
-    return _accuracies(frame, trials, "Parameter-free peers at their defaults", shown, note)
+    return _accuracies(results, "Parameter-free peers at their defaults", shown, note)
 
 
-def schedules(frame: Frame) -> Table:
+def schedules(results: Results) -> Table:
     """Adam under the schedule of D-Adaptation's paper, by both readings, and the any-time methods beside it."""
-    details = frame.details
+    details = results.details
     rows: list[list[str]] = []
-    for plain, soft, other in zip(details.softmax, details.softmax_tenthing, details.tenthing, strict=True):
-        adam = float(plain.tuned(frame, "adam").mean())
-        falling = float(soft.tuned(frame, "adam").mean())
-        again, ovr = (float(trial.tuned(frame, "adam", **PLAIN).mean()) for trial in (soft, other))
-        anytime = {name: float(plain.tuned(frame, name).mean()) for name in ("adagrad", "sgd")}
-        own = [float(plain.finals(frame, method).mean()) for method in HEADLINES.values()]
+    for plain, soft, other in zip(details.softmax, details.softmax_dropped, details.lr_drops, strict=True):
+        adam = float(results.tuned(plain, "adam").mean())
+        falling = float(results.tuned(soft, "adam").mean())
+        again, ovr = (float(results.tuned(trial, "adam", **PLAIN).mean()) for trial in (soft, other))
+        anytime = {name: float(results.tuned(plain, name).mean()) for name in ("adagrad", "sgd")}
+        own = [results.final(plain, method) for method in HEADLINES.values()]
         rows.append(
             [
                 plain.label,
@@ -305,7 +257,18 @@ def schedules(frame: Frame) -> Table:
             "better of both to the schedule",
         ],
         rows,
-        note="D-Adaptation's paper, by the same first author, trains these sets for 100 epochs of batch 16 without "
-        "momentum, dividing the learning rate by ten after 60, 80 and 95 of them, and prints Adam's accuracy. All "
-        "tuned for the highest accuracy; columns without “schedule” are soft-max with a constant or any-time rate.",
+        note="D-Adaptation's paper, by the same first author, trains these data sets for 100 epochs of batch 16 "
+        "without momentum, dividing the learning rate by ten after 60, 80 and 95 of them, and prints Adam's accuracy. "
+        "All tuned for the highest accuracy; columns without “schedule” are soft-max with a constant or any-time rate.",
     )
+
+
+def all_tables(results: Results) -> list[Table]:
+    """In the order of the page."""
+    title = "GradaGrad untuned against the best and the lowest of three tuned methods: accuracy in %"
+    found = [main(results, results.contests, title), reasons(results)]
+    if results.details.softmax:
+        title = "The same under the second reading, soft-max, 100 epochs: accuracy in %"
+        found += [main(results, results.softmax_contests, title), schedules(results)]
+    found += [initial_rates(results), variants(results), tuning(results), loss(results)]
+    return [*found, peers(results)] if results.context.peers else found

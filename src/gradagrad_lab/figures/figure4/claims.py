@@ -15,8 +15,6 @@ first two are undone; `agreeing` is kept, as a sentence found on those runs and 
 was written last, when all but AdaGrad-norm's results were known.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -152,7 +150,7 @@ def mechanism(results: Results) -> Claim:
     first, _, recovered = _recoveries(results)
     positive, fine = first > 0, recovered > 0
     right = positive == fine
-    told = (
+    sentences = (
         f"From γ₀ = 1e−6 at ρ = {RHO[-1]:g}, over both settings of the last bias: it recovered on "
         f"{int((positive & fine).sum())} of {int(positive.sum())} where that product was positive and on "
         f"{int((~positive & fine).sum())} of {int((~positive).sum())} where it was negative."
@@ -160,9 +158,9 @@ def mechanism(results: Results) -> Claim:
     # A sign that is the same everywhere, or runs that all end the same way, cannot show what decides.
     tested = positive.any() and not positive.all() and fine.any() and not fine.all()
     return Claim(
-        "The sign of the very first ⟨g, g_prev⟩ decides whether a small γ₀ recovers at large ρ: a negative one "
+        "The sign of the first ⟨g, g_prev⟩ decides whether a small γ₀ recovers at large ρ: a negative one "
         "puts ρ·|⟨g, g_prev⟩| into α at once, and a larger ρ no longer helps.",
-        told + ("" if tested else " Both signs and both outcomes are needed to tell."),
+        sentences + ("" if tested else " Both signs and both outcomes are needed to tell."),
         share_verdict(2 * float(right.mean()) - 1) if tested else "not tested",  # chance gives a half
         whose="ours",
         criterion="the sign tells the outcome in nine of ten, chance counted out",
@@ -174,19 +172,19 @@ def agreeing(results: Results) -> Claim:
     _, steps, recovered = _recoveries(results)
     good, stuck = steps[recovered > 0], steps[recovered == 0]
     verdict: Verdict = "not tested"
-    told = f"all {len(good)} initialisations recovered" if len(good) else f"none of {len(stuck)} recovered"
+    sentences = f"all {len(good)} initialisations recovered" if len(good) else f"none of {len(stuck)} recovered"
     if len(good) and len(stuck):
-        told = (
+        sentences = (
             f"the {len(good)} initialisations that recovered had {good.min():.0f} to {good.max():.0f} such steps, "
             f"the {len(stuck)} that did not {stuck.min():.0f} to {stuck.max():.0f}"
         )
         ordered = float(np.mean(good[:, None] > stuck[None])) + 0.5 * float(np.mean(good[:, None] == stuck[None]))
         verdict = share_verdict(2 * ordered - 1)  # chance gives a half
-        told += f"; of a recovered and a stuck one, the recovered had more with probability {ordered:.2f}"
+        sentences += f"; of a recovered and a stuck one, the recovered had more with probability {ordered:.2f}"
     return Claim(
         "A small γ₀ recovers at large ρ "
         "if the products ⟨g, g_prev⟩ stay positive long enough before the first negative one.",
-        f"From γ₀ = 1e−6 at ρ = {RHO[-1]:g}, over both settings of the last bias: {told}.",
+        f"From γ₀ = 1e−6 at ρ = {RHO[-1]:g}, over both settings of the last bias: {sentences}.",
         verdict,
         whose="ours",
         criterion="more such steps tell a recovered run from a stuck one in nine pairs of ten, chance counted out; the "
@@ -218,7 +216,7 @@ def stability(results: Results) -> Claim:
     counted = setbacks(results)
     runs = counted[0].size
     by_rho = counted.sum(axis=(1, 2))
-    told = ", ".join(f"{int(count)} at ρ = {rho:g}" for rho, count in zip(RHO, by_rho, strict=True))
+    sentences = ", ".join(f"{int(count)} at ρ = {rho:g}" for rho, count in zip(RHO, by_rho, strict=True))
     median = np.median(rises(results), axis=(1, 2))
     losses = comparable(results.scalar("loss"))
     worse = losses[:, 0] - losses[0, 0]  # (ρ, seeds), paired: same start, same rows
@@ -230,7 +228,7 @@ def stability(results: Results) -> Claim:
     return Claim(
         "The default ρ = 2 is highly stable; larger values of ρ may result in less stable training.",
         f"Runs (of {runs} at each ρ) whose training loss rose by more than {setback_bound(results):.3f} above its own "
-        f"lowest point: {told}; the median rise was {median[0]:.3f} at ρ = {RHO[0]:g} and {median[-1]:.3f} at ρ = "
+        f"lowest point: {sentences}; the median rise was {median[0]:.3f} at ρ = {RHO[0]:g} and {median[-1]:.3f} at ρ = "
         f"{RHO[-1]:g}. Not part of the verdict: from γ₀ = 1 the held-out loss changed against ρ = 2 by {final} (mean "
         "and standard error).",
         "holds" if stable and less_stable else "holds in part" if stable or less_stable else "does not hold",
@@ -274,7 +272,7 @@ def counterparts(results: Results) -> Claim:
     ):
         values = results.diagonal(name, "loss")
         pairs[words] = (float(values[best_cell(values)].mean()), other)
-    told = "; ".join(
+    sentences = "; ".join(
         f"{words} {loss:.4f}, {TITLES[other].removesuffix(', tuned')} {tuned[other]:.4f}"
         for words, (loss, other) in pairs.items()
     )
@@ -282,9 +280,9 @@ def counterparts(results: Results) -> Claim:
     return Claim(
         "At its best γ₀ and ρ each variant is level with the tuned AdaGrad that has as many step sizes: scalar with "
         "AdaGrad-norm, row-wise with row-wise AdaGrad, element with AdaGrad.",
-        f"Held-out loss: {told}; Adam {tuned['adam']:.4f}, SGD {tuned['sgd']:.4f}. All are chosen on this number. The "
-        f"scalar variant's best is γ₀ = {initial_text(INITIAL[column])}, ρ = {RHO[row]:g}. (The paper calls the method "
-        "a drop-in replacement for its interface and theory; it does not say this.)",
+        f"Held-out loss: {sentences}; Adam {tuned['adam']:.4f}, SGD {tuned['sgd']:.4f}. All are chosen on this number. "
+        f"The scalar variant's best is γ₀ = {initial_text(INITIAL[column])}, ρ = {RHO[row]:g}. (The paper calls the "
+        "method a drop-in replacement for its interface and theory; it does not say this.)",
         "holds" if all(level) else "holds in part" if any(level) else "does not hold",
         whose="ours",
         criterion=f"not above its counterpart by more than {LEVEL} in the mean: all three holds, some in part",
@@ -296,5 +294,5 @@ def recovered_in_words(results: Results) -> str:
     """On how many initialisations the smallest γ₀ caught up, for each ρ."""
     losses = results.scalar("loss")
     recovered = (lag(losses) <= results.alike).sum(axis=1)
-    told = ", ".join(f"{int(count)} at ρ = {rho:g}" for rho, count in zip(RHO, np.asarray(recovered), strict=True))
-    return f"Initialisations (of {losses.shape[2]}) on which γ₀ = 1e-6 caught up with the best γ₀: {told}."
+    sentences = ", ".join(f"{int(count)} at ρ = {rho:g}" for rho, count in zip(RHO, np.asarray(recovered), strict=True))
+    return f"Initialisations (of {losses.shape[2]}) on which γ₀ = 1e-6 caught up with the best γ₀: {sentences}."

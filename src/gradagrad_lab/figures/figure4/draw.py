@@ -1,12 +1,11 @@
 """The pictures of Figure 4, drawn from records."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from gradagrad_lab.figures.figure4.claims import recovered_in_words
 from gradagrad_lab.figures.figure4.results import INITIAL, RHO, TITLES, Results, initial_text
 from gradagrad_lab.problems.clicks.runs import CLICK_RATE, DRAWN
 from gradagrad_lab.report import style
@@ -14,18 +13,18 @@ from gradagrad_lab.report.content import Panel, Picture
 from gradagrad_lab.runs.study import Floats
 
 
-def pictures(results: Results, fate: str, reduced: str) -> list[Picture]:
+def pictures(results: Results) -> list[Picture]:
     """All that can be drawn; none where a curve would be a single point."""
     if len(results.steps) < 2:
         return []
-    seeds = len(results.plan.seeds)
+    seeds, fate = len(results.plan.seeds), recovered_in_words(results)
     what = "Training loss minus the teacher's on the same rows" if results.has_teacher else "Training loss"
     found = [
         Picture(
             "Training loss for each ρ and γ₀",
             "figure4",
             f"{what}; thin: each of {seeds} initialisations, thick: their mean. Curves that leave the picture are held "
-            f"at its upper edge.{reduced}",
+            f"at its upper edge.{results.reduction}",
             "Six panels, one for each ρ from 2 to 500, each with the training loss from four γ₀ and of tuned AdaGrad "
             f"against the rows seen. {fate}",
             _losses(results, DRAWN),
@@ -64,7 +63,7 @@ def pictures(results: Results, fate: str, reduced: str) -> list[Picture]:
         Picture(
             "Held-out loss beside tuned optimizers",
             "figure4-contest",
-            "A dot per initialisation, a bar for the mean; learning rates of the tuned ones are tuned on this very "
+            "A dot per initialisation, a bar for the mean; learning rates of the tuned ones are tuned on this "
             "number. ▸: runs that ended to the right of the picture or not finite.",
             "Held-out log-loss of tuned SGD, AdaGrad, AdaGrad-norm, row-wise AdaGrad and Adam and of GradaGrad's "
             "variants from four γ₀.",
@@ -163,7 +162,7 @@ def final(curves: Floats) -> Floats:
 
 
 def contestants(results: Results) -> list[tuple[str, str, Floats]]:
-    """Who stands in the picture of held-out losses: (title, colour family, loss per seed)."""
+    """The rows of the picture of held-out losses: (title, colour family, loss per seed)."""
     families = {"row-wise adagrad": "adagrad", "adagrad-norm": "adagrad"}
     entries = [(title, families.get(name, name), results.baseline(name, "loss")) for name, title in TITLES.items()]
     scalar = results.scalar("loss")

@@ -1,7 +1,5 @@
 """What Figure 4 plans at each size, and its numbers, read from records into arrays. Nothing here trains."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -105,9 +103,9 @@ def comparable(losses: Floats) -> Floats:
 class Results:
     """All numbers of the figure. Losses that are not finite stay so: they are a result."""
 
-    def __init__(self, frame: Frame, plan: Figure4Plan) -> None:
+    def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self.plan = plan
+        self.plan: Figure4Plan = frame.details
 
     @property
     def setup(self) -> Setup:
@@ -186,3 +184,17 @@ class Results:
     def alike(self) -> float:
         """What counts as alike; `figure4_claims` says why."""
         return 0.1 * self.gain
+
+    @property
+    def reduction(self) -> str:
+        """What differs from the paper's experiment, in a sentence; empty where nothing does."""
+        setup, said = self.setup, list[str]()
+        if not setup.paper:
+            said.append(f"{setup.steps:,} steps, smaller networks and tables than the paper's")
+        if self.frame.context.quick and not setup.paper:
+            said.append("this is the quick size; the full size is the one to judge by")
+        if setup.rows < self.plan.planned_rows:
+            said.append(f"{setup.rows:,} rows to train on, where {self.plan.planned_rows:,} were planned")
+        if self.has_teacher:
+            said.append("a synthetic stream in place of Criteo's rows")
+        return f" Differences to the paper: {'; '.join(said)}." if said else ""

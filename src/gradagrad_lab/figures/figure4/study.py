@@ -5,10 +5,8 @@ which picture comes out depends on the initialisation; and beside it stand tuned
 AdaGrad and Adam, and the element and row-wise variants. On real Criteo where the data folder has it
 (``criteo/train.txt`` or ``.gz``), else on the synthetic stream of `gradagrad_lab.data.clicks.stream`.
 
-Three sizes: quick and full have small networks and hashed tables; "paper" has the paper's own, for who has days.
+There are three sizes. Quick and full have small networks and hashed tables; "paper" has the paper's own and takes days.
 """
-
-from __future__ import annotations
 
 import sys
 import time
@@ -18,20 +16,20 @@ from pathlib import Path
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.data.criteo.cache import DAYS
 from gradagrad_lab.errors import DATA, UserError
-from gradagrad_lab.figures.figure4 import claims as figure4_claims
-from gradagrad_lab.figures.figure4 import draw as figure4_draw
-from gradagrad_lab.figures.figure4 import tables as figure4_tables
+from gradagrad_lab.figures.figure4.claims import alike_for_large, all_claims, how_judged
+from gradagrad_lab.figures.figure4.draw import pictures
 from gradagrad_lab.figures.figure4.results import DIAGONAL_RHO, INITIAL, RHO, Figure4Plan, Results
+from gradagrad_lab.figures.figure4.tables import all_tables
 from gradagrad_lab.problems.clicks.dlrm import KAGGLE
 from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.clicks.runs import CLICK_RATE, DRAWN, ClickProblem, ClickReader
-from gradagrad_lab.report.content import About, Claim, Picture, Source, Table
+from gradagrad_lab.report.content import About, Source
 from gradagrad_lab.report.page import duration
 from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import Frame, Plan, Run, Study
+from gradagrad_lab.runs.study import Plan, Run, Study
 
 SEEDS, FIRST_SEED = 6, 100
-"""Initialisations of which nothing was known when the criteria in `figure4_claims` were fixed."""
+"""Initialisations of which nothing was known when the criteria in `gradagrad_lab.figures.figure4.claims` were fixed."""
 KAGGLE_ROWS = 45_840_617
 SIZES = {
     "quick": Setup(rows=10_240, held_out=6_144, cap=10_000),
@@ -54,14 +52,6 @@ def plan(context: Context) -> Plan:
     if chosen.setup.paper:
         announce(context, chosen, [run for run in runs if context.records.find(run) is None])
     return Plan(runs, chosen.tunings, chosen)
-
-
-STUDY = Study(
-    name="figure4",
-    shows="DLRM with embedding tables: what ρ does to a bad γ₀",
-    title="Figure 4: DLRM and the meaning of ρ",
-    plan=plan,
-)
 
 
 def plan_of(context: Context) -> Figure4Plan:
@@ -107,8 +97,8 @@ def on_file(context: Context, setup: Setup, path: Path) -> Setup:
             "seventh of the file to evaluate on.",
             DATA,
         )
-    edition = criteo_cache.fingerprint(path)["edges"]
-    return on_rows(setup, last - first, end - begin, criteo=str(path), edition=edition)
+    version = criteo_cache.fingerprint(path)["edges"]
+    return on_rows(setup, last - first, end - begin, criteo=str(path), version=version)
 
 
 def announce(context: Context, chosen: Figure4Plan, missing: list[Run]) -> None:
@@ -166,40 +156,10 @@ def largest_gib() -> str:
     return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit:.1f} GiB"
 
 
-def draw(frame: Frame) -> list[Picture]:
-    """All pictures."""
-    results = Results(frame, frame.details)
-    return figure4_draw.pictures(results, figure4_claims.recovered_in_words(results), reduction(results))
-
-
-def tables(frame: Frame) -> list[Table]:
-    """All tables."""
-    return figure4_tables.all_tables(Results(frame, frame.details))
-
-
-def claims(frame: Frame) -> list[Claim]:
-    """All sentences."""
-    return figure4_claims.all_claims(Results(frame, frame.details))
-
-
-def reduction(results: Results) -> str:
-    """What differs from the paper's experiment, in a sentence; empty where nothing does."""
-    setup, said = results.setup, list[str]()
-    if not setup.paper:
-        said.append(f"{setup.steps:,} steps, smaller networks and tables than the paper's")
-    if results.frame.context.quick and not setup.paper:
-        said.append("this is the quick size; the full size is the one to judge by")
-    if setup.rows < results.plan.planned_rows:
-        said.append(f"{setup.rows:,} rows to train on, where {results.plan.planned_rows:,} were planned")
-    if results.has_teacher:
-        said.append("a synthetic stream in place of Criteo's rows")
-    return f" Differences to the paper: {'; '.join(said)}." if said else ""
-
-
-def about(frame: Frame) -> About:
+def about(results: Results) -> About:
     """Words around the figure."""
-    results = Results(frame, frame.details)
     plan, setup = results.plan, results.setup
+    seconds = sum(results.frame.record(run).seconds for run in plan.scalar_runs())
     empty = "" if len(results.steps) > 1 else " There are too few steps for a curve, so none is drawn."
     widths = ["-".join(str(width) for width in layers) for layers in (setup.bottom, setup.top)]
     shown = ("every id has its row" if setup.paper else f"at most {setup.cap:,} rows a field") + ", dimension 16"
@@ -207,8 +167,8 @@ def about(frame: Frame) -> About:
         intro="DLRM on a click stream: 26 embedding tables of dimension 16 with sparse gradients, batch "
         f"{setup.batch}, one pass, no regularisation; one step size shared by all parameters (the paper's scalar "
         f"variant). Each setting is trained from {len(plan.seeds)} initialisation{'s' * (len(plan.seeds) > 1)} on the "
-        f"same rows in the same order.{reduction(results)}{empty} {figure4_claims.how_judged(results)}",
-        summary=figure4_claims.alike_for_large(results).evidence if results.enough else claims(frame)[0].evidence,
+        f"same rows in the same order.{results.reduction}{empty} {how_judged(results)}",
+        summary=(alike_for_large(results) if results.enough else all_claims(results)[0]).evidence,
         settings={
             "rows": f"{setup.steps * setup.batch:,} trained on, {setup.held_out:,} held out",
             "batch": str(setup.batch),
@@ -219,7 +179,7 @@ def about(frame: Frame) -> About:
             + ("" if setup.paper else f"; diagonal variants {', '.join(f'{rho:g}' for rho in DIAGONAL_RHO)}"),
             "initialisations": f"{len(plan.seeds)}: {plan.seeds[0]} to {plan.seeds[-1]}",
             "tuned learning rates": ", ".join(f"{name} {results.rate(name)}" for name in results.best) or "none",
-            "training time of the scalar grid": f"{sum(frame.record(run).seconds for run in plan.scalar_runs()):.0f} s",
+            "training time of the scalar grid": f"{seconds:.0f} s",
         },
         sources=[source_of(results)],
     )
@@ -234,3 +194,16 @@ def source_of(results: Results) -> Source:
         "gradagrad_lab.data.clicks.stream",
         "made to the shape of Criteo's first 1,999 rows, with a teacher whose loss is known; not Criteo itself",
     )
+
+
+STUDY = Study(
+    name="figure4",
+    shows="DLRM with embedding tables: what ρ does to a bad γ₀",
+    title="Figure 4: DLRM and the meaning of ρ",
+    plan=plan,
+    read=Results,
+    draw=pictures,
+    tables=all_tables,
+    claims=all_claims,
+    about=about,
+)

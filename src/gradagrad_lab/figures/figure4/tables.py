@@ -1,7 +1,5 @@
 """The tables of Figure 4, from records alone."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -87,11 +85,11 @@ def optimizer_table(results: Results) -> Table:
             [f"GradaGrad, {name.removeprefix('gradagrad ')}", chosen, *numbers(losses[row, column], areas[row, column])]
         )
     return Table(
-        "Everyone at his best",
+        "Every optimizer at its best",
         ["optimizer", "setting", "log-loss", "std. error", "AUC", "seeds"],
         rows,
-        "Held-out rows. Learning rates, and GradaGrad's γ₀ and ρ, are chosen for the lowest mean loss on these very "
-        "rows, in everyone's favour. “Row”: tables by rows, networks by elements. " + references(results, "loss"),
+        "Held-out rows. Learning rates, and GradaGrad's γ₀ and ρ, are chosen for the lowest mean loss on these "
+        "rows, in favour of each. “Row”: tables by rows, networks by elements. " + references(results, "loss"),
     )
 
 

@@ -3,8 +3,6 @@
 A new problem is a `TrainingProblem` (name, title, kind, steps, batch, builder) and a line in `_OTHERS` with its role.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +26,8 @@ ROLE_MEANING = (
 
 @dataclass(frozen=True)
 class Entry:
-    """A problem of the suite. ``quick``: part of the quick size; ``needs``: a LIBSVM set that must be at hand, or a
-    function of the data folder that says whether its data are."""
+    """A problem of the suite. ``quick``: part of the quick size; ``needs``: a LIBSVM data set that must be at hand,
+    or a function of the data folder that says whether its data are."""
 
     problem: TrainingProblem
     role: Role
@@ -42,7 +40,7 @@ class Entry:
 
     @property
     def set_name(self) -> str:
-        """The LIBSVM set it reads; empty where it reads none."""
+        """The LIBSVM data set it reads; empty where it reads none."""
         return self.needs if isinstance(self.needs, str) else ""
 
     def at_hand(self, data_dir: Path | None) -> bool:
@@ -52,7 +50,7 @@ class Entry:
 
 
 def _sets() -> list[Entry]:
-    """Logistic regression on the LIBSVM sets at two batch sizes; the number of steps depends on the batch alone."""
+    """Logistic regression on the LIBSVM data sets at two batch sizes; the batch alone decides the number of steps."""
     small, large = (16, 1500), (128, 1000)
     wanted: list[tuple[str, tuple[int, int], Role, bool]] = [
         ("glass", small, "development", True),
@@ -73,7 +71,7 @@ def _sets() -> list[Entry]:
 
 
 def _stand_ins() -> list[Entry]:
-    """Where no LIBSVM set is at hand. Digits were used for the nets, so neither counts as held out."""
+    """Where no LIBSVM data set is at hand. Digits were used for the nets, so neither counts as held out."""
     found = [
         convex.logistic(name, batch, steps) for name in ("iris", "digits") for batch, steps in ((16, 1500), (128, 1000))
     ]
@@ -112,7 +110,7 @@ PROBLEMS: dict[str, Entry] = {entry.name: entry for entry in (*_sets(), *_stand_
 
 
 def problems_at_hand(data_dir: Path | None = None, *, quick: bool = False, on: str = "") -> list[Entry]:
-    """What can be trained here: LIBSVM sets that are on disk, bundled stand-ins where none is, and all others.
+    """What can be trained here: LIBSVM data sets that are on disk, bundled stand-ins where none is, and all others.
 
     ``on``: some of them, names or roles ("held-out") with commas between, whatever their size.
     """

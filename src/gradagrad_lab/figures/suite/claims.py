@@ -1,6 +1,4 @@
-"""What was hoped for, and whether it came out: judged on the held-out problems first, then on all. All is ours."""
-
-from __future__ import annotations
+"""The suite's goals and whether they are met: judged on the held-out problems first, then on all."""
 
 import numpy as np
 
@@ -13,7 +11,7 @@ from gradagrad_lab.figures.suite.methods import (
     OURS_AVERAGED,
     Contestant,
 )
-from gradagrad_lab.figures.suite.standings import Standings
+from gradagrad_lab.figures.suite.results import Standings
 from gradagrad_lab.figures.suite.tables import factor
 from gradagrad_lab.report.content import Claim, Verdict
 from gradagrad_lab.report.style import power
@@ -50,7 +48,7 @@ def all_claims(standings: Standings) -> list[Claim]:
 
 def _mean(standings: Standings, size: str, one: Contestant, goal: float) -> Claim:
     there, here = standings.standing(one, True).mean, standings.standing(one).mean
-    point = "the averaged point" if one.averaged else "the last point"
+    point = "the averaged iterate" if one.averaged else "the last iterate"
     return Claim(
         f"Untuned, AutoGradaGrad's final training loss at {point} is at most {goal:g} of the best tuned baseline's, in "
         "the geometric mean.",
@@ -63,15 +61,15 @@ def _mean(standings: Standings, size: str, one: Contestant, goal: float) -> Clai
 
 def _level(standings: Standings, size: str) -> Claim:
     """With Adam, tuned for each problem and averaged: the strongest of the baselines."""
-    told: list[str] = []
+    sentences: list[str] = []
     met: list[bool] = []
     for held_out in (True, False):
         own, other = (standings.standing(one, held_out).mean for one in (OURS_AVERAGED, BY_KEY["adam-averaged"]))
         met.append(own.value <= LEVEL * other.value)
-        told.append(f"{standings.words(held_out)}: {own.text()} against {other.text()}")
+        sentences.append(f"{standings.words(held_out)}: {own.text()} against {other.text()}")
     return Claim(
         "Untuned and averaged, it is level with Adam, tuned for each problem and averaged.",
-        f"{'; '.join(told)}{size}.",
+        f"{'; '.join(sentences)}{size}.",
         verdict_of(met[0], met[1]),
         whose="ours",
         criterion=f"{CRITERION}. Level: a mean of at most {LEVEL:g} times the other's",
@@ -79,7 +77,7 @@ def _level(standings: Standings, size: str) -> Claim:
 
 
 def _worst(standings: Standings, size: str) -> Claim:
-    told: list[str] = []
+    sentences: list[str] = []
     met: list[bool] = []
     for held_out in (True, False):
         standing, entries = standings.standing(OURS_AVERAGED, held_out), standings.entries(held_out)
@@ -92,10 +90,10 @@ def _worst(standings: Standings, size: str) -> Claim:
         words = f"worst {standing.worst.text()} ({entries[standing.worst_place].problem.title})"
         if above:
             words += f", above the goal on {len(above)} of {len(entries)}: {', '.join(above)}"
-        told.append(f"{standings.words(held_out)}: {words}")
+        sentences.append(f"{standings.words(held_out)}: {words}")
     return Claim(
         f"Untuned and averaged, it is nowhere worse than {WORST_GOAL:g} times the best tuned baseline.",
-        f"{'. '.join(told)}{size}.",
+        f"{'. '.join(sentences)}{size}.",
         verdict_of(met[0], met[1]),
         whose="ours",
         criterion=CRITERION,
@@ -129,7 +127,7 @@ def _peers(standings: Standings, size: str, averaged: bool) -> Claim:
         return Claim(
             text, "None of the peers is installed: `pip install 'gradagrad[peers]'`.", "not tested", whose="ours"
         )
-    told: list[str] = []
+    sentences: list[str] = []
     met: list[bool] = []
     for held_out in (True, False):
         ahead = [method for method in peers if _is_ahead(standings, ours, method, held_out)]
@@ -144,8 +142,8 @@ def _peers(standings: Standings, size: str, averaged: bool) -> Claim:
         )
         if ahead:
             words += f"; ahead of ours in one of the two: {', '.join(method.title for method in ahead)}"
-        told.append(f"{standings.words(held_out)}: {words}")
-    return Claim(text, f"{'. '.join(told)}{size}.", verdict_of(met[0], met[1]), whose="ours", criterion=CRITERION)
+        sentences.append(f"{standings.words(held_out)}: {words}")
+    return Claim(text, f"{'. '.join(sentences)}{size}.", verdict_of(met[0], met[1]), whose="ours", criterion=CRITERION)
 
 
 def _is_ahead(standings: Standings, ours: Contestant, peer: Contestant, held_out: bool) -> bool:
@@ -157,7 +155,7 @@ def _flat(standings: Standings, size: str) -> Claim:
     size_of = standings.size
     inside = [place for place, gamma0 in enumerate(size_of.sweep) if FLAT_FROM <= gamma0 <= FLAT_TO]
     default = size_of.sweep.index(DEFAULT_GAMMA0)
-    told: list[str] = []
+    sentences: list[str] = []
     met: list[bool] = []
     for held_out in (True, False):
         entries = standings.entries(held_out)
@@ -165,7 +163,7 @@ def _flat(standings: Standings, size: str) -> Claim:
         flat = np.abs(ratios - 1).max(axis=1) <= FLAT_GOAL
         row, column = np.unravel_index(int(np.argmax(ratios)), ratios.shape)
         met.append(float(flat.mean()) >= FLAT_SHARE)
-        told.append(
+        sentences.append(
             f"{standings.words(held_out)}: flat on {int(flat.sum())} of {len(entries)}; the largest "
             f"loss is {factor(ratios[row, column])} times the default's ({entries[row].problem.title}, "
             f"γ₀ = {power(size_of.sweep[inside[column]])})"
@@ -173,7 +171,7 @@ def _flat(standings: Standings, size: str) -> Claim:
     return Claim(
         f"The final loss is flat, within {100 * FLAT_GOAL:.0f} % of the default's, from γ₀ = {power(FLAT_FROM)} to "
         f"{power(FLAT_TO)} on {10 * FLAT_SHARE:.0f} of 10 problems.",
-        f"{'. '.join(told)}{size}.",
+        f"{'. '.join(sentences)}{size}.",
         verdict_of(met[0], met[1]),
         whose="ours",
         criterion=CRITERION,

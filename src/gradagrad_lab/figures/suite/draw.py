@@ -1,7 +1,5 @@
 """The suite's pictures: performance profiles, ratios problem by problem, and the sweep of γ₀."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +17,7 @@ from gradagrad_lab.figures.suite.methods import (
     OURS_AVERAGED,
     Contestant,
 )
-from gradagrad_lab.figures.suite.standings import Standings
+from gradagrad_lab.figures.suite.results import Standings
 from gradagrad_lab.figures.suite.statistics import profile
 from gradagrad_lab.figures.suite.tables import TREATMENT, factor
 from gradagrad_lab.report import style
@@ -42,9 +40,9 @@ _SHORT = {
 }
 
 
-def pictures(standings: Standings, reduced: str) -> list[Picture]:
+def pictures(standings: Standings) -> list[Picture]:
     """Everything drawn."""
-    entries, own = standings.entries(), standings.standing(OURS)
+    entries, own, reduced = standings.entries(), standings.standing(OURS), standings.reduction
     words = ", ".join(
         f"{entry.problem.title} {factor(ratio)}" for entry, ratio in zip(entries, own.ratios, strict=True)
     )
@@ -53,7 +51,7 @@ def pictures(standings: Standings, reduced: str) -> list[Picture]:
         "Share of problems on which a method's mean final training loss is within a factor of the best of all methods "
         f"of the suite, averaged ones included; higher is better. {len(standings.size.seeds)} seeds."
     )
-    told = (
+    sentences = (
         f"AutoGradaGrad is within 10 % of the best tuned baseline on {near} of {len(standings.entries(True))} problems "
         f"{standings.judged}."
     )
@@ -74,7 +72,7 @@ def pictures(standings: Standings, reduced: str) -> list[Picture]:
             "Performance profile: no tuning",
             "suite-profile",
             f"{share}{reduced}",
-            f"Rising step curves: AutoGradaGrad beside its parameter-free peers. {told}",
+            f"Rising step curves: AutoGradaGrad beside its parameter-free peers. {sentences}",
             profiles(_PEERS),
             columns=2,
             size=(4.2, 3.1),
@@ -83,7 +81,7 @@ def pictures(standings: Standings, reduced: str) -> list[Picture]:
             "Performance profile: beside tuned baselines",
             "suite-profile-tuned",
             f"{share} Thin solid lines: the same methods averaged.{reduced}",
-            f"Rising step curves: AutoGradaGrad, untuned, beside tuned SGD, AdaGrad and Adam. {told}",
+            f"Rising step curves: AutoGradaGrad, untuned, beside tuned SGD, AdaGrad and Adam. {sentences}",
             profiles(_TUNED),
             columns=2,
             size=(4.2, 3.1),

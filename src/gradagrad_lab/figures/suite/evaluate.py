@@ -1,7 +1,5 @@
 """One run of any optimizer on any problem of the suite, and what is measured at its end."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Who takes part, under which settings. All are the real optimizers, made from `gradagrad_lab.runs.optimizers`."""
 
-from __future__ import annotations
-
 import inspect
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -45,7 +43,7 @@ class Contestant:
 
 
 def _both(one: Contestant) -> tuple[Contestant, Contestant]:
-    """The same at its last point and at the average of its points: two readings of the same runs."""
+    """The same at its last iterate and at the average of its iterates: two readings of the same runs."""
     return one, replace(one, key=f"{one.key}-averaged", title=f"{one.title}, averaged", averaged=True)
 
 

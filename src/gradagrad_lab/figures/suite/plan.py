@@ -1,7 +1,5 @@
 """What the suite trains: every problem at hand, every contestant, the sweep of γ₀ and the baselines' grids."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -52,14 +50,14 @@ class SuiteProblem:
 
     name: str
     data_dir: Path | None = None
-    edition: str = ""
+    version: str = ""
 
     @property
     def label(self) -> str:
         return problem_of(self.name).problem.title
 
     def config(self) -> dict[str, Any]:
-        return {"kind": "suite", "protocol": PROTOCOL, "problem": self.name, "edition": self.edition}
+        return {"kind": "suite", "protocol": PROTOCOL, "problem": self.name, "version": self.version}
 
     def measures(self, method: Method, size: int) -> Mapping[str, int]:
         return MEASURES
@@ -77,8 +75,8 @@ class SuiteProblem:
 
 
 @functools.cache
-def _edition(name: str, data_dir: Path | None) -> str:
-    """Which copy of a LIBSVM set this is, by the hash of its file."""
+def _version(name: str, data_dir: Path | None) -> str:
+    """Which copy of a LIBSVM data set this is, by the hash of its file."""
     found = libsvm.find(name, data.folders(data_dir))
     return hashlib.sha256(found.path.read_bytes()).hexdigest()[:16] if found else ""
 
@@ -101,15 +99,15 @@ class Size:
 
     def problem(self, entry: Entry) -> SuiteProblem:
         if entry.name not in self._problems:
-            edition = _edition(entry.set_name, self.data_dir) if entry.set_name else ""
-            self._problems[entry.name] = SuiteProblem(entry.name, self.data_dir, edition)
+            version = _version(entry.set_name, self.data_dir) if entry.set_name else ""
+            self._problems[entry.name] = SuiteProblem(entry.name, self.data_dir, version)
         return self._problems[entry.name]
 
     def run(self, entry: Entry, method: Method, seed: int) -> Run:
         return Run(self.problem(entry), method, seed, self.steps or entry.problem.steps)
 
     def tuning(self, entry: Entry, key: str) -> Tuning:
-        """A baseline's search, at its last point and at the average, which often wants a larger rate."""
+        """A baseline's search, at its last iterate and at the average, which often needs a larger rate."""
         if (entry.name, key) not in self._tunings:
             goals = {
                 LAST: lambda record: loss_of(outcome_of(record.curves), False),

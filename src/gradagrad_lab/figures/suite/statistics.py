@@ -1,7 +1,5 @@
 """Ratios of losses, their geometric mean and worst case, intervals by bootstrap over seeds, performance profiles."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

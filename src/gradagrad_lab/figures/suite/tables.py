@@ -1,14 +1,12 @@
 """The suite's tables, from records."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 
 from gradagrad_lab.figures.suite.catalogue import ROLE_MEANING, Entry
 from gradagrad_lab.figures.suite.methods import BY_KEY, DEFAULT_GAMMA0, OURS, TUNED, Contestant, Side
-from gradagrad_lab.figures.suite.standings import FLOOR, Standings
+from gradagrad_lab.figures.suite.results import FLOOR, Standings
 from gradagrad_lab.figures.suite.statistics import geometric_mean
 from gradagrad_lab.problems.training import ACCURACY, LOSS
 from gradagrad_lab.report.content import Table
@@ -158,9 +156,9 @@ def losses_to(standings: Standings) -> Table:
         ahead = {name: ratio for name, ratio in ratios.items() if ratio < estimate.value}
         if estimate.value > 1:
             names = sorted(ahead, key=ahead.__getitem__)
-            told = ", ".join(f"{name} {factor(ahead[name])}" for name in names[:3])
+            sentences = ", ".join(f"{name} {factor(ahead[name])}" for name in names[:3])
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            rows.append([entry.problem.title, entry.role, estimate.text(), told + more])
+            rows.append([entry.problem.title, entry.role, estimate.text(), sentences + more])
     rows.sort(key=lambda row: -float(row[2].split()[0]))
     return Table(
         "Where AutoGradaGrad loses to the best tuned baseline",
@@ -226,8 +224,8 @@ def _sweep_diverged(standings: Standings) -> str:
         )
         for gamma0 in standings.size.sweep
     }
-    told = [f"{count} from γ₀ = {power(gamma0)}" for gamma0, count in counts.items() if count]
-    return ", ".join(told) or "none"
+    sentences = [f"{count} from γ₀ = {power(gamma0)}" for gamma0, count in counts.items() if count]
+    return ", ".join(sentences) or "none"
 
 
 def descriptions(standings: Standings) -> Table:

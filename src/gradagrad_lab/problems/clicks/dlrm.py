@@ -17,8 +17,6 @@ All 26 tables are one `nn.Embedding`, the fields' rows one after another, which 
 is several times faster. Its gradient is sparse: a batch of 128 rows touches about 1,400 of its rows.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Sequence

@@ -36,7 +36,7 @@ class Setup:
     top: tuple[int, ...] = (64,)
     criteo: str = ""
     """Path of a Criteo file whose cache is read; empty for the synthetic stream."""
-    edition: str = ""
+    version: str = ""
     """What tells this file from another of the same name."""
     paper: bool = False
     """The paper's size: a row for every id, runs one by one."""
@@ -60,9 +60,9 @@ class Setup:
         return Size(2**31 if self.paper else self.cap, 16, self.bottom, self.top)
 
     def config(self) -> dict[str, Any]:
-        described = {key: value for key, value in asdict(self).items() if key not in ("criteo", "edition")}
+        described = {key: value for key, value in asdict(self).items() if key not in ("criteo", "version")}
         source = "Criteo" if self.criteo else "synthetic Criteo-shaped stream"
-        return {"kind": "DLRM", "data": source, **described, **({"edition": self.edition} if self.criteo else {})}
+        return {"kind": "DLRM", "data": source, **described, **({"version": self.version} if self.criteo else {})}
 
     def settings(self) -> criteo_cache.Settings:
         return criteo_cache.Settings(every_id=True) if self.paper else criteo_cache.Settings(cap=self.cap)

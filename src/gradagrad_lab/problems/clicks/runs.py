@@ -5,12 +5,9 @@ its own initialisation. At the paper's size a run has half a billion parameters 
 optimizer, on rows read as they come.
 """
 
-from __future__ import annotations
-
 import gc
 import itertools
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,9 +25,8 @@ from gradagrad_lab.problems.clicks.batched import BatchedDLRM
 from gradagrad_lab.problems.clicks.dlrm import DLRM
 from gradagrad_lab.problems.clicks.rows import Cut, Setup, clicks_of
 from gradagrad_lab.problems.clicks.scalar import ScalarStack
-from gradagrad_lab.runs.strategies import Stream
 from gradagrad_lab.runs.study import Method, Run
-from gradagrad_lab.runs.training import Training
+from gradagrad_lab.runs.training import Resumable, Training
 
 DRAWN, CLICK_RATE = "drawn", "click rate"
 """The last bias: as DLRM draws it from N(0, 1), or at the logit of the click rate."""
@@ -80,7 +76,7 @@ class ClickProblem:
         return self.setup.steps * (8e-3 if self.setup.paper else 1.5e-3) * len(runs)
 
     def begin(self, runs: Sequence[Run]) -> Training:
-        return ClickReader(self, runs)
+        return ResumableReader(self, runs) if self.setup.paper else ClickReader(self, runs)
 
 
 def _auc(scores: NDArray[Any], clicks: NDArray[Any]) -> float:
@@ -117,7 +113,7 @@ def optimizers_of(model: BatchedDLRM, methods: Sequence[Method]) -> list[Optimiz
     raise ValueError(f"unknown optimizer {name!r}")
 
 
-class ClickReader(Stream):
+class ClickReader(Training):
     """Runs of one optimizer side by side, each from its own initialisation, through the stream."""
 
     def __init__(self, problem: ClickProblem, runs: Sequence[Run]) -> None:
@@ -146,16 +142,20 @@ class ClickReader(Stream):
             self.optimizers = optimizers_of(self.model, self.methods)
         self._excess = torch.full((setup.steps, len(runs)), torch.nan, dtype=torch.float64)
         self._growth = torch.full((len(setup.points), len(runs)), torch.nan, dtype=torch.float64)
-        self._saved = time.monotonic()
         self._opening: list[Tensor] = []
         self._next: Iterator[Cut] | None = None
 
+    def advance(self, number: int) -> None:
+        for step in range(number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds):
+            self.step(step)
+
     def step(self, number: int) -> None:
+        """Train every model on batch ``number`` of the stream."""
         if self._next is None:
             self._next = self.clicks.batches(number)
         cut = next(self._next)
         batch = cut.batch
-        # torch's own optimizers build sparse tensors from the indices we gave; torch wants to be told not to check.
+        # torch's optimizers build sparse tensors from our indices, which are valid, so torch need not check them.
         with torch.sparse.check_sparse_tensor_invariants(False):
             if self.scalar is not None:
                 loss, of_networks, of_rows = self.model.gradients(batch)
@@ -208,11 +208,15 @@ class ClickReader(Stream):
         known = [teacher for teacher in teachers if teacher is not None]
         return torch.cat(logits, dim=1).double(), np.concatenate(clicks), np.concatenate(known) if known else None
 
-    def state(self) -> dict[str, Any] | None:
-        """A checkpoint holds the whole model: gigabytes at the paper's size, so seldom; other runs are short."""
-        if not self.setup.paper or time.monotonic() - self._saved < PAUSE:
-            return None
-        self._saved = time.monotonic()
+
+class ResumableReader(ClickReader, Resumable):
+    """One run at the paper's size, whose checkpoint holds the whole model, that is gigabytes."""
+
+    @property
+    def pause(self) -> float:
+        return PAUSE
+
+    def state(self) -> dict[str, Any]:
         return {
             "networks": self.model.networks,
             "tables": self.model.tables,

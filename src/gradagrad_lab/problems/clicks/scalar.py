@@ -1,11 +1,9 @@
 """The scalar variant (one step size per run) for a whole stack of DLRM runs in one computation.
 
 A driver around the rule, like those in `gradagrad.engine`: it decides where the numbers come from and where they go,
-and the rule is called as it stands, with one γ₀, ρ, growth and α per run. A test holds it to `gradagrad.GradaGrad` with
+and the rule is called unchanged, with one γ₀, ρ, growth and α per run. A test compares it with `gradagrad.GradaGrad` at
 ``granularity="group"``, run by run.
 """
-
-from __future__ import annotations
 
 from collections.abc import Sequence
 

@@ -39,7 +39,7 @@ def built(source: Path, settings: Settings = SMALL, **options: int) -> criteo_ca
 def same(cache: criteo_cache.CriteoCache, text: Path, cap: int = SMALL.cap) -> None:
     """The cache holds exactly what parsing the whole text at once gives."""
     parsed, sizes = criteo.parse(text.read_bytes()), criteo.hashed_sizes(cap)
-    ids = np.where(parsed.ids_missing, 0, criteo.slots(parsed.ids, sizes)) + criteo.offsets_of(sizes)
+    ids = np.where(parsed.ids_missing, 0, criteo.table_rows(parsed.ids, sizes)) + criteo.offsets_of(sizes)
     whole = cache.rows(0, len(cache))
     for ours, theirs in zip(whole[:3], (parsed.dense(), ids, parsed.clicks), strict=True):
         np.testing.assert_array_equal(ours, theirs)

@@ -44,7 +44,7 @@ def changed(line: bytes, column: int, value: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "complaint"),
+    ("column", "value", "error_text"),
     [
         (0, b"2", "the label must be 0 or 1, got '2'"),
         (0, b"", "the label must be 0 or 1, got ''"),
@@ -57,12 +57,12 @@ def changed(line: bytes, column: int, value: bytes) -> bytes:
         (20, b"\xff\xfe", "C7 must be blank"),
     ],
 )
-def test_bad_fields_are_named(column: int, value: bytes, complaint: str) -> None:
+def test_bad_fields_are_named(column: int, value: bytes, error_text: str) -> None:
     lines = text_rows(20)
     bad = [*lines[:7], changed(lines[7], column, value), *lines[8:]]
     parsed = criteo.parse(b"\n".join(bad))
     assert [line for line, _ in parsed.bad] == [7]
-    assert parsed.bad[0][1].startswith(complaint)
+    assert parsed.bad[0][1].startswith(error_text)
     check(parsed, lines[:7] + lines[8:])
 
 
@@ -86,7 +86,7 @@ def test_extreme_but_good_values() -> None:
     assert parsed.ids[0, :2].tolist() == [2**32 - 1, 0]
     assert parsed.dense()[0, 1] == 0.0
     sizes = criteo.hashed_sizes(1000)
-    assert criteo.slots(parsed.ids, sizes)[0, 1] > 0  # id 0 is an id
+    assert criteo.table_rows(parsed.ids, sizes)[0, 1] > 0  # id 0 is an id
 
 
 @pytest.mark.parametrize("size", [1, 100, 999, 5000, 10**9])
@@ -112,7 +112,7 @@ def test_compressed_files_are_read_whole_or_refused(tmp_path: Path) -> None:
 def test_hashes_spread_over_the_whole_table() -> None:
     parsed = criteo.parse(b"\n".join(text_rows(2000)))
     sizes = criteo.hashed_sizes(500)
-    rows = criteo.slots(parsed.ids, sizes)
+    rows = criteo.table_rows(parsed.ids, sizes)
     assert (rows < np.array(sizes)).all()
     assert rows.min() > 0, "row 0 is for missing ids"
     item = rows[:, 2][rows[:, 2] > 0]

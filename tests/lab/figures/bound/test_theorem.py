@@ -99,20 +99,6 @@ def test_the_average_is_the_plain_mean_of_all_iterates() -> None:
     assert curves["largest sum"] == pytest.approx([1, 4, 7, 10])
 
 
-def test_an_interrupted_run_goes_on_as_if_nothing_had_been() -> None:
-    runs = runs_of(SMALL, settings(1.0, 0.01), [0, 1], 120)
-    whole, first, second = (SMALL.begin(runs) for _ in range(3))
-    for number in range(whole.rounds):
-        whole.advance(number)
-    first.advance(0)
-    state = first.state()
-    assert state is not None
-    second.load(state)
-    for number in range(1, second.rounds):
-        second.advance(number)
-    assert second.curves() == whole.curves()
-
-
 def test_the_proof_s_step_fails_and_the_safe_one_holds(alternating: Measured) -> None:
     """α = 1 + 3n while gradients alternate, though the proof bounds it by n + 1; (1 + ρ)(n + 1) is never passed."""
     early = alternating.iterates <= 40
@@ -153,7 +139,7 @@ def test_a_rate_is_fitted_with_its_error(noisy: list[Measured]) -> None:
 def test_the_verdicts_follow_from_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bound, "STEPS", {"quick": 128})
     context = Context(out=tmp_path, seeds=2, workers=1)
-    section = conduct(bound, context)
+    section = conduct(bound.STUDY, context)
     verdicts = {claim.text: claim.verdict for claim in section.claims}
     false = [text for text, verdict in verdicts.items() if verdict == "does not hold"]
     assert [text.split(":")[0] for text in false] == [
@@ -167,7 +153,7 @@ def test_the_verdicts_follow_from_the_runs(tmp_path: Path, monkeypatch: pytest.M
     assert len(list((tmp_path / "records").iterdir())) == 2 * (12 + 8) + 6 + 2
     monkeypatch.setattr(context.pool, "train", None)  # whoever trains now fails
     again = bound.plan(context)
-    assert bound.claims(Frame(context, again)) == section.claims
+    assert bound_claims.all_claims(bound.read_all(Frame(context, again))) == section.claims
 
 
 def test_a_bound_that_fails_is_called_so(noisy: list[Measured], monkeypatch: pytest.MonkeyPatch) -> None:

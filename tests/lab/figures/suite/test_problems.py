@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from gradagrad_lab.errors import UserError
-from gradagrad_lab.figures.suite import evaluate
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS, problem_of, problems_at_hand
-from gradagrad_lab.figures.suite.evaluate import has_diverged
+from gradagrad_lab.figures.suite.evaluate import evaluate, has_diverged
 from gradagrad_lab.problems import convex, language
 from gradagrad_lab.problems.training import ACCURACY, LOSS, RowOrder, split
 from gradagrad_lab.runs.single import Average

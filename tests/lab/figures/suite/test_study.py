@@ -14,7 +14,7 @@ from gradagrad_lab.figures.suite.catalogue import PROBLEMS
 from gradagrad_lab.figures.suite.evaluate import outcome_of
 from gradagrad_lab.figures.suite.methods import BY_KEY, CONTESTANTS, build
 from gradagrad_lab.figures.suite.plan import size_of
-from gradagrad_lab.figures.suite.standings import Standings
+from gradagrad_lab.figures.suite.results import Standings
 from gradagrad_lab.runs import pool
 from gradagrad_lab.runs.context import Context, Size
 from gradagrad_lab.runs.study import Frame, Method, Plan, conduct
@@ -74,7 +74,7 @@ def test_whole_suite_in_small(context, size, monkeypatch, capsys):
 
     # A second time nothing is trained: the same numbers, read from the records.
     monkeypatch.setattr(pool, "train", None)
-    section = conduct(figure, context)
+    section = conduct(figure.STUDY, context)
     assert [claim.verdict for claim in section.claims].count("not tested") == 1, "COCOB averaged takes no part"
     assert {claim.whose for claim in section.claims} == {"ours"}
     titles = [row[0] for row in section.tables[0].rows]
@@ -106,11 +106,11 @@ def test_interrupted_runs_are_kept(context, size, monkeypatch):
     trained = []
     real = pool.train
 
-    def interrupted(runs, hooks):
+    def interrupted(runs, *others):
         if len(trained) == 3:
             raise KeyboardInterrupt
         trained.extend(runs)
-        return real(runs, hooks)
+        return real(runs, *others)
 
     monkeypatch.setattr(figure, "size_of", lambda context: size)
     monkeypatch.setattr(pool, "train", interrupted)
@@ -118,7 +118,7 @@ def test_interrupted_runs_are_kept(context, size, monkeypatch):
     assert len(list((context.out / "records").glob("*.json"))) == 3
 
     counted = []
-    monkeypatch.setattr(pool, "train", lambda runs, hooks: counted.extend(runs) or real(runs, hooks))
+    monkeypatch.setattr(pool, "train", lambda runs, *others: counted.extend(runs) or real(runs, *others))
     wanted = size.untuned()[:5]
     context.pool.train([*trained, *wanted], "again")
     assert set(trained) | set(counted) == {*trained, *wanted}

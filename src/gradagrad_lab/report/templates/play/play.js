@@ -1,6 +1,6 @@
 // The page to play with: sliders, three runs side by side, and the learning rate below. Drawn as SVG, without a library.
 //
-// To have it on another page: the <div id="play"> with its contents as it stands in the documentation, play.css, and
+// To have it on another page: the <div id="play"> with its contents from the documentation, play.css, and
 // rules.js, runs.js, play.js in this order after the div, as files or inline. Nothing is fetched, and nothing outside of
 // the div is touched. The style takes --color-background-border, --color-foreground-secondary and --color-brand-primary
 // from the page around it where that has them.

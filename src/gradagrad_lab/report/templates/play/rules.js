@@ -1,4 +1,4 @@
-// Generated from gradagrad/rules by `python -m gradagrad_lab.javascript`; edit the rules instead.
+// Generated from gradagrad/rules by `python -m gradagrad_lab.report.javascript`; edit the rules instead.
 "use strict";
 const TINY = 2.2250738585072014e-308;
 const LARGEST = Number.MAX_VALUE;

@@ -1,12 +1,12 @@
 """Everything the tables and pictures of the suite need, read from records: losses by problem, contestant and seed."""
 
-from __future__ import annotations
-
 import functools
 
 import numpy as np
 
-from gradagrad_lab.figures.suite.catalogue import Entry, Role
+from gradagrad_lab import data
+from gradagrad_lab.data import CATALOGUE, libsvm
+from gradagrad_lab.figures.suite.catalogue import Entry, Role, problems_at_hand
 from gradagrad_lab.figures.suite.evaluate import Outcome, has_diverged, loss_of, outcome_of
 from gradagrad_lab.figures.suite.methods import BY_KEY, OURS, TUNED, Contestant
 from gradagrad_lab.figures.suite.plan import AVERAGED, LAST, Size
@@ -99,3 +99,28 @@ class Standings:
 
     def final_gammas(self, entry: Entry) -> list[float]:
         return [outcome.gamma for outcome in self.outcomes(entry, OURS)]
+
+    @functools.cached_property
+    def reduction(self) -> str:
+        """What this size leaves out, in a sentence; empty where nothing."""
+        said: list[str] = []
+        context, size = self.frame.context, self.size
+        if context.on:
+            said.append(
+                f"{len(size.entries)} of {len(problems_at_hand(context.data_dir))} problems, {len(size.seeds)} seeds"
+            )
+        elif context.quick:
+            left_out = len(problems_at_hand(context.data_dir)) - len(size.entries)
+            said.append(f"quick size: {left_out} problems left out, {len(size.seeds)} seeds, three γ₀ in the sweep")
+        if size.missing:
+            said.append(f"not installed, hence absent: {', '.join(size.missing)} (`pip install gradagrad[peers]`)")
+        places = data.folders(context.data_dir)
+        absent = [name for name in CATALOGUE if libsvm.find(name, places) is None]
+        if len(absent) == len(CATALOGUE):
+            said.append("scikit-learn's iris and digits stand in for the LIBSVM data sets, none of which was found")
+        elif absent:
+            said.append(f"without {' and '.join(absent)}, not found here")
+        if not said:
+            return ""
+        text = "; ".join(said)
+        return f" {text[0].upper()}{text[1:]}."
