@@ -1,7 +1,7 @@
 """Many runs of one problem in step with each other: all gradients in one call, every optimizer its own slice.
 
 A run is a lane (an optimizer's setting) and a seed. Seeds differ in start and mini-batches exactly as in
-`gradagrad_lab.figures.suite.evaluate`; the models must be ones that `torch.func` can map over.
+`gradagrad_lab.runs.single`; the models must be ones that `torch.func` can map over.
 """
 
 from __future__ import annotations

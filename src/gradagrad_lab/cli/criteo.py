@@ -44,7 +44,6 @@ def criteo(
     cache.verify()
     print_counts(console, cache.counts, cache.distinct)
     console.print(f"Cache verified: {cache.folder}", markup=False)
-    console.print(f"Reading it back: {reading_rate(cache):,.0f} rows/s on one core.")
     parts = ", ".join(f"{part} {b - a:,}" for part in ("train", "validation", "test") for a, b in [cache.span(part)])
     console.print(f"Split by time, six days of seven to train on: {parts} rows.")
     console.print(f"Tables: {sum(cache.table_sizes):,} rows, the largest {max(cache.table_sizes):,}.")
@@ -69,16 +68,6 @@ def built(path: Path, settings: Settings, max_bad: int, workers: int, context: C
         rate = len(cache) / max(time.perf_counter() - started, 1e-9)
         context.console.print(f"Cache built: {rate:,.0f} rows/s, in at most {workers} processes.")
     return cache
-
-
-def reading_rate(cache: CriteoCache, seconds: float = 1.0) -> float:
-    """Rows per second of processor time, read batch by batch from the cache."""
-    rows, started = 0, time.process_time()
-    for batch in cache.batches(min(128, len(cache))):
-        rows += len(batch.clicks)
-        if rows % 2**16 < 128 and time.process_time() - started > seconds:
-            break
-    return rows / max(time.process_time() - started, 1e-9)
 
 
 def print_counts(console: Console, counts: Counts, distinct: list[int]) -> None:

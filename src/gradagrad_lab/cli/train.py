@@ -7,8 +7,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from gradagrad_lab import data as data_sets
 from gradagrad_lab.cli.options import DEFAULT_OUT, Batch, DataDir, Epochs, Out, Resume, Seeds, Workers, parse_options
+from gradagrad_lab.figures import curves
+from gradagrad_lab.figures.figure3.plan import Trial
+from gradagrad_lab.problems.logistic import Logistic
 from gradagrad_lab.runs.context import Context
+from gradagrad_lab.runs.optimizers import BASELINES, LEARNING_RATE, OPTIMIZERS, check_options, power_of_two
+from gradagrad_lab.runs.records import key_of
+from gradagrad_lab.runs.study import Frame, Method, Plan
+from gradagrad_lab.runs.study import train as train_plan
 
 TRAIN_HELP = """Train one optimizer on one data set, and plot accuracy, loss and the adapted learning rate.
 
@@ -51,9 +59,6 @@ def train(
     workers: Workers = None,
 ) -> None:
     """Train, print the outcome and draw the curves."""
-    from gradagrad_lab.runs.optimizers import check_options
-    from gradagrad_lab.runs.study import Method
-
     options = parse_options(option or [])
     check_options(optimizer, options)
     console = Console(soft_wrap=True, emoji=False)
@@ -82,10 +87,6 @@ def compare(
     workers: Workers = None,
 ) -> None:
     """Train all of them, print a table and draw their curves."""
-    from gradagrad_lab.runs.optimizers import BASELINES, OPTIMIZERS, check_options, power_of_two
-    from gradagrad_lab.runs.study import Frame, Method, Plan
-    from gradagrad_lab.runs.study import train as train_plan
-
     wanted = [_parsed(text) for text in dict.fromkeys(optimizers or (*BASELINES, "gradagrad"))]
     for name, options in wanted:
         check_options(name, options)
@@ -114,29 +115,18 @@ def _parsed(text: str) -> tuple[str, dict[str, Any]]:
     return name, parse_options([part for part in options.split(",") if part])
 
 
-def trial_of(data: str, context: Context, batch: int, epochs: int) -> Any:
+def trial_of(data: str, context: Context, batch: int, epochs: int) -> Trial:
     """Logistic regression on a data set or file named by the user, for the context's seeds."""
-    from gradagrad_lab import data as sets
-    from gradagrad_lab.figures.figure3.plan import Trial
-    from gradagrad_lab.problems.logistic import Logistic
-
-    return Trial(Logistic(sets.load(data, context.data_dir), batch), epochs, tuple(range(context.seeds or 1)))
+    return Trial(Logistic(data_sets.load(data, context.data_dir), batch), epochs, tuple(range(context.seeds or 1)))
 
 
 def title_of(optimizer: str, options: dict[str, Any]) -> str:
     """An optimizer's name and what was changed about it."""
-    from gradagrad_lab.runs.optimizers import OPTIMIZERS
-
     return OPTIMIZERS[optimizer].title + "".join(f", {name} = {value}" for name, value in options.items())
 
 
-def show(context: Context, trial: Any, methods: dict[str, Any], stem: str) -> None:
+def show(context: Context, trial: Trial, methods: dict[str, Method], stem: str) -> None:
     """Trains what is missing, draws the curves and prints a table of the outcome: means over the last epochs."""
-    from gradagrad_lab.figures import curves
-    from gradagrad_lab.runs.records import key_of
-    from gradagrad_lab.runs.study import Frame, Plan
-    from gradagrad_lab.runs.study import train as train_plan
-
     runs = trial.runs(methods.values())
     frame = Frame(context, train_plan(Plan(runs), context, trial.label))
     context.pool.close()
@@ -146,10 +136,8 @@ def show(context: Context, trial: Any, methods: dict[str, Any], stem: str) -> No
         context.console.print(f"Plot: {path}", highlight=False, markup=False)
 
 
-def print_table(frame: Any, trial: Any, methods: dict[str, Any]) -> None:
+def print_table(frame: Frame, trial: Trial, methods: dict[str, Method]) -> None:
     """Accuracy, loss and learning rate of each method."""
-    from gradagrad_lab.runs.optimizers import LEARNING_RATE
-
     console = frame.context.console
     table = Table("method", "accuracy", "loss", "learning rate", "status")
     for title, method in methods.items():

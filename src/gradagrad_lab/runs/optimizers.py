@@ -103,7 +103,12 @@ _ENTRIES = (
     Entry("prodigy", "Prodigy", "prodigyopt", "Prodigy", "prodigyopt", defaults={"lr": 1.0}),
     # Its authors' own wrapper around Adam, at their defaults.
     Entry(
-        "mechanic", "Mechanic (Adam)", "gradagrad_lab.runs.peers", "mechanic", "mechanic-pytorch", defaults={"lr": 1.0}
+        "mechanic",
+        "Mechanic (Adam)",
+        "gradagrad_lab.runs.optimizers",
+        "mechanic",
+        "mechanic-pytorch",
+        defaults={"lr": 1.0},
     ),
     Entry("dog", "DoG", "dog", "DoG", "dog-optimizer"),
     Entry("cocob", "COCOB", "parameterfree", "COCOB", "parameterfree"),

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from gradagrad_lab.cli import app as cli
-from gradagrad_lab.errors import DATA, INTERRUPTED, OUTPUT, USAGE
+from gradagrad_lab.errors import DATA, INTERRUPTED, USAGE
 from gradagrad_lab.figures import experiments
 from gradagrad_lab.runs.records import MARKER
 
@@ -122,20 +122,6 @@ def test_reproduce_writes_the_report(tmp_path, capsys):
 
 def test_the_experiments_come_in_the_order_of_the_report():
     assert experiments.chosen("all") == ["suite", "figure1", "figure2", "figure3", "figure4", "bound"]
-
-
-def test_folder_from_another_version_and_damaged_record(tmp_path, capsys):
-    arguments = ["train", "iris", "--epochs", "2", "--seeds", "1", "--out", "new"]
-    assert cli.run(arguments) == 0
-    (path,) = (tmp_path / "new" / "records").glob("*.json")
-    path.write_text(path.read_text()[:100])
-    assert cli.run(arguments) == 0
-    told = capsys.readouterr().out
-    assert "is damaged" in told
-    assert "trained again" in told
-    (tmp_path / "new" / MARKER).write_text('{"schema": 0}')
-    assert cli.run(arguments) == OUTPUT
-    assert "was written in format 0" in capsys.readouterr().err
 
 
 def test_list_and_verify(capsys):

@@ -95,36 +95,32 @@ def test_a_download_that_breaks_off_is_tried_again(server, usps, tmp_path):
     assert (tmp_path / "usps" / "usps").read_bytes() == TEXT
 
 
-def test_a_corrupt_download_is_refused(server, usps, tmp_path):
-    broken = bytearray(PACKED)
-    broken[500] ^= 1
-    server.files["/usps.bz2"] = bytes(broken)
-    with pytest.raises(UserError, match=r"its md5 is .*, not .*; try again") as caught:
-        fetch.fetch("usps", tmp_path)
-    assert caught.value.exit_code == DATA
-    assert not (tmp_path / "usps").exists()
-    server.files["/usps.bz2"] = PACKED
-    fetch.fetch("usps", tmp_path)
-    assert (tmp_path / "usps" / "usps").read_bytes() == TEXT
+FLIPPED = PACKED[:500] + bytes([PACKED[500] ^ 1]) + PACKED[501:]
 
 
-def test_a_packed_file_without_known_hash_must_at_least_unpack(server, tmp_path):
-    server.files["/protein.bz2"] = PACKED[:-30]
-    with pytest.raises(UserError, match="does not decompress"):
-        fetch.fetch("protein", tmp_path)
-    assert not (tmp_path / "protein").exists()
-
-
-def test_a_bomb_is_refused_before_it_fills_memory(server, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("usps", FLIPPED, r"its md5 is .*, not .*; try again"),
+        ("protein", PACKED[:-30], "does not decompress"),  # no hash of it is known
+        ("protein", bz2.compress(bytes(100_001)), r"does not decompress \(it holds more than 100,000 bytes\)"),
+        ("protein", bytes(200_000), "refused: it has more than 100,000 bytes"),
+    ],
+    ids=["flipped", "cut", "bomb", "large"],
+)
+def test_a_bad_download_is_refused_and_nothing_is_kept(server, usps, tmp_path, monkeypatch, name, content, reason):
     monkeypatch.setattr(fetch, "MOST_BYTES", 100_000)
-    server.files["/protein.bz2"] = bz2.compress(bytes(100_001))
-    with pytest.raises(UserError, match=r"does not decompress \(it holds more than 100,000 bytes\)"):
-        fetch.fetch("protein", tmp_path)
-    server.files["/protein.bz2"] = bytes(200_000)
-    with pytest.raises(UserError, match="refused: it has more than 100,000 bytes"):
-        fetch.fetch("protein", tmp_path)
-    assert not (tmp_path / "protein").exists()
-    server.files["/protein.bz2"] = bz2.compress(TEXT) + bz2.compress(TEXT)  # several streams are one text
+    server.files[f"/{name}.bz2"] = content
+    with pytest.raises(UserError, match=reason) as caught:
+        fetch.fetch(name, tmp_path)
+    assert caught.value.exit_code == DATA
+    assert not (tmp_path / name).exists()
+    server.files[f"/{name}.bz2"] = PACKED
+    assert fetch.fetch(name, tmp_path, training_only=True)[0].read_bytes() == TEXT
+
+
+def test_several_packed_streams_are_one_text(server, tmp_path):
+    server.files["/protein.bz2"] = PACKED + PACKED
     assert fetch.fetch("protein", tmp_path, training_only=True)[0].read_bytes() == TEXT + TEXT
 
 

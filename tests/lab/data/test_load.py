@@ -43,15 +43,9 @@ def found_copy(name: str, *folders: Path) -> libsvm.Found:
     return found
 
 
-def test_reads_double_blanks_and_numbers_the_classes(tmp_path):
-    place(tmp_path, "glass", "glass.scale", svm_text(GLASS_ROWS, 9, 6))
-    loaded = data.load("glass", tmp_path)
-    assert (loaded.rows, loaded.columns, loaded.classes) == (GLASS_ROWS, 9, 6)
-    assert loaded.label == "glass"
-    assert set(loaded.targets) == set(range(6))
-
-
 def test_own_file_comes_before_a_reconstructed_one_wherever_it_lies(tmp_path, monkeypatch):
+    place(tmp_path, "protein", "protein.val.from_mat", svm_text(2871, 3, 3))
+    assert found_copy("protein", tmp_path).label == "protein (2,871-row part)"
     local, cache = tmp_path / "local", tmp_path / "cache"
     place(local, "usps", "usps.reconstructed.bz2", svm_text(7291, 2, 10))
     assert found_copy("usps", local, cache).label == "usps (reconstructed)"
@@ -61,15 +55,14 @@ def test_own_file_comes_before_a_reconstructed_one_wherever_it_lies(tmp_path, mo
     assert found.label == "usps"
 
 
-def test_files_may_lie_flat_and_packed(tmp_path):
-    place(tmp_path, ".", "glass.scale.bz2", svm_text(GLASS_ROWS, 9, 6))
-    assert data.load("glass", tmp_path).rows == GLASS_ROWS
+@pytest.mark.parametrize(("folder", "file"), [("glass", "glass.scale"), (".", "glass.scale.bz2")])
+def test_a_file_is_read_from_its_folder_or_flat_and_packed(tmp_path, folder, file):
+    """Its blanks are double."""
+    place(tmp_path, folder, file, svm_text(GLASS_ROWS, 9, 6))
+    loaded = data.load("glass", tmp_path)
+    assert (loaded.rows, loaded.columns, loaded.classes, loaded.label) == (GLASS_ROWS, 9, 6, "glass")
+    assert set(loaded.targets) == set(range(6))
     assert data.data_sets_at_hand(tmp_path) == ["glass"]
-
-
-def test_partial_copy_is_labelled(tmp_path):
-    place(tmp_path, "protein", "protein.val.from_mat", svm_text(2871, 3, 3))
-    assert found_copy("protein", tmp_path).label == "protein (2,871-row part)"
 
 
 def test_without_any_data_the_bundled_sets_stand_in():
@@ -90,7 +83,7 @@ def test_without_any_data_the_bundled_sets_stand_in():
         ("1 1:0.5 2:abc", "'2:abc' is not of the form index:value"),
         ("1 2:0.5 1:0.5", "index 1 comes after 2; indices must rise"),
         ("1 0:0.5", "index 0 is below 1"),
-        ("1 1:1 99:0.5", "index 99 is above the set's 9 features"),
+        ("1 1:1 99:0.5", "index 99 is above the data set's 9 features"),
     ],
 )
 def test_a_malformed_line_is_named(tmp_path, line, reason):
@@ -157,17 +150,12 @@ def test_verify_notices_a_changed_file(tmp_path):
     assert "is not the known one" in check.finding
 
 
-@pytest.mark.skipif(
-    not Path(os.environ.get("GRADAGRAD_DATA", "/nonexistent")).is_dir(), reason="GRADAGRAD_DATA is not set"
-)
-class TestSharedData:
-    """The folder the environment names, as it is."""
+SHARED = Path(os.environ.get("GRADAGRAD_DATA", "/nonexistent"))
 
-    folder = Path(os.environ.get("GRADAGRAD_DATA", "/nonexistent"))
 
-    @pytest.mark.parametrize("name", list(data.CATALOGUE))
-    def test_every_copy_is_what_it_should_be(self, name):
-        check = verify(name, [self.folder])
-        if check.good is None:
-            pytest.skip(f"{name} is not in GRADAGRAD_DATA")
-        assert check.good, check.finding
+@pytest.mark.parametrize("name", list(data.CATALOGUE))
+def test_every_copy_in_the_shared_folder_is_what_it_should_be(name):
+    check = verify(name, [SHARED])
+    if check.good is None:
+        pytest.skip(f"{name} is not in GRADAGRAD_DATA")
+    assert check.good, check.finding

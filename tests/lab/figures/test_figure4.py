@@ -67,29 +67,6 @@ def test_every_picture_can_be_drawn(context: Context) -> None:
         assert all(svg.startswith("<svg") and len(svg) > 3000 for _, svg in style.inline(picture).panels)
 
 
-def test_a_second_run_trains_nothing(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object) -> None:
-        raise AssertionError("trained again")
-
-    monkeypatch.setattr("gradagrad_lab.runs.pool.train", refuse)
-    train_plan(PLAN, context, "toy")
-
-
-def test_processes_give_the_same_records(context: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gradagrad_lab.runs.pool._WORTH_PROCESSES", 0.0)
-    methods = [of_rule(SCALAR, initial, rho) for initial in (1.0, 1e-6) for rho in (2.0, 500.0)]
-    runs = [TOY.run(method, seed, bias) for bias in TOY.biases for seed in TOY.seeds for method in methods]
-    other = Context(tmp_path, workers=2, console=Console(quiet=True))
-    try:
-        train_plan(Plan(runs), other, "toy")
-    finally:
-        other.pool.close()
-    for run in runs:
-        mine, theirs = (Frame(where, PLAN).curve(run, "excess") for where in (context, other))
-        # Another stack of runs: equal up to rounding, which a stack of another size may do differently.
-        assert mine == pytest.approx(theirs, rel=1e-3, abs=1e-3)
-
-
 def test_baselines_are_tuned_beyond_the_ends_of_their_grids(results: Results, context: Context) -> None:
     assert set(results.best) == set(GRIDS)
     for name, rate in results.best.items():

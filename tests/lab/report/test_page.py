@@ -3,17 +3,20 @@
 import errno
 import os
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import typer.main
 
+from gradagrad_lab.cli.app import app
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.report import page as report
 from gradagrad_lab.report import style
-from gradagrad_lab.report.content import VERDICTS, Claim, Panel, Picture, Section, Source, Table
+from gradagrad_lab.report.content import Claim, Panel, Picture, Section, Source, Table
 from gradagrad_lab.runs.context import Context, Size
 
 
@@ -76,7 +79,7 @@ def test_everything_a_user_writes_is_escaped(context: Context) -> None:
     assert all("<" not in (attributes.get("id") or "") for _, attributes in page.tags)
 
 
-def test_backticks_are_code_and_what_stands_in_them_is_escaped(context: Context) -> None:
+def test_backticks_are_code_and_what_is_in_them_is_escaped(context: Context) -> None:
     html = report.render([Section("a", "A", "Type `run <b> --full`, with ρ = 2.")], context)
     assert "Type <code>run &lt;b&gt; --full</code>, with ρ\u00a0=\u00a02." in html
 
@@ -148,17 +151,18 @@ def test_numbers_lie_beside_the_page(context: Context) -> None:
     assert (context.out / "figures" / "stem.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_an_unknown_verdict_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"verdict must be one of 'holds', .*, got 'proven'\."):
-        Claim("a", "b", "proven")  # pyright: ignore[reportArgumentType]
-    assert set(report.LOOKS) == set(VERDICTS)
-
-
-def test_a_ragged_table_and_a_picture_without_words_are_refused() -> None:
-    with pytest.raises(ValueError, match="row 2 has 1"):
-        Table("t", ["a", "b"], [["1", "2"], ["1"]])
-    with pytest.raises(ValueError, match="alt of picture 'p'"):
-        Picture("p", "stem", "caption", " ")
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: Claim("a", "b", "proven"), r"verdict must be one of 'holds', .*, got 'proven'\."),  # pyright: ignore
+        (lambda: Table("t", ["a", "b"], [["1", "2"], ["1"]]), "row 2 has 1"),
+        (lambda: Picture("p", "stem", "caption", " "), "alt of picture 'p'"),
+        (lambda: style.ramp(8), "1 to 7 colours, got 8"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(make: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        make()
 
 
 def test_numbers_are_aligned_as_numbers(context: Context) -> None:
@@ -190,43 +194,25 @@ def test_the_command_to_run_it_again(options: dict[str, Any], expected: str) -> 
     assert report.command([Section("figure2", "", "")], Context(out=Path("out"), **options)) == f"{expected} --out out"
 
 
-def test_the_command_for_everything_names_no_experiment() -> None:
-    sections = [Section("figure1", "", ""), Section("figure2", "", "")]
-    assert report.command(sections, Context(out=Path("out"))) == "gradagrad reproduce --quick --out out"
-
-
 def test_the_command_is_one_that_the_program_accepts() -> None:
-    import shlex
-
-    import typer.main
-
-    from gradagrad_lab.cli.app import app
-
-    words = shlex.split(
-        report.command([Section("bound", "", "")], Context(out=Path("o"), seeds=2, peers=True, size=Size.FULL))
-    )
+    everything = [Section("figure1", "", ""), Section("figure2", "", "")]
+    assert report.command(everything, Context(out=Path("out"))) == "gradagrad reproduce --quick --out out"
+    some = Context(out=Path("o"), seeds=2, peers=True, size=Size.FULL)
+    words = shlex.split(report.command([Section("bound", "", "")], some))
     group: Any = typer.main.get_command(app)
-    reproduce = group.commands[words[1]]
-    parsed = reproduce.make_context("reproduce", words[2:]).params
+    parsed = group.commands[words[1]].make_context("reproduce", words[2:]).params
     assert (parsed["experiment"], parsed["full"], parsed["seeds"], parsed["peers"]) == ("bound", True, 2, True)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0.2, "under a second"),
-        (1, "1 second"),
-        (89.6, "1 min 30 s"),
-        (120, "2 minutes"),
-        (5000, "1 h 23 min"),
-        (2e5, "2.3 days"),
-    ],
-)
-def test_durations_in_words(seconds: float, words: str) -> None:
-    assert report.duration(seconds) == words
+def test_durations_and_learning_rates_in_words() -> None:
+    seconds = {0.2: "under a second", 1: "1 second", 89.6: "1 min 30 s", 120: "2 minutes", 5000: "1 h 23 min"}
+    for number, words in {**seconds, 2e5: "2.3 days"}.items():
+        assert report.duration(number) == words
+    rates = {1.0: "1", 0.1: "0.1", 1e-3: "0.001", 1e-4: "1e-4", 1e-12: "1e-12", 2.5e-6: "2.5e-6"}
+    assert {value: style.power(value) for value in rates} == rates
 
 
-def test_machine_versions_and_sources_are_told(context: Context) -> None:
+def test_machine_versions_and_sources_are_named(context: Context) -> None:
     section = Section("a", "A", "", sources=[Source("glass", "LIBSVM", "reconstructed")], settings={"epochs": "100"})
     text = Page(report.render([section], context)).text
     for part in ("Processor", "Python", "torch", "numpy", "matplotlib", "glass", "LIBSVM", "reconstructed", "epochs"):
@@ -327,22 +313,9 @@ def test_colours_are_readable_on_light_and_on_dark(shade: str) -> None:
     assert contrast(style.DARK_OF[shade], style.DARK_OF[style.PAPER]) >= 4.5
 
 
-def test_optimizers_are_told_apart_by_colour_and_by_dashes() -> None:
+def test_optimizers_differ_by_colour_and_by_dashes() -> None:
     assert len({style.colour(name) for name in NAMES}) == len(NAMES)
     assert len({str(style.line(name)["linestyle"]) for name in NAMES}) == len(NAMES)
     assert style.colour("gradagrad rho=4") == style.colour("GradaGrad (scalar)") == style.colour("GradaGrad")
     assert style.colour("dadapt_adam") == style.colour("D-Adaptation Adam")
     assert style.colour("schedulefree") == style.colour("Schedule-Free AdamW")
-
-
-def test_learning_rates_as_people_write_them() -> None:
-    assert [style.power(value) for value in (1.0, 0.1, 1e-3, 1e-4, 1e-12, 2.5e-6)] == [
-        "1",
-        "0.1",
-        "0.001",
-        "1e-4",
-        "1e-12",
-        "2.5e-6",
-    ]
-    with pytest.raises(ValueError, match="1 to 7 colours, got 8"):
-        style.ramp(8)

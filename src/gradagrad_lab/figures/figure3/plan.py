@@ -98,10 +98,6 @@ class Trial:
         """(seeds,): means over the last epochs."""
         return self.curves(frame, method, metric)[:, -self.window :].mean(axis=1)
 
-    def tuned(self, frame: Frame, optimizer: str, metric: str = "accuracy", **options: Any) -> Floats:
-        """(seeds,) of a baseline tuned for this metric."""
-        return self.finals(frame, self.choice(frame, optimizer, metric, **options).method, metric)
-
     def runs(self, methods: Iterable[Method]) -> list[Run]:
         return runs_of(self.problem, methods, self.seeds, self.epochs)
 

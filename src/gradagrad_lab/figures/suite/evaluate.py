@@ -1,17 +1,14 @@
-"""One run of any optimizer on any problem of the suite, and what is measured at its end."""
+"""What a run of the suite ends with."""
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from gradagrad_lab.figures.suite.catalogue import problem_of
-from gradagrad_lab.problems.training import ACCURACY, LOSS, TrainingProblem
-from gradagrad_lab.runs.single import AVERAGED, Single
+from gradagrad_lab.problems.training import ACCURACY, LOSS
+from gradagrad_lab.runs.single import AVERAGED
 
 Factory = Callable[[list[Parameter]], Optimizer]
 # A run has diverged when a number is not finite or the final loss exceeds this many times the loss at the start.
@@ -58,22 +55,3 @@ def outcome_of(curves: Mapping[str, Sequence[float]]) -> Outcome:
     )
     initial, last, mean = (curves[name][0] for name in ("initial loss", LOSS, AVERAGED + LOSS))
     return Outcome(initial, last, mean, held_out, averaged, list(curves["mini-batch loss"]), curves["gamma"][0])
-
-
-def evaluate(
-    problem: str | TrainingProblem,
-    factory: Factory,
-    seed: int = 0,
-    *,
-    steps: int | None = None,
-    data_dir: Path | None = None,
-) -> Outcome:
-    """Train a problem by name with ``factory(parameters)`` and measure it, at x and at the averaged x̄."""
-    chosen = problem if isinstance(problem, TrainingProblem) else problem_of(problem).problem
-    count = steps or chosen.steps
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # γ₀ = 1 on a net is warned about: here it is done on purpose
-        training = Single(chosen.make(seed, data_dir, count), factory, seed, count)
-        for number in range(training.rounds):
-            training.advance(number)
-    return outcome_of(training.curves()[0])

@@ -47,6 +47,9 @@ def same(cache: criteo_cache.CriteoCache, text: Path, cap: int = SMALL.cap) -> N
 
 def test_cache_holds_the_rows_of_the_text(source: Path) -> None:
     cache = built(source, SMALL)
+    other = criteo_cache.open_cache(source, Settings(cap=60))
+    assert other is not None
+    same(other, source, 60)
     same(cache, source)
     cache.verify()
     assert len(list(cache.folder.glob("part-*.bin"))) > 3
@@ -168,14 +171,6 @@ def test_rebuilt_when_the_source_changes(source: Path) -> None:
     same(built(source, SMALL), source)
 
 
-def test_one_cache_serves_tables_of_any_size(source: Path) -> None:
-    first = built(source, SMALL)
-    other = criteo_cache.open_cache(source, Settings(cap=60))
-    assert other is not None
-    same(other, source, 60)
-    same(first, source)
-
-
 def test_bad_rows_are_counted_and_limited(source: Path) -> None:
     lines = source.read_bytes().splitlines()
     lines[3] = b"nonsense"
@@ -195,15 +190,7 @@ def test_command(source: Path, capsys: pytest.CaptureFixture[str], tmp_path: Pat
     arguments = ["data", "criteo", str(source), "--cap", "5000", "--workers", "1"]
     assert cli.run(arguments) == 0
     said = capsys.readouterr().out
-    for part in (
-        "700 rows",
-        "0 bad rows",
-        "distinct",
-        "Cache built",
-        "rows/s on one core",
-        "train 600",
-        "examples/dlrm.py",
-    ):
+    for part in ("700 rows", "0 bad rows", "distinct", "Cache built", "train 600", "examples/dlrm.py"):
         assert part in said
     assert cli.run(arguments) == 0
     assert "Cache built" not in capsys.readouterr().out
