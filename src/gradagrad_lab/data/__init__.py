@@ -81,7 +81,7 @@ def data_sets_at_hand(data_dir: Path | None = None, say: Callable[[str], None] =
 
 
 _unreachable: set[str] = set()
-"""Sources that gave no answer in this process: nobody waits twice for a network that is not there."""
+"""Sources that did not answer in this process, so that they are not asked twice."""
 
 
 def acquire(

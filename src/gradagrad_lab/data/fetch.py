@@ -25,7 +25,7 @@ Report = Callable[[int, int | None], None]
 
 
 class UnreachableError(UserError):
-    """A source gave no answer at all, so that asking it for another data set is a waste of time."""
+    """A source did not answer, so it is not asked for another data set."""
 
 
 def base_url() -> str:

@@ -120,8 +120,8 @@ MEMBERS: dict[str, Member] = {
 
 
 def read_member(archive: bytes, path: Sequence[str]) -> bytes:
-    """The member that ``path`` names, in memory; a path of several names goes through archives within archives. What is
-    read here is known to the last byte by its hash, so nothing about it needs to be doubted."""
+    """The member that ``path`` names, in memory; a path of several names goes through archives within archives. Its
+    hash was checked before, so its content is known."""
     for step in path:
         if archive[:2] == b"PK":
             with zipfile.ZipFile(io.BytesIO(archive)) as opened:

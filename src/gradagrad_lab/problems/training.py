@@ -58,7 +58,7 @@ class TrainingProblem:
     describe: str = ""
 
     def make(self, seed: int, data_dir: Path | None = None, steps: int | None = None) -> Task:
-        # Layers draw their start from the global generator: fork it, so that nobody outside notices.
+        # Layers draw their start from the global generator, which must not change for the caller.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.maker(seed, steps or self.steps, self.batch, data_dir)

@@ -95,7 +95,7 @@ def colour(name: str) -> str:
 
 
 def line(name: str) -> dict[str, Any]:
-    """Colour and dashes of an optimizer as keyword arguments of ``plot``: two signs, as not everyone sees the first."""
+    """Colour and dashes of an optimizer as keyword arguments of ``plot``, because not everyone sees the colours."""
     shade, _, dashes = _look(name)
     return {"color": shade, "linestyle": dashes, "linewidth": 2.4 if name.lower().startswith("gradagrad") else 1.7}
 

@@ -68,7 +68,7 @@ class Context:
         return self.size is Size.QUICK
 
     def seed_range(self, count: int, first: int = 0) -> tuple[int, ...]:
-        """The seeds asked for; ``count`` of them from ``first`` where nothing was asked for."""
+        """The seeds of the command line, or by default ``count`` of them from ``first``."""
         begin = first if self.first_seed is None else self.first_seed
         return tuple(range(begin, begin + (self.seeds or count)))
 

@@ -125,8 +125,8 @@ RULE_SOURCES = {"gradagrad": "rules/gradagrad.py", "autogradagrad": "rules/auto.
 
 @functools.cache
 def rule_of(name: str) -> str:
-    """Which version of its rule an optimizer follows, so that no record outlives it: for ours a hash of the rule's code
-    without its words, for others the version of their package."""
+    """The version of an optimizer's rule, so that records of another rule are not used: for ours a hash of the rule's
+    code without docstrings, for others the version of their package."""
     name = "gradagrad" if name == "adagrad_norm" else name
     if name not in RULE_SOURCES:
         package = entry_of(name).package
@@ -210,8 +210,8 @@ def watch(name: str, optimizer: Optimizer, seeds: int) -> dict[str, Tensor]:
 
 @contextmanager
 def evaluation_point(optimizer: Optimizer) -> Iterator[None]:
-    """The point to evaluate: Schedule-Free holds it only between its ``eval()`` and ``train()``, AutoGradaGrad with an
-    average within ``averaged()``; for others it is where they stand."""
+    """Put the iterate to evaluate into the parameters: Schedule-Free's between its ``eval()`` and ``train()``,
+    AutoGradaGrad's average within ``averaged()``. Other optimizers are evaluated at their last iterate."""
     if any(group.get("averaging") is not None for group in optimizer.param_groups):
         with optimizer.averaged():  # pyright: ignore[reportAttributeAccessIssue]
             yield

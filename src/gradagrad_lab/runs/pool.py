@@ -24,7 +24,7 @@ _WORTH_PROCESSES = 5.0  # seconds of work below which starting processes takes l
 
 
 class Pool:
-    """Trains whatever has no record yet; the processes are started when they are first worth it."""
+    """Trains every run that has no record yet. Processes are started once there is enough work for them."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -111,8 +111,8 @@ def _groups(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def _missing_groups(wanted: Sequence[Run], missing: Container[Run]) -> list[list[Run]]:
-    """What is still to be trained, in the groups in which an undisturbed command would train it: how runs are stacked
-    can change their last digits. Of a group that is there in part, as after more seeds were asked for, the rest."""
+    """The runs that are still to be trained, in the groups that an uninterrupted command would use, because the size of
+    a stack can change the last digits. A group of which some runs are finished contributes the others."""
     whole: list[list[Run]] = []
     rests: list[Run] = []
     for group in _groups(wanted):

@@ -2,7 +2,7 @@
 
 Figures only read records. A record is written under a temporary name and then renamed, so a killed run leaves either
 a whole record or none; its file name is a hash of the configuration and the seeds, so a finished run is found again.
-It is believed only if its checksum, key, configuration, seeds and the lengths of its curves fit: one that was cut
+It is used only if its checksum, key, configuration, seeds and the lengths of its curves fit: one that was cut
 short, changed, or written by other code or for another run is trained again, and a message says so.
 """
 
@@ -80,7 +80,7 @@ class RecordStore:
         if key in self._known:
             return self._known[key]
         path = self.path(key)
-        # Without reuse a record counts only if this very command has written it.
+        # Without reuse a record counts only if this command has written it.
         if (not self.reuse and key not in self._written) or not path.exists():
             return None
         try:
@@ -96,7 +96,7 @@ class RecordStore:
         return None
 
     def error_texts(self) -> list[str]:
-        """What was wrong with records since this was last asked, a sentence each."""
+        """Why records were not used, since the last call: a sentence each."""
         sentences = list(dict.fromkeys(self._error_texts))
         self._error_texts.clear()
         return sentences
@@ -120,7 +120,7 @@ class RecordStore:
         return keys
 
     def finish_writing(self) -> None:
-        """Writes what a killed command has left in batches; without reuse they are dropped."""
+        """Write the records that a killed command has left in batches, or delete them without reuse."""
         for batch in (self.out / "partial").glob(f"*{_BATCH}"):
             left: list[Record] = []
             with suppress(OSError, ValueError, TypeError, RecursionError, UserError):  # damaged: trained again
@@ -230,7 +230,7 @@ def write_atomically(path: Path, content: bytes, *, wait: bool = True) -> None:
 
 
 def writing_failed(path: Path, error: OSError | RuntimeError) -> UserError:
-    """The one sentence for a file that could not be written."""
+    """The error for a file that could not be written."""
     number = error.errno if isinstance(error, OSError) else _errno_of(path.parent)
     if number in (errno.ENOSPC, errno.EDQUOT):
         return UserError(
@@ -243,7 +243,7 @@ def writing_failed(path: Path, error: OSError | RuntimeError) -> UserError:
 
 
 def _errno_of(folder: Path) -> int | None:
-    """Why nothing can be written here, where a library did not say."""
+    """Why nothing can be written here, for libraries that do not say."""
     trial = folder / f".trial.{os.getpid()}.tmp"
     try:
         trial.write_bytes(bytes(2**20))

@@ -64,8 +64,8 @@ class Method:
 
 
 class Problem(Protocol):
-    """What is trained. It knows how its runs are trained together (see `gradagrad_lab.runs.strategies`) and what they
-    measure, and is small enough to be sent to another process."""
+    """What is trained. A problem knows how its runs are trained together (see `gradagrad_lab.runs.strategies`) and what
+    they measure. It must be small enough to be sent to another process."""
 
     @property
     def label(self) -> str: ...
@@ -75,8 +75,8 @@ class Problem(Protocol):
         ...
 
     def measures(self, method: Method, size: int) -> Mapping[str, int]:
-        """What a run leaves behind: names, and how many points each has. A record of another shape is not believed.
-        One of them, where there is such a thing, is "loss": a run whose last loss is not finite has diverged."""
+        """What a run leaves behind: names, and how many points each has. A record with other lengths is not used. A run
+        whose last "loss" is not finite has diverged."""
         ...
 
     def together(self, runs: Sequence[Run]) -> list[list[Run]]:

@@ -146,7 +146,7 @@ def open_cache(source: Path, settings: Settings | None = None) -> CriteoCache | 
         manifest = json.loads((folder / "manifest.json").read_bytes())
         matches = manifest["stamp"] == _stamp(fingerprint(source))
         return CriteoCache(folder, manifest, settings or Settings()) if matches else None
-    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):  # whatever it is, no manifest
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, RecursionError):  # this is not a manifest
         return None
 
 
@@ -295,7 +295,7 @@ def _write_ids(folder: Path, parts: int) -> list[int]:
 
 
 def damaged(path: Path) -> UserError:
-    """The one sentence for a file that is not what it was."""
+    """The error for a file that has changed or is missing."""
     return UserError(
         f"The cache file {path} is damaged or missing; delete its folder and run `gradagrad data criteo` again.", DATA
     )

@@ -27,7 +27,7 @@ class Estimate:
 class Pairing:
     """A method's final losses and those of what it is compared with, seed by seed, on one problem.
 
-    Means below ``floor`` count as ``floor``: whether a net ends at 1e-5 or 1e-6 is not what anyone chooses by.
+    Means below ``floor`` count as ``floor``: whether a net ends at 1e-5 or 1e-6 decides nothing.
     """
 
     own: Floats
