@@ -82,7 +82,7 @@ def in_chromium(request: pytest.FixtureRequest) -> list:
     page = request.getfixturevalue("tmp_path") / "page.html"
     page.write_text("".join(f'<script src="{(STATIC / name).as_uri()}"></script>' for name in ("rules.js", "runs.js")))
     browser.open(page, width=390, scheme="light")
-    assert browser.complaints() == []
+    assert browser.error_texts() == []
     return browser.value(ALL_RUNS)
 
 
