@@ -105,7 +105,7 @@ _ENTRIES = (
     Entry(
         "mechanic",
         "Mechanic (Adam)",
-        "gradagrad_lab.runs.optimizers",
+        "gradagrad_lab.runs.peers",
         "mechanic",
         "mechanic-pytorch",
         defaults={"lr": 1.0},
