@@ -45,7 +45,7 @@ types: environment ## pyright: strict on the library
 	$(BIN)/pyright
 
 coverage: environment ## tests of the library with line coverage; fails below 95 %
-	OMP_NUM_THREADS=1 COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/lab --ignore=tests/dlrm --cov --cov-report=term-missing --cov-fail-under=95
+	OMP_NUM_THREADS=1 COVERAGE_PROCESS_START=pyproject.toml $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/lab --cov --cov-report=term-missing --cov-fail-under=95
 
 mutation: environment ## break the rules and the kernel in known ways and see that the tests notice
 	$(BIN)/python tools/mutation_check.py
@@ -64,7 +64,7 @@ campaigns: environment ## long runs of random settings, kills, mishaps and spoil
 	$(BIN)/python tools/fuzz_ops.py 600
 
 docs: environment ## the documentation in docs/_build/html: warnings are errors, notebooks and examples are run
-	$(BIN)/python -m gradagrad_lab.javascript --check
+	$(BIN)/python -m gradagrad_lab.report.javascript --check
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
 	$(BIN)/python -m sphinx --quiet --fail-on-warning -d docs/_build/doctrees -b doctest docs docs/_build/doctest
 

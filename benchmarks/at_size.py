@@ -32,7 +32,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from benchmarks.at_size_models import Work, clicks, cnn, language, lora, vit
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad_lab.single import Average
+from gradagrad_lab.runs.single import Average
 
 Make = Callable[[Work], list[Optimizer]]
 Shape = Callable[[float], float]

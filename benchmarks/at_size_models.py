@@ -19,9 +19,9 @@ from sklearn import datasets
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gradagrad_lab.data.clicks import HELD_OUT, TRAINING, ClickStream, Rows
+from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows
 from gradagrad_lab.problems.blocks import BatchNorm2d
-from gradagrad_lab.problems.dlrm import DLRM, Size
+from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 from gradagrad_lab.problems.training import right_class
 
 LETTERS, CONTEXT, TEXT = 128, 64, 4_000_000

@@ -150,10 +150,10 @@ def main() -> None:
     arguments = parser.parse_args()
     warnings.filterwarnings("ignore")  # solvers warn when they reach their limit
 
-    from gradagrad_lab.data import load, sets_at_hand
+    from gradagrad_lab.data import data_sets_at_hand, load
 
     rows: list[dict[str, Any]] = []
-    for name in arguments.sets or [*sets_at_hand(), "text"]:
+    for name in arguments.sets or [*data_sets_at_hand(), "text"]:
         if name == "text":
             X, y = text(arguments.rows, arguments.rows)
             label, count = f"text {arguments.rows:,}²", 1

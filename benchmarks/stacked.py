@@ -1,7 +1,7 @@
 """Trains many runs of one problem in step with each other: one call computes all gradients.
 
 A run is a lane (an optimizer's setting) and a seed. Seeds differ in start and mini-batches exactly as in
-`gradagrad_lab.suite.evaluate`. `torch.func` must be able to map over the models.
+`gradagrad_lab.runs.single`. `torch.func` must be able to map over the models.
 """
 
 from __future__ import annotations

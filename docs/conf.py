@@ -36,7 +36,8 @@ autodoc_typehints = "none"  # the signatures of docstrings' Args say it in words
 
 html_theme = "furo"
 html_title = f"gradagrad {version}"
-html_static_path = ["_static", "../src/gradagrad_lab/templates/play"]  # the report shows the page to play with too
+# The report shows the page to play with too.
+html_static_path = ["_static", "../src/gradagrad_lab/report/templates/play"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_theme_options = {

@@ -24,9 +24,9 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from gradagrad import GradaGrad
-from gradagrad_lab.data import criteo_cache
-from gradagrad_lab.data.clicks import HELD_OUT, TRAINING, ClickStream, Rows, joined
-from gradagrad_lab.problems.dlrm import DLRM, SIZES, Size
+from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows, joined
+from gradagrad_lab.data.criteo import cache as criteo_cache
+from gradagrad_lab.problems.clicks.dlrm import DLRM, SIZES, Size
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

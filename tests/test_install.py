@@ -95,7 +95,7 @@ def test_a_damaged_record_is_no_trouble(monkeypatch, tmp_path):
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The `gradagrad` command where typer is not installed."""
-    code = f"import sys; sys.modules['typer'] = None\nfrom gradagrad_lab.entry import main; main({list(arguments)})"
+    code = f"import sys; sys.modules['typer'] = None\nfrom gradagrad_lab.cli.entry import main; main({list(arguments)})"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
 
 
@@ -109,7 +109,7 @@ def test_without_the_labs_packages_the_command_says_how_to_get_them(arguments, e
     assert "Traceback" not in result.stderr
 
 
-@pytest.mark.parametrize("module", ["gradagrad", "gradagrad_lab.entry"])
+@pytest.mark.parametrize("module", ["gradagrad", "gradagrad_lab"])
 def test_version_alone(module):
     shown = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True, timeout=120)
     assert shown.stdout == f"gradagrad {gradagrad.__version__}\n"

@@ -9,11 +9,11 @@ import torch
 
 import gradagrad
 from gradagrad import GradaGrad
-from gradagrad_lab.cli import run
-from gradagrad_lab.commands.options import parse_options, parse_value
-from gradagrad_lab.data import criteo_cache
+from gradagrad_lab.cli.app import run
+from gradagrad_lab.cli.options import parse_options, parse_value
+from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.errors import UserError
-from gradagrad_lab.records import read_record
+from gradagrad_lab.runs.records import read_record
 
 META = torch.empty((), device="meta")
 

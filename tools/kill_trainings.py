@@ -46,7 +46,7 @@ def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1
     """Trains some runs of an experiment as its command does, in this process or in workers."""
 
     def context(out: Path) -> Any:
-        from gradagrad_lab.context import Context
+        from gradagrad_lab.runs.context import Context
 
         folder = os.environ.get("GRADAGRAD_DATA")
         return Context(out, Path(folder) if folder else None, seeds=1, workers=workers)
@@ -56,19 +56,18 @@ def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1
         return runs(context(Path()))
 
     def train(out: Path, after_round: Callable[[], None]) -> None:
-        from gradagrad_lab import pool, training
-        from gradagrad_lab.problems import click_runs
+        from gradagrad_lab.problems.clicks import runs as click_runs
+        from gradagrad_lab.runs import pool, training
 
-        class Hooks(training.Hooks):
-            def __init__(self, progress: Any, should_stop: Callable[[], bool], *others: Any) -> None:
-                # The pool asks this once after each round, before its checkpoint.
-                super().__init__(progress, lambda: (after_round(), should_stop())[1], *others)
+        def train_and_tell(group: Any, progress: Callable[[float], None], checkpoint: Path) -> Any:
+            # Progress is reported after each round, before its checkpoint.
+            return training.train(group, lambda part: (after_round(), progress(part))[1], checkpoint)
 
-        pool.Hooks = Hooks  # pyright: ignore[reportPrivateImportUsage]
+        pool.train = train_and_tell  # pyright: ignore[reportPrivateImportUsage]
         pool._WORTH_PROCESSES = 0.0
         forking = multiprocessing.get_context("fork")  # forks inherit these changes and the imported torch
         pool.multiprocessing.get_context = lambda _: forking  # pyright: ignore[reportAttributeAccessIssue]
-        training.CHECKPOINT_SECONDS, click_runs.PAUSE, click_runs.STACK = (0.0, 0.0), 0.0, 3
+        click_runs.PAUSE, click_runs.STACK = 0.0, 3
         own_pool = context(out).pool
         own_pool.train(plan(), "killed")
         own_pool.close()
@@ -79,7 +78,7 @@ def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1
 def figure3_runs(context: Any) -> list[Any]:
     """Two small data sets that every machine has, with some settings of GradaGrad each."""
     from gradagrad_lab import data
-    from gradagrad_lab.figures.figure3_plan import Trial, variants
+    from gradagrad_lab.figures.figure3.plan import Trial, variants
     from gradagrad_lab.problems.logistic import Logistic
 
     problems = [Logistic(data.load(name)) for name in ("iris", "wine")]
@@ -87,10 +86,11 @@ def figure3_runs(context: Any) -> list[Any]:
 
 
 def figure4_runs(context: Any) -> list[Any]:
-    """DLRM on few rows with small tables: stacks of runs without checkpoints, and single runs with them."""
-    from gradagrad_lab.figures import figure4
-    from gradagrad_lab.problems.click_rows import Setup
-    from gradagrad_lab.problems.dlrm import Size
+    """DLRM on few rows: stacks of runs that keep no checkpoint, and single runs as at the paper's size, which do, with
+    small tables."""
+    from gradagrad_lab.figures.figure4 import study as figure4
+    from gradagrad_lab.problems.clicks.dlrm import Size
+    from gradagrad_lab.problems.clicks.rows import Setup
 
     class SmallTables(Setup):
         @property
@@ -106,7 +106,7 @@ def figure4_runs(context: Any) -> list[Any]:
 
 def suite_runs(context: Any) -> list[Any]:
     """AutoGradaGrad and its peers on some problems, a few steps of each."""
-    from gradagrad_lab.suite.plan import size_of
+    from gradagrad_lab.figures.suite.plan import size_of
 
     runs = size_of(context).untuned()
     names = list(dict.fromkeys(run.problem.name for run in runs))[:3]

@@ -19,7 +19,3 @@ class UserError(Exception):
     def __reduce__(self) -> tuple[type[UserError], tuple[str, int]]:
         # The default would pickle the message alone: an error raised in a worker process must keep its exit code.
         return type(self), (self.message, self.exit_code)
-
-
-class InterruptedRunError(Exception):
-    """A run stopped on request, at a point from which it can be resumed."""

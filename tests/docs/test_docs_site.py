@@ -57,7 +57,7 @@ def test_every_page_in_every_view(browser: Chromium, site: Path) -> None:
             wrong.append((name, papers))
         wrong += [(name, "picture", picture) for picture in browser.value(BROKEN_PICTURES)]
         wrong += [(name, "fetched", url) for url in browser.requests() if not url.startswith("file:")]
-        wrong += [(name, "console", words) for words in browser.complaints()]
+        wrong += [(name, "console", words) for words in browser.error_texts()]
         for link in browser.value(LINKS):
             parts = urlsplit(link)
             target = Path(unquote(parts.path)).resolve()
@@ -74,7 +74,7 @@ def test_the_checks_can_fail(browser: Chromium, tmp_path: Path) -> None:
     assert browser.value(WIDTH) == 700
     assert len(browser.value(BROKEN_PICTURES)) == 1
     assert browser.value(LINKS) == [(tmp_path / "nowhere.html").as_uri()]
-    assert len(browser.complaints()) >= 2
+    assert len(browser.error_texts()) >= 2
 
 
 # What the page shows of its runs, and what a reader who does not see it is told.
@@ -106,7 +106,7 @@ def test_the_page_to_play_with_needs_no_mouse(browser: Chromium, site: Path) -> 
     assert valley["focus"] == "valley"
     assert valley["lines"][0] != after["lines"][0]
     assert all("loss" in words and "γ" in words for words in valley["pictures"][:3])
-    assert browser.complaints() == []
+    assert browser.error_texts() == []
 
 
 def test_extreme_settings_are_drawn(browser: Chromium, site: Path) -> None:
@@ -118,4 +118,4 @@ def test_extreme_settings_are_drawn(browser: Chromium, site: Path) -> None:
         )
         lines = browser.value(SHOWN)["lines"]
         assert all(points and "NaN" not in points for points in lines)
-        assert browser.complaints() == []
+        assert browser.error_texts() == []

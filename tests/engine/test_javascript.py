@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad_lab import javascript
+from gradagrad_lab.report import javascript
 
 STATIC = javascript.PATH.parent
 STEPS = 100
@@ -28,7 +28,9 @@ CASES = [
 
 
 def test_the_script_is_what_the_rules_generate():
-    assert javascript.PATH.read_text(encoding="utf-8") == javascript.script(), "python -m gradagrad_lab.javascript"
+    assert javascript.PATH.read_text(encoding="utf-8") == javascript.script(), (
+        "python -m gradagrad_lab.report.javascript"
+    )
 
 
 def uniform(seed: int):
@@ -80,7 +82,7 @@ def in_chromium(request: pytest.FixtureRequest) -> list:
     page = request.getfixturevalue("tmp_path") / "page.html"
     page.write_text("".join(f'<script src="{(STATIC / name).as_uri()}"></script>' for name in ("rules.js", "runs.js")))
     browser.open(page, width=390, scheme="light")
-    assert browser.complaints() == []
+    assert browser.error_texts() == []
     return browser.value(ALL_RUNS)
 
 

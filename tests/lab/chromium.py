@@ -143,7 +143,7 @@ class Chromium:
             raise RuntimeError(str(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
-    def complaints(self) -> list[str]:
+    def error_texts(self) -> list[str]:
         """Everything the console, the log or an uncaught exception said since the page was opened."""
         heard = ("Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Network.loadingFailed")
         return [json.dumps(event) for event in self.events if event.get("method") in heard]

@@ -7,7 +7,7 @@ import pytest
 from rich.progress import Progress
 
 from benchmarks import at_size, auto_held_out
-from gradagrad_lab.suite.catalogue import problem_of
+from gradagrad_lab.figures.suite.catalogue import problem_of
 
 
 @pytest.fixture

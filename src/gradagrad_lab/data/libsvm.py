@@ -1,7 +1,5 @@
 """Reading LIBSVM's text format, and finding the files of the catalogue on disk."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 from collections.abc import Iterable
@@ -17,12 +15,12 @@ from gradagrad_lab.data.dataset import Dataset
 from gradagrad_lab.data.fetch import decompressed, provenance
 from gradagrad_lab.errors import DATA, UserError
 
-_DENSE_LIMIT = 2**28  # values; 2 GiB of float64, above which a file is certainly not one of these small sets
+_DENSE_LIMIT = 2**28  # values; 2 GiB of float64, above which a file is certainly not one of these small data sets
 
 
 @dataclass(frozen=True)
 class Found:
-    """A copy of a set on disk."""
+    """A copy of a data set on disk."""
 
     entry: LibsvmSet
     copy: Copy
@@ -34,9 +32,9 @@ class Found:
 
 
 def find(name: str, folders: Iterable[Path]) -> Found | None:
-    """The best copy of a set: LIBSVM's own file wherever it lies, before any reconstructed or partial one.
+    """The best copy of a data set: LIBSVM's own file wherever it lies, before any reconstructed or partial one.
 
-    Files may lie in a folder of the set's name or directly in the data folder, as text or as .bz2.
+    Files may lie in a folder of the data set's name or directly in the data folder, as text or as .bz2.
     """
     entry = CATALOGUE[name]
     places = list(folders)
@@ -55,7 +53,7 @@ def load(found: Found) -> Dataset:
     dataset = load_path(found.path, name=found.entry.name, label=found.label, features=found.entry.features)
     wrong = mismatch(found, dataset)
     if wrong:
-        raise UserError(f"{found.path} is not the set {found.entry.name!r}: {wrong}.", DATA)
+        raise UserError(f"{found.path} is not the data set {found.entry.name!r}: {wrong}.", DATA)
     return replace(dataset, source=source_of(found, dataset.sha256))
 
 
@@ -70,7 +68,7 @@ def source_of(found: Found, sha256: str) -> str:
 
 
 def mismatch(found: Found, dataset: Dataset) -> str:
-    """What is wrong with the size of a set; empty where it is right."""
+    """What is wrong with the size of a data set; empty where it is right."""
     expected = (found.copy.rows, found.entry.features, found.entry.classes)
     got = (dataset.rows, dataset.columns, dataset.classes)
     if expected == got:
@@ -99,7 +97,9 @@ def load_path(path: Path, *, name: str | None = None, label: str | None = None, 
         raise UserError(f"{path}, row {row + 1}: a value is not a finite number.", DATA)
     values, targets = np.unique(labels, return_inverse=True)
     if len(values) < 2:
-        raise UserError(f"{path} has only one class ({values[0]:g}); a classification set needs two or more.", DATA)
+        raise UserError(
+            f"{path} has only one class ({values[0]:g}); a classification data set needs two or more.", DATA
+        )
     if len(values) > 1000 or not np.array_equal(values, np.round(values)):
         raise UserError(f"{path} has {len(values)} different labels such as {values[0]:g}: not class numbers.", DATA)
     return Dataset(
@@ -159,6 +159,6 @@ def _fault(fields: list[bytes], features: int | None) -> str:
         if index <= previous:
             return f"index {index} comes after {previous}; indices must rise"
         if features is not None and index > features:
-            return f"index {index} is above the set's {features} features"
+            return f"index {index} is above the data set's {features} features"
         previous = index
     return ""

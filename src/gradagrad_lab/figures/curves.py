@@ -1,7 +1,5 @@
 """Curves of any runs on one problem: accuracy, loss and the adapted learning rate."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,12 +8,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from gradagrad_lab import style
-from gradagrad_lab.figures.figure3_draw import mean_and_band
-from gradagrad_lab.figures.figure3_plan import Trial
-from gradagrad_lab.optimizers import LEARNING_RATE
-from gradagrad_lab.results import Panel, Picture
-from gradagrad_lab.study import Frame, Method
+from gradagrad_lab.figures.figure3.draw import mean_and_band
+from gradagrad_lab.figures.figure3.plan import Trial
+from gradagrad_lab.report import style
+from gradagrad_lab.report.content import Panel, Picture
+from gradagrad_lab.runs.optimizers import LEARNING_RATE
+from gradagrad_lab.runs.study import Frame, Method
 
 _TITLES = {"accuracy": "training accuracy", "loss": "training loss", LEARNING_RATE: "median learning rate"}
 

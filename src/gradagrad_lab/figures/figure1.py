@@ -4,8 +4,6 @@ The naive rule γ/√(α + v) has a pole at v = −α. The reparametrised rule l
 come from steps of `gradagrad.GradaGrad` itself, one coordinate for each value of v.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -14,12 +12,13 @@ import numpy as np
 import torch
 
 from gradagrad import GradaGrad
-from gradagrad_lab import style
-from gradagrad_lab.context import Context
-from gradagrad_lab.results import About, Claim, Panel, Picture, Table
-from gradagrad_lab.strategies import ComputedProblem
-from gradagrad_lab.study import Floats, Frame, Method, Plan, Run, Study
+from gradagrad_lab.report import style
+from gradagrad_lab.report.content import About, Claim, Panel, Picture, Table
+from gradagrad_lab.runs.context import Context
+from gradagrad_lab.runs.strategies import ComputedProblem
+from gradagrad_lab.runs.study import Floats, Frame, Method, Plan, Run, Study
 
+Curves = dict[str, Floats]
 RHO = 2.0
 POINTS = 701
 NEAR_ZERO = (-0.1, -0.01, -0.001)
@@ -89,24 +88,14 @@ def plan(context: Context) -> Plan:
     return Plan([Run(OneStep(), Method.of("gradagrad", rho=RHO), 0, POINTS)])
 
 
-STUDY = Study(
-    name="figure1",
-    order=1,
-    shows="the naive learning rate, which explodes, against the reparametrised",
-    title="Figure 1: growing the numerator instead of shrinking the sum",
-    plan=plan,
-)
-
-
-def read(frame: Frame) -> dict[str, Floats]:
+def read(frame: Frame) -> Curves:
     """The curves by name."""
     (run,) = frame.plan.runs
     return {name: frame.curve(run, name) for name in run.measures}
 
 
-def draw(frame: Frame) -> list[Picture]:
+def draw(curves: Curves) -> list[Picture]:
     """Both rules over v/α."""
-    curves = read(frame)
     return [
         Picture(
             "Learning rate after the step ÷ before",
@@ -121,7 +110,7 @@ def draw(frame: Frame) -> list[Picture]:
     ]
 
 
-def _panel(axes: Any, curves: dict[str, Floats]) -> None:
+def _panel(axes: Any, curves: Curves) -> None:
     ratio, defined = curves["ratio"], np.isfinite(curves["naive"])
     bend = ratio <= -3
     shade = style.colour("gradagrad")
@@ -139,30 +128,25 @@ def _panel(axes: Any, curves: dict[str, Floats]) -> None:
     style.note(axes, "v > 0: AdaGrad", (0.9, 0.28), shade=style.MUTED, fontsize=9)
 
 
-def _at(curves: dict[str, Floats]) -> dict[float, tuple[float, float]]:
+def _at(curves: Curves) -> dict[float, tuple[float, float]]:
     points = np.array([-3.0, -2.0, -1.0, -0.99, -0.9, -0.5, -0.1, 0.0, 1.0])
     places = np.searchsorted(curves["ratio"], points - 1e-9)
     both = zip(points, curves["naive"][places], curves["reparametrised"][places], strict=True)
     return {float(point): (float(n), float(o)) for point, n, o in both}
 
 
-def tables(frame: Frame) -> list[Table]:
+def tables(curves: Curves) -> list[Table]:
     """The curves at some points."""
     rows = [
         [f"{point:g}".replace("-", "−"), "–" if np.isinf(n) else f"{n:.3f}", f"{o:.3f}"]
-        for point, (n, o) in _at(read(frame)).items()
+        for point, (n, o) in _at(curves).items()
     ]
     title = "Factor by which one step changes the learning rate"
     return [Table(title, ["v/α", "naive", "GradaGrad"], rows, "A dash: α + v is not positive.")]
 
 
-def claims(frame: Frame) -> list[Claim]:
+def claims(curves: Curves) -> list[Claim]:
     """What the curves say about the paper's sentences."""
-    return judge(read(frame))
-
-
-def judge(curves: dict[str, Floats]) -> list[Claim]:
-    """The same from the curves themselves."""
     at, ours = _at(curves), curves["reparametrised"]
     steady = bool(np.all(np.isfinite(ours)) and np.all(np.diff(ours) < 0))
     constants = curves["disagreement near zero"]
@@ -195,9 +179,9 @@ def judge(curves: dict[str, Floats]) -> list[Claim]:
     ]
 
 
-def about(frame: Frame) -> About:
+def about(curves: Curves) -> About:
     """Words around the figure."""
-    at = _at(read(frame))
+    at = _at(curves)
     return About(
         intro="One step changes the sum α under the root by v = g² − ρ·g·m. When consecutive gradients agree, v is "
         "negative. Added to α it would lead to a division by zero at v = −α; GradaGrad leaves α alone and lets the "
@@ -206,3 +190,16 @@ def about(frame: Frame) -> About:
         f"rate by {at[-0.99][0]:.0f}, GradaGrad by {at[-0.99][1]:.2f}.",
         settings={"ρ": f"{RHO:g}", "points": str(POINTS), "precision": "float64"},
     )
+
+
+STUDY = Study(
+    name="figure1",
+    shows="the naive learning rate, which explodes, against the reparametrised",
+    title="Figure 1: growing the numerator instead of shrinking the sum",
+    plan=plan,
+    read=read,
+    draw=draw,
+    tables=tables,
+    claims=claims,
+    about=about,
+)

@@ -5,22 +5,20 @@ Everything in float32, down to γ₀ = 1e-12: the paper expects no adaptivity be
     python -m gradagrad_lab.figures.figure2 --readme docs/pictures/abs.png
 """
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from gradagrad_lab import style
-from gradagrad_lab.context import Context
-from gradagrad_lab.optimizers import LEARNING_RATE
 from gradagrad_lab.problems.toy import AbsoluteValue
-from gradagrad_lab.records import Record, write_atomically
-from gradagrad_lab.results import About, Claim, Panel, Picture, Table
-from gradagrad_lab.study import Frame, Method, Plan, Run, Study
-from gradagrad_lab.training import train
+from gradagrad_lab.report import style
+from gradagrad_lab.report.content import About, Claim, Panel, Picture, Table
+from gradagrad_lab.runs.context import Context
+from gradagrad_lab.runs.optimizers import LEARNING_RATE
+from gradagrad_lab.runs.records import Record, write_atomically
+from gradagrad_lab.runs.study import Frame, Method, Plan, Run, Study
+from gradagrad_lab.runs.training import train
 
 INITIAL = (1.0, 1e-1, 1e-2, 1e-4, 1e-6, 1e-8, 1e-12)
 STEPS = 400
@@ -39,7 +37,7 @@ class Trajectory(NamedTuple):
     rate: np.ndarray
 
     @property
-    def arrival(self) -> int | None:
+    def reached_at(self) -> int | None:
         """Steps until |x| is first below NEAR."""
         near = np.flatnonzero(np.abs(self.x) < NEAR)
         return int(near[0]) if near.size else None
@@ -57,6 +55,9 @@ class Trajectory(NamedTuple):
         return int(moved[0]) - 1 if moved.size else self.x.size - 1
 
 
+Results = dict[str, list[Trajectory]]
+
+
 def groups() -> dict[str, list[Run]]:
     """AdaGrad and GradaGrad from every γ₀, and GradaGrad with ρ = 1 from two."""
     plain = {name: [Method.of(name, lr=initial) for initial in INITIAL] for name in TITLES}
@@ -70,29 +71,19 @@ def plan(context: Context) -> Plan:
     return Plan([run for group in groups().values() for run in group])
 
 
-STUDY = Study(
-    name="figure2",
-    order=2,
-    shows="|x| from good and bad initial learning rates",
-    title="Figure 2: |x| from good and bad initial learning rates",
-    plan=plan,
-)
-
-
 def path_of(record: Record) -> Trajectory:
     """The trajectory that a record holds."""
     x = np.array([record.config["problem"]["start"], *record.curves["x"]])
     return Trajectory(record.config["options"]["lr"], x, np.array(record.curves[LEARNING_RATE]))
 
 
-def read(frame: Frame) -> dict[str, list[Trajectory]]:
+def read(frame: Frame) -> Results:
     """All trajectories, by group."""
     return {name: [path_of(frame.record(run)) for run in runs] for name, runs in groups().items()}
 
 
-def draw(frame: Frame) -> list[Picture]:
+def draw(drawn: Results) -> list[Picture]:
     """Trajectories and learning rates, AdaGrad before GradaGrad."""
-    drawn = read(frame)
     panels = []
     for name, title in TITLES.items():
         panels.append(Panel(lambda axes, group=drawn[name]: _positions(axes, group), f"{title}: x"))
@@ -131,7 +122,7 @@ def _rates(axes: Any, group: list[Trajectory]) -> None:
     axes.set_yticks([1e-12, 1e-9, 1e-6, 1e-3, 1], ["1e−12", "1e−9", "1e−6", "1e−3", "1"])
 
 
-def draw_readme(drawn: dict[str, list[Trajectory]]) -> Any:
+def draw_readme(drawn: Results) -> Any:
     """The README's picture: only x, the two methods side by side, large letters."""
     chosen = (1.0, 1e-2, 1e-6, 1e-12)
     shades = dict(zip(INITIAL, style.ramp(len(INITIAL)), strict=True))
@@ -160,12 +151,11 @@ def draw_readme(drawn: dict[str, list[Trajectory]]) -> Any:
     return figure
 
 
-def about(frame: Frame) -> About:
+def about(drawn: Results) -> About:
     """Words around the figure."""
-    drawn = read(frame)
     adagrad, ours = drawn["adagrad"], drawn["gradagrad"]
-    arrived = [path.arrival for path in ours if path.arrival is not None]
-    others = sum(path.arrival is not None for path in adagrad)
+    arrived = [path.reached_at for path in ours if path.reached_at is not None]
+    others = sum(path.reached_at is not None for path in adagrad)
     span = f"in {min(arrived)} to {max(arrived)} steps" if arrived else "never"
     start = f"x₀ = {ours[0].x[0]:g}"
     return About(
@@ -183,26 +173,20 @@ def about(frame: Frame) -> About:
     )
 
 
-def claims(frame: Frame) -> list[Claim]:
+def claims(drawn: Results) -> list[Claim]:
     """What the runs say about the paper's sentences."""
-    return judge(read(frame))
-
-
-def judge(drawn: dict[str, list[Trajectory]]) -> list[Claim]:
-    """The same from the trajectories themselves."""
     adagrad, ours = drawn["adagrad"], drawn["gradagrad"]
     return [_falls(adagrad), _adapts(ours), _constant(drawn[FLAT], adagrad), *_precision(ours)]
 
 
-def tables(frame: Frame) -> list[Table]:
+def tables(drawn: Results) -> list[Table]:
     """How long each took."""
-    drawn = read(frame)
     return [_table(drawn["adagrad"], drawn["gradagrad"])]
 
 
 def _falls(paths: list[Trajectory]) -> Claim:
     falls = all(np.all(np.diff(path.rate) <= 0) for path in paths)
-    stuck = [path for path in paths if path.arrival is None]
+    stuck = [path for path in paths if path.reached_at is None]
     left = "; ".join(f"from γ₀ = {style.power(path.initial)} it ended at x = {path.x[-1]:.3f}" for path in stuck[:2])
     return Claim(
         "AdaGrad's learning rate can only fall, so it converges slowly from a small initial learning rate.",
@@ -215,7 +199,7 @@ def _falls(paths: list[Trajectory]) -> Claim:
 
 def _adapts(paths: list[Trajectory]) -> Claim:
     both_ways = sum(bool(np.any(np.diff(path.rate) > 0) and np.any(np.diff(path.rate) < 0)) for path in paths)
-    steps = [path.arrival for path in paths if path.arrival is not None]
+    steps = [path.reached_at for path in paths if path.reached_at is not None]
     complete = len(steps) == len(paths) == both_ways
     return Claim(
         "GradaGrad adapts to a poor initial learning rate in a non-monotone manner and so converges faster.",
@@ -253,26 +237,26 @@ def _precision(paths: list[Trajectory]) -> list[Claim]:
     """The paper's warning, which is about its Algorithm 2 as printed; and that the warning is not needed here."""
     tiny = [path for path in paths if path.initial < 1e-6]
     printed = [as_printed(path.initial) for path in tiny]
-    stuck = [path for path in printed if path.arrival is None and path.rate.max() <= path.initial]
+    stuck = [path for path in printed if path.reached_at is None and path.rate.max() <= path.initial]
     ended = "; ".join(f"from γ₀ = {style.power(one.initial)} it ends at x = {one.x[-1]:g}" for one in printed)
-    told = "; ".join(
+    sentences = "; ".join(
         f"from γ₀ = {style.power(path.initial)}, x keeps every bit for {path.standing} steps, yet the learning rate "
         f"reaches {path.rate.max():.2g} and |x| < {NEAR} "
-        + (f"comes after {path.arrival} steps" if path.arrival is not None else "never comes")
+        + (f"comes after {path.reached_at} steps" if path.reached_at is not None else "never comes")
         for path in tiny
     )
-    works = sum(path.arrival is not None for path in tiny)
+    works = sum(path.reached_at is not None for path in tiny)
     return [
         Claim(
             "γ₀ below roughly 1e-6 will likely lose precision and all adaptivity in single precision.",
             f"Algorithm 2 as printed, in float32: {ended}; its learning rate never rises. It forms m by subtracting "
-            "iterates, which gives 0 while x stands still.",
+            "iterates, which gives 0 while x does not move.",
             "holds" if len(stuck) == len(tiny) else "holds in part" if stuck else "does not hold",
             criterion="As printed, no γ₀ below 1e-6 arrives or ever gains in learning rate",
         ),
         Claim(
             "This implementation removes that limit: m follows a recursion that is the same in exact arithmetic.",
-            f"{told[0].upper()}{told[1:]}.",
+            f"{sentences[0].upper()}{sentences[1:]}.",
             "holds" if works == len(tiny) else "holds in part" if works else "does not hold",
             whose="ours",
             criterion=f"From every γ₀ below 1e-6, |x| < {NEAR} within {STEPS} steps in float32",
@@ -285,17 +269,19 @@ def _constant(flat: list[Trajectory], adagrad: list[Trajectory]) -> Claim:
     known = {path.initial: path for path in adagrad}
     constant = [bool(np.all(path.rate[: path.crossing] == path.rate[0])) for path in flat]
     falls = [bool(np.all(np.diff(path.rate) <= 0)) for path in flat]
-    faster = [path.arrival is not None and path.arrival < (known[path.initial].arrival or STEPS + 1) for path in flat]
-    told = "; ".join(
-        f"from γ₀ = {style.power(path.initial)} it arrives after {path.arrival or f'more than {STEPS}'} steps, AdaGrad "
-        f"after {known[path.initial].arrival or f'more than {STEPS}'}"
+    faster = [
+        path.reached_at is not None and path.reached_at < (known[path.initial].reached_at or STEPS + 1) for path in flat
+    ]
+    sentences = "; ".join(
+        f"from γ₀ = {style.power(path.initial)} it arrives after {path.reached_at or f'more than {STEPS}'} steps, "
+        f"AdaGrad after {known[path.initial].reached_at or f'more than {STEPS}'}"
         for path in flat
     )
     return Claim(
         "With ρ = 1 the learning rate on |x| stays constant until the minimum is overshot and falls from there, so "
         "progress is much faster than AdaGrad's.",
         f"Constant until the first change of sign in {sum(constant)} of {len(flat)} runs, never rising in "
-        f"{sum(falls)}; {told}.",
+        f"{sum(falls)}; {sentences}.",
         "holds" if all((*constant, *falls, *faster)) else "holds in part" if any(faster) else "does not hold",
         criterion="All of it in both runs",
     )
@@ -314,8 +300,8 @@ def _table(adagrad: list[Trajectory], ours: list[Trajectory]) -> Table:
     rows = [
         [
             style.power(old.initial),
-            "–" if old.arrival is None else str(old.arrival),
-            "–" if new.arrival is None else str(new.arrival),
+            "–" if old.reached_at is None else str(old.reached_at),
+            "–" if new.reached_at is None else str(new.reached_at),
             f"{abs(old.x[200]):.2g}",
             f"{abs(new.x[200]):.2g}",
             f"{new.rate.max():.2g}",
@@ -325,6 +311,19 @@ def _table(adagrad: list[Trajectory], ours: list[Trajectory]) -> Table:
     ]
     note = f"A dash: not within {STEPS} steps. Still steps: those at the start after which x is unchanged in every bit."
     return Table(f"Steps until |x| < {NEAR}", columns, rows, note)
+
+
+STUDY = Study(
+    name="figure2",
+    shows="|x| from good and bad initial learning rates",
+    title="Figure 2: |x| from good and bad initial learning rates",
+    plan=plan,
+    read=read,
+    draw=draw,
+    tables=tables,
+    claims=claims,
+    about=about,
+)
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Problems to minimise. A problem knows no optimizer: it gives gradients and measures how good a point is.
+"""Problems to minimise. A problem knows no optimizer: it gives gradients and measures how good an iterate is.
 
-How its runs are trained together is told by `gradagrad_lab.strategies`: stacked, from a stream, or one by one.
+`gradagrad_lab.runs.strategies` says how its runs are trained together.
 """

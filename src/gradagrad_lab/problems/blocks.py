@@ -1,14 +1,12 @@
 """Building blocks of nets, written in operations that torch.func can map over, so that many runs can share a call."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 
 class BatchNorm1d(nn.BatchNorm1d):
-    """Batch normalisation by the rows at hand, also when measuring: an averaged model then needs no second pass."""
+    """Batch normalisation by the rows available, also when measuring: an averaged model then needs no second pass."""
 
     def __init__(self, width: int) -> None:
         super().__init__(width, track_running_stats=False)

@@ -1,8 +1,7 @@
 """Convex problems of the suite: logistic regression, a linear support vector machine, regressions, a quadratic."""
 
-from __future__ import annotations
-
 import functools
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +18,15 @@ from gradagrad_lab.problems.training import (
     Supervised,
     Task,
     TrainingProblem,
+    linear,
     right_class,
     split,
+    squared,
+    supervised,
 )
 
 QUADRATIC_SIZE = 100
+Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 @functools.lru_cache(maxsize=16)
@@ -33,13 +36,6 @@ def _set(name: str, data_dir: Path | None) -> tuple[Rows, Rows, int]:
     return *split(rows), loaded.classes
 
 
-def _from_zero(inputs: int, outputs: int) -> nn.Linear:
-    model = nn.Linear(inputs, outputs)
-    nn.init.zeros_(model.weight)
-    nn.init.zeros_(model.bias)
-    return model
-
-
 def one_vs_rest(scores: Tensor, targets: Tensor) -> Tensor:
     """A binary logistic loss per class, summed over classes, mean over rows: Figure 3's loss."""
     wanted = functional.one_hot(targets, scores.shape[1]).to(scores.dtype)
@@ -47,24 +43,20 @@ def one_vs_rest(scores: Tensor, targets: Tensor) -> Tensor:
 
 
 def logistic(name: str, batch: int, steps: int) -> TrainingProblem:
-    """One-vs-rest logistic regression on a set of the lab, from zero."""
+    """One-vs-rest logistic regression on a data set of the lab, from zero."""
+    title = name.replace("_", " ")
+    describe = f"one-vs-rest logistic regression on {title}"
+    maker = _linear_classifier(name, one_vs_rest)
+    return TrainingProblem(f"{name}-{batch}", f"{title}, batch {batch}", "convex", steps, batch, maker, describe)
 
+
+def _linear_classifier(name: str, loss: Loss) -> Maker:
     def make(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
         train, held_out, classes = _set(name, data_dir)
-        model = _from_zero(train[0].shape[1], classes)
-        order = RowOrder(seed, len(train[-1]), steps, batch)
-        return Supervised(model, one_vs_rest, train, held_out, order, right_class)
+        model = linear(train[0].shape[1], classes)
+        return Supervised(model, loss, train, held_out, RowOrder(seed, len(train[-1]), steps, batch), right_class)
 
-    title = name.replace("_", " ")
-    return TrainingProblem(
-        f"{name}-{batch}",
-        f"{title}, batch {batch}",
-        "convex",
-        steps,
-        batch,
-        make,
-        f"one-vs-rest logistic regression on {title}",
-    )
+    return make
 
 
 def _hinge(scores: Tensor, targets: Tensor) -> Tensor:
@@ -72,47 +64,23 @@ def _hinge(scores: Tensor, targets: Tensor) -> Tensor:
     return functional.multi_margin_loss(scores, targets)
 
 
-def _make_hinge(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    """multi-class hinge loss, not smooth, on scikit-learn's digits."""
-    train, held_out, classes = _set("digits", None)
-    model = _from_zero(train[0].shape[1], classes)
-    return Supervised(model, _hinge, train, held_out, RowOrder(seed, len(train[-1]), steps, batch), right_class)
-
-
-def _make_wine(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    """soft-max regression on scikit-learn's wine, columns not scaled."""
+def _wine(data_dir: Path | None) -> tuple[Rows, Rows]:
     bunch = datasets.load_wine()
-    rows = (torch.tensor(bunch.data, dtype=torch.float32), torch.tensor(bunch.target))  # pyright: ignore
-    train, held_out = split(rows)
-    model = _from_zero(rows[0].shape[1], 3)
-    order = RowOrder(seed, len(train[-1]), steps, batch)
-    return Supervised(model, functional.cross_entropy, train, held_out, order, right_class)
+    return split((torch.tensor(bunch.data, dtype=torch.float32), torch.tensor(bunch.target)))  # pyright: ignore
 
 
-def _squared(predictions: Tensor, targets: Tensor) -> Tensor:
-    return (predictions.squeeze(-1) - targets).square().mean()
-
-
-def _make_diabetes(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    """least squares on scikit-learn's diabetes, columns and target not scaled."""
+def _diabetes(data_dir: Path | None) -> tuple[Rows, Rows]:
     bunch = datasets.load_diabetes(scaled=False)
-    rows = (torch.tensor(bunch.data, dtype=torch.float32), torch.tensor(bunch.target, dtype=torch.float32))  # pyright: ignore
-    train, held_out = split(rows)
-    order = RowOrder(seed, len(train[-1]), steps, batch)
-    return Supervised(_from_zero(rows[0].shape[1], 1), _squared, train, held_out, order)
+    return split(tuple(torch.tensor(part, dtype=torch.float32) for part in (bunch.data, bunch.target)))  # pyright: ignore
 
 
-def _make_badly_scaled(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    """least squares, 20 columns of scale 0.01 to 100."""
+def _badly_scaled(data_dir: Path | None) -> tuple[Rows, Rows]:
     random = np.random.default_rng(7)
     features = random.standard_normal((2000, 20))
     scales = np.logspace(-2, 2, 20)
     weights = random.standard_normal(20)
     targets = features @ weights + np.sqrt(0.1 * 20) * random.standard_normal(2000)
-    rows = (torch.tensor(features * scales, dtype=torch.float32), torch.tensor(targets, dtype=torch.float32))
-    train, held_out = split(rows)
-    order = RowOrder(seed, len(train[-1]), steps, batch)
-    return Supervised(_from_zero(20, 1), _squared, train, held_out, order)
+    return split((torch.tensor(features * scales, dtype=torch.float32), torch.tensor(targets, dtype=torch.float32)))
 
 
 class _NoisyQuadratic(Task):
@@ -138,18 +106,32 @@ class _NoisyQuadratic(Task):
         return {}
 
 
-def _make_quadratic(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    """½ Σ λ x², 100 curvatures λ from 0.01 to 1, unit noise in the gradient."""
-    return _NoisyQuadratic(seed, steps, batch)
+def _convex(name: str, title: str, steps: int, batch: int, maker: Maker, describe: str) -> TrainingProblem:
+    return TrainingProblem(name, title, "convex", steps, batch, maker, describe)
 
 
-def _convex(name: str, title: str, steps: int, batch: int, maker: Maker) -> TrainingProblem:
-    """Described by its maker's own words."""
-    return TrainingProblem(name, title, "convex", steps, batch, maker, (maker.__doc__ or "").rstrip("."))
+def _least_squares(read: Callable[[Path | None], tuple[Rows, Rows]]) -> Maker:
+    return supervised(read, lambda train: linear(train[0].shape[1], 1), squared)
 
 
-badly_scaled = _convex("badly-scaled", "badly scaled regression", 1500, 16, _make_badly_scaled)
-quadratic = _convex("quadratic", "noisy quadratic", 1500, 1, _make_quadratic)
-hinge = _convex("digits-svm", "linear SVM on digits", 500, 16, _make_hinge)
-wine = _convex("wine-raw", "wine, raw columns", 1500, 16, _make_wine)
-diabetes = _convex("diabetes-raw", "diabetes, raw columns", 1500, 16, _make_diabetes)
+badly_scaled = _convex(
+    *("badly-scaled", "badly scaled regression", 1500, 16, _least_squares(_badly_scaled)),
+    "least squares, 20 columns of scale 0.01 to 100",
+)
+quadratic = _convex(
+    *("quadratic", "noisy quadratic", 1500, 1, lambda seed, steps, batch, _: _NoisyQuadratic(seed, steps, batch)),
+    "½ Σ λ x², 100 curvatures λ from 0.01 to 1, unit noise in the gradient",
+)
+hinge = _convex(
+    *("digits-svm", "linear SVM on digits", 500, 16, _linear_classifier("digits", _hinge)),
+    "multi-class hinge loss, not smooth, on scikit-learn's digits",
+)
+wine = _convex(
+    *("wine-raw", "wine, raw columns", 1500, 16),
+    supervised(_wine, lambda train: linear(train[0].shape[1], 3), functional.cross_entropy, right_class),
+    "soft-max regression on scikit-learn's wine, columns not scaled",
+)
+diabetes = _convex(
+    *("diabetes-raw", "diabetes, raw columns", 1500, 16, _least_squares(_diabetes)),
+    "least squares on scikit-learn's diabetes, columns and target not scaled",
+)

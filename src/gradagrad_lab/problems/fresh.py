@@ -1,7 +1,5 @@
 """Problems on which nothing was chosen: sorting by attention, words of a million parameters, photographs to clean."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from torch.nn import functional
 
 from gradagrad_lab.problems import keel
 from gradagrad_lab.problems.blocks import Attention, BatchNorm2d
-from gradagrad_lab.problems.training import RowOrder, Rows, Supervised, Task, TrainingProblem, split
+from gradagrad_lab.problems.training import RowOrder, Rows, Supervised, TrainingProblem, split, supervised
 
 DIGITS, LENGTH = 10, 6
 WORDS, FOLLOWERS, SENTENCES, LONG, BEFORE, VECTOR = 2400, 40, 500, 200, 4, 200
@@ -21,7 +19,7 @@ PATCH, NOISE = 8, 0.2
 
 
 @functools.cache
-def _to_sort() -> tuple[Rows, Rows]:
+def _to_sort(data_dir: Path | None = None) -> tuple[Rows, Rows]:
     rows = torch.randint(DIGITS, (5000, LENGTH), generator=torch.Generator().manual_seed(41))
     return split((rows, rows.sort(dim=1).values))
 
@@ -41,11 +39,6 @@ class _Sorter(nn.Module):
 
 def _at_each_place(scores: Tensor, targets: Tensor) -> Tensor:
     return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
-
-
-def _make_sorting(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    train, held_out = _to_sort()
-    return Supervised(_Sorter(), _at_each_place, train, held_out, RowOrder(seed, len(train[-1]), steps, batch))
 
 
 @functools.cache
@@ -96,12 +89,8 @@ class _Words(Supervised):
         return {"loss": self._mean(self._few_held_out, self._loss)}
 
 
-def _make_words(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    return _Words(seed, steps, batch)
-
-
 @functools.cache
-def _patches() -> tuple[Rows, Rows]:
+def _patches(data_dir: Path | None = None) -> tuple[Rows, Rows]:
     """Squares of scikit-learn's two photographs in grey, of mean 0, with noise and without."""
     random = torch.Generator().manual_seed(43)
     found: list[Tensor] = []
@@ -125,36 +114,19 @@ def _cleaner(width: int = 8) -> nn.Module:
     )
 
 
-def _make_photographs(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    train, held_out = _patches()
-    return Supervised(_cleaner(), functional.mse_loss, train, held_out, RowOrder(seed, len(train[-1]), steps, batch))
-
-
 sorting = TrainingProblem(
-    "sorting",
-    "transformer that sorts",
-    "net",
-    400,
-    32,
-    _make_sorting,
+    *("sorting", "transformer that sorts", "net", 400, 32),
+    supervised(_to_sort, lambda _: _Sorter(), _at_each_place),
     f"two blocks of attention of width 24 sort {LENGTH} digits",
 )
 words = TrainingProblem(
-    "words",
-    "next word, 1.1M parameters",
-    "embeddings",
-    200,
-    32,
-    _make_words,
+    *("words", "next word, 1.1M parameters", "embeddings", 200, 32),
+    lambda seed, steps, batch, _: _Words(seed, steps, batch),
     f"the next of {WORDS:,} words of a made-up language after {BEFORE}: vectors of {VECTOR}, a layer norm",
 )
 photographs = TrainingProblem(
-    "photographs",
-    "convolutions that clean photographs",
-    "net",
-    300,
-    32,
-    _make_photographs,
+    *("photographs", "convolutions that clean photographs", "net", 300, 32),
+    supervised(_patches, lambda _: _cleaner(), functional.mse_loss),
     f"three convolutions with batch normalisation take noise out of {PATCH} × {PATCH} squares of photographs",
 )
 SECOND_HELD_OUT: tuple[TrainingProblem, ...] = (
@@ -169,4 +141,4 @@ SECOND_HELD_OUT: tuple[TrainingProblem, ...] = (
     keel.libras,
     words,
 )
-"""Made for the second edition of AutoGradaGrad; sizes and steps were set before it was run on any of them."""
+"""Made for the second version of AutoGradaGrad; sizes and steps were set before it was run on any of them."""

@@ -1,6 +1,4 @@
-"""Problems on sets of the KEEL repository: two convex ones, and nets with each kind of normalisation and reading."""
-
-from __future__ import annotations
+"""Problems on data sets of the KEEL repository: two convex ones, and nets with each kind of normalisation."""
 
 import functools
 from collections.abc import Callable
@@ -12,17 +10,7 @@ from torch.nn import functional
 
 from gradagrad_lab.data import keel
 from gradagrad_lab.problems.blocks import LSTM, Attention, BatchNorm1d
-from gradagrad_lab.problems.training import (
-    Kind,
-    RowOrder,
-    Rows,
-    Supervised,
-    Task,
-    TrainingProblem,
-    layers,
-    right_class,
-    split,
-)
+from gradagrad_lab.problems.training import Kind, Rows, TrainingProblem, layers, linear, right_class, split, supervised
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -62,20 +50,12 @@ def _problem(
     loss: Loss = functional.cross_entropy,
 ) -> TrainingProblem:
     source = name.split("-")[0]
-
-    def make(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-        train, held_out = read(source, data_dir)
-        order = RowOrder(seed, len(train[-1]), steps, batch)
-        return Supervised(build(train), loss, train, held_out, order, right_class)
-
-    return TrainingProblem(name, title, kind, steps, batch, make, describe)
+    maker = supervised(lambda data_dir: read(source, data_dir), build, loss, right_class)
+    return TrainingProblem(name, title, kind, steps, batch, maker, describe)
 
 
 def _linear(train: Rows) -> nn.Module:
-    model = nn.Linear(train[0].shape[1], int(train[1].max()) + 1)
-    nn.init.zeros_(model.weight)
-    nn.init.zeros_(model.bias)
-    return model
+    return linear(train[0].shape[1], int(train[1].max()) + 1)
 
 
 def _margin(scores: Tensor, targets: Tensor) -> Tensor:
@@ -134,7 +114,7 @@ class _Answers(nn.Module):
 
 
 class _Strokes(nn.Module):
-    """An LSTM that follows a hand's way point by point, then names the gesture."""
+    """An LSTM that reads the positions of a hand one by one, then names the gesture."""
 
     def __init__(self, classes: int, width: int = 24) -> None:
         super().__init__()
@@ -142,18 +122,6 @@ class _Strokes(nn.Module):
 
     def forward(self, points: Tensor) -> Tensor:
         return self.last(self.recurrent(points.view(-1, 9, 10)))
-
-
-def _reader(train: Rows) -> nn.Module:
-    return _Reader(int(train[0].max()) + 1, int(train[1].max()) + 1)
-
-
-def _answers(train: Rows) -> nn.Module:
-    return _Answers(train[0].shape[1], int(train[0].max()) + 1, int(train[1].max()) + 1)
-
-
-def _strokes(train: Rows) -> nn.Module:
-    return _Strokes(int(train[1].max()) + 1)
 
 
 satimage = _problem(
@@ -194,7 +162,7 @@ splice = _problem(
     "convolutions on splice",
     "letters as vectors, two convolutions of 16 channels with batch normalisation, on KEEL's splice",
     _categories,
-    _reader,
+    lambda train: _Reader(int(train[0].max()) + 1, int(train[1].max()) + 1),
     kind="embeddings",
     steps=400,
     batch=32,
@@ -204,7 +172,7 @@ marketing = _problem(
     "attention on marketing",
     "13 answers as tokens of width 24, attention, layer normalisation, on KEEL's marketing",
     _categories,
-    _answers,
+    lambda train: _Answers(train[0].shape[1], int(train[0].max()) + 1, int(train[1].max()) + 1),
     kind="embeddings",
     steps=400,
     batch=32,
@@ -214,7 +182,7 @@ libras = _problem(
     "LSTM on gestures",
     "an LSTM of 24 units reads nine times five points of KEEL's movement_libras",
     _measured,
-    _strokes,
+    lambda train: _Strokes(int(train[1].max()) + 1),
     steps=500,
     batch=24,
 )

@@ -4,8 +4,6 @@ CPython carries a frozen copy of that database (`unicodedata.ucd_3_2_0`), and Un
 so the text is the same for every version of Python (its hash is checked by a test).
 """
 
-from __future__ import annotations
-
 import functools
 import unicodedata
 from collections import Counter
@@ -16,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gradagrad_lab.problems.training import LOSS, RowOrder, Supervised, Task, TrainingProblem
+from gradagrad_lab.problems.training import LOSS, Rows, Task, TrainingProblem, supervised
 
 CONTEXT, WIDTH, HEADS, BLOCKS = 32, 32, 2, 2
 _FIRST, _BEHIND = 0x20, 0x3400  # the ideographs that follow have numbers for names
@@ -109,10 +107,6 @@ class _CharacterModel(Task):
         return {LOSS: self._measured(self._held_out)}
 
 
-def _make_characters(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    return _CharacterModel(seed, steps, batch)
-
-
 @functools.cache
 def _pairs() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor], Tensor]:
     """(word, neighbour) pairs of both parts, and how often each word is drawn as a negative: count^¾, as word2vec."""
@@ -154,16 +148,17 @@ def _negative_sampling(scores: Tensor, targets: Tensor) -> Tensor:
     return functional.binary_cross_entropy_with_logits(scores, targets, reduction="sum") / len(targets)
 
 
-def _make_skipgram(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
+@functools.cache
+def _candidates(data_dir: Path | None = None) -> tuple[Rows, Rows]:
+    """Words, their candidates and which of these is right. Negatives are drawn once for each pair, so that the training
+    loss is a fixed function."""
     train, held_out, weights = _pairs()
-    model = _SkipGram(len(weights))
-    # Negatives are drawn once per pair and kept, so that the loss over the training part is a fixed function.
     random = torch.Generator().manual_seed(31)
     parts = [
         (words, torch.cat([near.unsqueeze(1), _drawn(weights, len(words), random)], dim=1), _first_is_right(len(words)))
         for words, near in (train, held_out)
     ]
-    return Supervised(model, _negative_sampling, parts[0], parts[1], RowOrder(seed, len(train[0]), steps, batch))
+    return parts[0], parts[1]
 
 
 def _drawn(weights: Tensor, rows: int, random: torch.Generator) -> Tensor:
@@ -175,20 +170,12 @@ def _first_is_right(rows: int) -> Tensor:
 
 
 characters = TrainingProblem(
-    "characters",
-    "character transformer",
-    "net",
-    600,
-    16,
-    _make_characters,
+    *("characters", "character transformer", "net", 600, 16),
+    lambda seed, steps, batch, _: _CharacterModel(seed, steps, batch),
     f"{BLOCKS} blocks of width {WIDTH}, context {CONTEXT}, on the names of Unicode's characters",
 )
 skipgram = TrainingProblem(
-    "skipgram",
-    "skip-gram word vectors",
-    "embeddings",
-    1500,
-    128,
-    _make_skipgram,
+    *("skipgram", "skip-gram word vectors", "embeddings", 1500, 128),
+    supervised(_candidates, lambda _: _SkipGram(len(_pairs()[2])), _negative_sampling),
     f"negative sampling, {VECTOR} numbers a word, on the words of Unicode's character names",
 )

@@ -3,8 +3,6 @@
 Tables get dense gradients here, because most of the optimizers compared take no sparse ones.
 """
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 
@@ -12,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gradagrad_lab.data.clicks import HELD_OUT, TRAINING, ClickStream
-from gradagrad_lab.problems.dlrm import DLRM, Size
-from gradagrad_lab.problems.training import RowOrder, Rows, Supervised, Task, TrainingProblem, split
+from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream
+from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
+from gradagrad_lab.problems.training import RowOrder, Rows, Supervised, Task, TrainingProblem, split, supervised
 
 CLICKS = Size(cap=200, dimension=8, bottom=(16,), top=(16,))
 CLICK_ROWS, CLICK_HELD_OUT = 65_536, 16_384
@@ -42,7 +40,7 @@ def _make_clicks(seed: int, steps: int, batch: int, data_dir: Path | None) -> Ta
 
 
 @functools.cache
-def _ratings() -> tuple[Rows, Rows]:
+def _ratings(data_dir: Path | None = None) -> tuple[Rows, Rows]:
     """Every cell of a matrix of rank `RANK` with noise of a tenth of its variance, a fifth of them held out."""
     random = torch.Generator().manual_seed(11)
     left, right = torch.randn(USERS, RANK, generator=random), torch.randn(ITEMS, RANK, generator=random)
@@ -63,26 +61,12 @@ class _Factors(nn.Module):
         return (self.users(users) * self.items(items)).sum(dim=1)
 
 
-def _make_factorisation(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-    train, held_out = _ratings()
-    return Supervised(_Factors(), functional.mse_loss, train, held_out, RowOrder(seed, len(train[-1]), steps, batch))
-
-
 clicks = TrainingProblem(
-    "clicks",
-    "click model",
-    "embeddings",
-    512,
-    128,
-    _make_clicks,
+    *("clicks", "click model", "embeddings", 512, 128, _make_clicks),
     "a small DLRM (26 tables, 3,810 rows of 8) in one pass over 65,536 rows of the synthetic click stream",
 )
 factorisation = TrainingProblem(
-    "factorisation",
-    "matrix factorisation",
-    "embeddings",
-    1500,
-    64,
-    _make_factorisation,
+    *("factorisation", "matrix factorisation", "embeddings", 1500, 64),
+    supervised(_ratings, lambda _: _Factors(), functional.mse_loss),
     f"rank {RANK} of an {USERS} × {ITEMS} matrix with noise, from vectors of size {NEAR_ZERO:g}",
 )

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradagrad_lab.strategies import StackedProblem
+from gradagrad_lab.runs.strategies import StackedProblem
 
 Loss = Literal["absolute", "logistic"]
 
@@ -31,7 +31,7 @@ class AbsoluteValue(StackedProblem):
 
     gradient_bound = 1.0
     diameter = 2.0
-    """Of the box [−1, 1], for who minimises over that."""
+    """Of the box [−1, 1], where the theorem is tested."""
 
     @property
     def label(self) -> str:

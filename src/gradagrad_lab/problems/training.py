@@ -5,8 +5,6 @@ optimizers that get the same seed see the same start and the same mini-batches; 
 rows is the same for all seeds.
 """
 
-from __future__ import annotations
-
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -60,7 +58,7 @@ class TrainingProblem:
     describe: str = ""
 
     def make(self, seed: int, data_dir: Path | None = None, steps: int | None = None) -> Task:
-        # Layers draw their start from the global generator: fork it, so that nobody outside notices.
+        # Layers draw their start from the global generator, which must not change for the caller.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return self.maker(seed, steps or self.steps, self.batch, data_dir)
@@ -117,6 +115,35 @@ class Supervised(Task):
             *inputs, targets = (part[begin : begin + _EVALUATED_AT_ONCE] for part in rows)
             total += float(measure(self.model(*inputs), targets)) * len(targets)
         return total / count
+
+
+def supervised(
+    read: Callable[[Path | None], tuple[Rows, Rows]],
+    build: Callable[[Rows], nn.Module],
+    loss: Callable[[Tensor, Tensor], Tensor],
+    accuracy: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> Maker:
+    """The maker of a supervised problem: ``read(data_dir)`` gives both parts, ``build(train)`` the model."""
+
+    def make(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
+        train, held_out = read(data_dir)
+        order = RowOrder(seed, len(train[-1]), steps, batch)
+        return Supervised(build(train), loss, train, held_out, order, accuracy)
+
+    return make
+
+
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    """A linear layer that starts at zero."""
+    model = nn.Linear(inputs, outputs)
+    nn.init.zeros_(model.weight)
+    nn.init.zeros_(model.bias)
+    return model
+
+
+def squared(predictions: Tensor, targets: Tensor) -> Tensor:
+    """The mean squared error of a single output."""
+    return (predictions.squeeze(-1) - targets).square().mean()
 
 
 def split(rows: Rows, held_out: float = 0.2) -> tuple[Rows, Rows]:

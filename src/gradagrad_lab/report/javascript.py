@@ -1,0 +1,96 @@
+"""The rules as JavaScript, for the page to play with: ``python -m gradagrad_lab.report.javascript`` rewrites it.
+
+JavaScript has one kind of number, double, so nothing is narrowed. Each traced function takes its inputs as an object by
+name and returns its results likewise.
+"""
+
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from gradagrad.codegen import trace
+from gradagrad.codegen.trace import Function, Kind, Language, Symbol, Tape
+from gradagrad.rules import auto, gradagrad
+from gradagrad.rules.rule import Rule
+
+
+def _constant(number: float, kind: Kind) -> str:
+    return repr(number) if math.isfinite(number) else {math.inf: "Infinity", -math.inf: "-Infinity"}.get(number, "NaN")
+
+
+JAVASCRIPT = Language(
+    {
+        "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
+        "sqrt": "Math.sqrt({0})", "max": "Math.max({0}, {1})", "min": "Math.min({0}, {1})", "narrow": "{0}",
+        "where": "{0} ? {1} : {2}", "less": "{0} < {1}", "unequal": "{0} !== {1}",
+    },
+    _constant,
+    lambda target, text: f"const {target.name} = {text};",
+)  # fmt: skip
+
+
+def _rates(rule: Rule, s: Any, variable: tuple[str, ...]) -> Function:
+    """γ, its growth, and what a gradient is multiplied by, as `diagnostics` has them."""
+    tape = Tape()
+    symbols = {name: Symbol(tape, name, "value") for name in [*(f.key for f in rule.fields(s)), *variable]}
+    results = rule.rates(symbols, symbols, s._replace(**{name: symbols[name] for name in variable}), tape)
+    return Function("rates", symbols, dict(zip(("gamma", "growth", "rate"), results, strict=True)), tape.operations)
+
+
+def _start(rule: Rule, s: Any) -> str:
+    """The state before the first step; numbers that come from settings are those of the defaults."""
+    starts = {f.key: getattr(s, f.start) if isinstance(f.start, str) else f.start for f in rule.fields(s)}
+    return "{ " + ", ".join(f"{key}: {start!r}" for key, start in starts.items()) + " }"
+
+
+def _function(name: str, function: Function) -> str:
+    results = ", ".join(f"{key}: {JAVASCRIPT.text(result)}" for key, result in function.results.items())
+    return (
+        f"function {name}({{ {', '.join(function.used())} }}) {{\n{JAVASCRIPT.body(function)}\n"
+        f"  return {{ {results} }};\n}}\n"
+    )
+
+
+def functions() -> dict[str, Function]:
+    """What the page calls: GradaGrad's element step with and without momentum, AutoGradaGrad's phases, both's rates."""
+    plain, momentum = gradagrad.Settings(), gradagrad.Settings(beta=0.5)
+    own = auto.Settings()
+    measure = trace.measure(auto.RULE, own, ())
+    decide = trace.decide(auto.RULE, own, ("lr", "steady_lr"), len(measure.results))
+    factors = sum(name.startswith("factor") for name in decide.results)
+    move = trace.move(auto.RULE, own, ("beta",), factors)
+    statistics = sum(name.startswith("trace") for name in move.results)
+    return {
+        "gradagradStep": trace.element_step(gradagrad.RULE, plain, ("lr", "rho")),
+        "gradagradMomentumStep": trace.element_step(gradagrad.RULE, momentum, ("lr", "rho", "beta")),
+        "gradagradRates": _rates(gradagrad.RULE, plain, ("lr",)),
+        "autoMeasure": measure,
+        "autoDecide": decide,
+        "autoMove": move,
+        "autoLearn": trace.learn(auto.RULE, own, (), statistics),
+        "autoRates": _rates(auto.RULE, own, ("lr", "gamma0")),
+    }
+
+
+def script() -> str:
+    """The text of rules.js."""
+    texts = [_function(name, function) for name, function in functions().items()]
+    return (
+        "// Generated from gradagrad/rules by `python -m gradagrad_lab.report.javascript`; edit the rules instead.\n"
+        '"use strict";\nconst TINY = 2.2250738585072014e-308;\nconst LARGEST = Number.MAX_VALUE;\n\n'
+        + "\n".join(texts)
+        + f"\nconst gradagradRules = {{\n  {', '.join(functions())},\n"
+        + f"  gradagradStart: {_start(gradagrad.RULE, gradagrad.Settings())},\n"
+        + f"  autoStart: {_start(auto.RULE, auto.Settings())},\n}};\n"
+        + 'if (typeof module !== "undefined") module.exports = gradagradRules;\n'
+    )
+
+
+PATH = Path(__file__).resolve().parent / "templates" / "play" / "rules.js"
+
+if __name__ == "__main__":
+    if "--check" not in sys.argv[1:]:
+        PATH.write_text(script(), encoding="utf-8")
+    elif PATH.read_text(encoding="utf-8") != script():
+        sys.exit(f"{PATH.name} is not what the rules say; run: python -m gradagrad_lab.report.javascript")

@@ -1,0 +1,209 @@
+// Generated from gradagrad/rules by `python -m gradagrad_lab.report.javascript`; edit the rules instead.
+"use strict";
+const TINY = 2.2250738585072014e-308;
+const LARGEST = Number.MAX_VALUE;
+
+function gradagradStep({ x, g, momentum, growth, accumulator, lr, rho }) {
+  const t0 = g * g;
+  const t1 = g * momentum;
+  const t2 = rho;
+  const t3 = t1 * t2;
+  const t4 = Math.min(t3, LARGEST);
+  const t5 = t4 - t0;
+  const t6 = Math.max(accumulator, TINY);
+  const t7 = Math.max(t5, 0.0);
+  const t8 = Math.max(t0, TINY);
+  const t9 = t7 / t8;
+  const t10 = t9 + 1.0;
+  const t11 = t7 / t6;
+  const t12 = t11 + 1.0;
+  const t13 = Math.sqrt(t12);
+  const t14 = Math.min(t13, t10);
+  const t15 = growth * t14;
+  const t16 = Math.min(t15, LARGEST);
+  const t17 = Math.min(t5, 0.0);
+  const t18 = accumulator - t17;
+  const t19 = Math.min(t18, LARGEST);
+  const t20 = Math.max(t19, TINY);
+  const t21 = Math.sqrt(t20);
+  const t22 = t21 + 1e-10;
+  const t23 = t16 / t22;
+  const t24 = g * t23;
+  const t25 = lr;
+  const t26 = t24 * t25;
+  const t27 = x - t26;
+  return { x: t27, momentum: g, growth: t16, accumulator: t19 };
+}
+
+function gradagradMomentumStep({ x, g, momentum, growth, accumulator, lr, rho, beta }) {
+  const t0 = g * g;
+  const t1 = g * momentum;
+  const t2 = rho;
+  const t3 = t1 * t2;
+  const t4 = Math.min(t3, LARGEST);
+  const t5 = t4 - t0;
+  const t6 = Math.max(accumulator, TINY);
+  const t7 = Math.max(t5, 0.0);
+  const t8 = Math.max(t0, TINY);
+  const t9 = t7 / t8;
+  const t10 = t9 + 1.0;
+  const t11 = 0.0 < t5;
+  const t12 = t5 / t6;
+  const t13 = t12 + 1.0;
+  const t14 = t11 ? t13 : t6;
+  const t15 = Math.sqrt(t14);
+  const t16 = Math.min(t15, t10);
+  const t17 = t11 ? t16 : 1.0;
+  const t18 = growth * t17;
+  const t19 = Math.min(t18, LARGEST);
+  const t20 = Math.min(t5, 0.0);
+  const t21 = accumulator - t20;
+  const t22 = Math.min(t21, LARGEST);
+  const t23 = Math.max(t22, TINY);
+  const t24 = Math.sqrt(t23);
+  const t25 = t24 + 1e-10;
+  const t26 = t19 / t25;
+  const t27 = t15 + 1e-10;
+  const t28 = t11 ? t25 : t27;
+  const t29 = t28 * t26;
+  const t30 = growth / t29;
+  const t31 = beta;
+  const t32 = t30 * t31;
+  const t33 = 1.0 - beta;
+  const t34 = momentum * t32;
+  const t35 = t33;
+  const t36 = g * t35;
+  const t37 = t34 + t36;
+  const t38 = t37 * t26;
+  const t39 = lr;
+  const t40 = t38 * t39;
+  const t41 = x - t40;
+  return { x: t41, momentum: t37, growth: t19, accumulator: t22 };
+}
+
+function gradagradRates({ growth, accumulator, lr }) {
+  const t0 = growth * lr;
+  const t1 = Math.sqrt(accumulator);
+  const t2 = t1 + 1e-10;
+  const t3 = t0 / t2;
+  return { gamma: t0, growth: growth, rate: t3 };
+}
+
+function autoMeasure({ g }) {
+  const t0 = g * g;
+  const t1 = t0 * 0.0;
+  const t2 = t1 !== 0.0;
+  const t3 = t2 ? 0.0 : t0;
+  return { sum0: t3 };
+}
+
+function autoDecide({ sum0, clock, gamma, agreement_square, way_scale, square_total, lr, steady_lr }) {
+  const t0 = clock + 1.0;
+  const t1 = Math.min(t0, 2097151.0);
+  const t2 = t0 - t1;
+  const t3 = Math.min(t2, 1.0);
+  const t4 = t3 * 9.5367431640625e-07;
+  const t5 = t1 * sum0;
+  const t6 = Math.max(t5, TINY);
+  const t7 = square_total / t6;
+  const t8 = Math.min(t7, 1.0);
+  const t9 = square_total < TINY;
+  const t10 = t9 ? 1.0 : t8;
+  const t11 = Math.sqrt(t10);
+  const t12 = 1.0 - t4;
+  const t13 = square_total * t12;
+  const t14 = t5 * t10;
+  const t15 = t13 + t14;
+  const t16 = Math.sqrt(gamma);
+  const t17 = t16 / way_scale;
+  const t18 = t17 * steady_lr;
+  const t19 = t1 + 1.0;
+  const t20 = t1 * t19;
+  const t21 = t0 / t20;
+  const t22 = t21 * 2.0;
+  const t23 = gamma * lr;
+  return { clock: t0, gamma: gamma, agreement_square: agreement_square, way_scale: way_scale, square_total: t15, factor0: t1, factor1: t4, factor2: t22, factor3: t23, factor4: t18, factor5: 0.0, factor6: t11, factor7: 0.0 };
+}
+
+function autoMove({ x, g, momentum, accumulator, way, factor0, factor1, factor2, factor3, factor4, factor6, beta }) {
+  const t0 = g !== 0.0;
+  const t1 = t0 ? 1.0 : 0.0;
+  const t2 = g * factor6;
+  const t3 = t2 * t2;
+  const t4 = t3 * factor0;
+  const t5 = accumulator * factor1;
+  const t6 = t4 - t5;
+  const t7 = t6 * t1;
+  const t8 = accumulator + t7;
+  const t9 = Math.min(t8, LARGEST);
+  const t10 = t2 - momentum;
+  const t11 = 1.0 - beta;
+  const t12 = t11;
+  const t13 = t1 * t12;
+  const t14 = t10 * t13;
+  const t15 = momentum + t14;
+  const t16 = t9 * factor2;
+  const t17 = Math.max(t16, TINY);
+  const t18 = Math.sqrt(t17);
+  const t19 = t15 / t18;
+  const t20 = t19 * t1;
+  const t21 = t20 * factor3;
+  const t22 = x - t21;
+  const t23 = t20 * factor4;
+  const t24 = way + t23;
+  const t25 = t2 * way;
+  const t26 = t25 * 0.0;
+  const t27 = t26 !== 0.0;
+  const t28 = t27 ? 0.0 : t25;
+  return { x: t22, momentum: t15, accumulator: t9, way: t24, trace0: t28 };
+}
+
+function autoLearn({ trace0, clock, gamma, agreement_square, way_scale, square_total }) {
+  const t0 = Math.sqrt(gamma);
+  const t1 = t0 * way_scale;
+  const t2 = t1 * trace0;
+  const t3 = Math.min(clock, 2097151.0);
+  const t4 = t3 * 0.5;
+  const t5 = t4 + 0.5;
+  const t6 = t2 * t2;
+  const t7 = t6 - agreement_square;
+  const t8 = t7 / t5;
+  const t9 = agreement_square + t8;
+  const t10 = Math.min(t9, LARGEST);
+  const t11 = t10 * clock;
+  const t12 = Math.max(t11, TINY);
+  const t13 = Math.sqrt(t12);
+  const t14 = t2 / t13;
+  const t15 = t14 * 0.5;
+  const t16 = t15 + 1.0;
+  const t17 = gamma * t16;
+  const t18 = Math.max(t17, TINY);
+  const t19 = way_scale * 0.5;
+  const t20 = clock + 1.0;
+  const t21 = t19 / t20;
+  const t22 = way_scale - t21;
+  return { clock: clock, gamma: t18, agreement_square: t10, way_scale: t22, square_total: square_total };
+}
+
+function autoRates({ accumulator, clock, gamma, lr, gamma0 }) {
+  const t0 = gamma * lr;
+  const t1 = Math.max(clock, 1.0);
+  const t2 = Math.min(t1, 2097151.0);
+  const t3 = t2 + 1.0;
+  const t4 = t2 * t3;
+  const t5 = t1 / t4;
+  const t6 = t5 * 2.0;
+  const t7 = accumulator * t6;
+  const t8 = Math.sqrt(t7);
+  const t9 = t8 + 0.0;
+  const t10 = gamma / gamma0;
+  const t11 = t0 / t9;
+  return { gamma: t0, growth: t10, rate: t11 };
+}
+
+const gradagradRules = {
+  gradagradStep, gradagradMomentumStep, gradagradRates, autoMeasure, autoDecide, autoMove, autoLearn, autoRates,
+  gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
+  autoStart: { momentum: 0.0, accumulator: 0.0, way: 0.0, clock: 0.0, gamma: 0.0001, agreement_square: 0.0, way_scale: 1.0, square_total: 0.0 },
+};
+if (typeof module !== "undefined") module.exports = gradagradRules;

@@ -1,0 +1,1 @@
+"""How runs are trained, tuned, recorded and read back."""

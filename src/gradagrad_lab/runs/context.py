@@ -1,0 +1,117 @@
+"""The settings of one command: where to write, where the data is, how large to run and how to show progress."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from gradagrad_lab.runs.records import RecordStore
+
+if TYPE_CHECKING:
+    from gradagrad_lab.runs.pool import Pool
+
+
+class Size(StrEnum):
+    """How much is trained. Paper: Figure 4 at the paper's own size, everything else at the full one."""
+
+    QUICK = "quick"
+    FULL = "full"
+    PAPER = "paper"
+
+
+class Bar:
+    """A progress bar that is handed amounts of work done; the unit is the caller's."""
+
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self._progress = progress
+        self._task = task
+
+    def advance(self, amount: float = 1.0) -> None:
+        self._progress.advance(self._task, amount)
+
+    def set(self, done: float, total: float | None) -> None:
+        """State the amount done so far, for work that reports a total, such as a download."""
+        # rich takes None for "leave the total as it is".
+        self._progress.update(self._task, completed=done, total=total)
+
+
+@dataclass
+class Context:
+    """Settings shared by all experiments of one command."""
+
+    out: Path
+    data_dir: Path | None = None
+    size: Size = Size.QUICK
+    seeds: int | None = None
+    resume: bool = True
+    peers: bool = False
+    console: Console = field(default_factory=Console)
+    workers: int | None = None
+    first_seed: int | None = None
+    rows: int | None = None
+    """At most so many rows for Figure 4 to train on."""
+    softmax: bool = False
+    on: str = ""
+    """Some of the suite's problems, by name or by what they were used for; all that are available where empty."""
+
+    @property
+    def quick(self) -> bool:
+        return self.size is Size.QUICK
+
+    def seed_range(self, count: int, first: int = 0) -> tuple[int, ...]:
+        """The seeds of the command line, or by default ``count`` of them from ``first``."""
+        begin = first if self.first_seed is None else self.first_seed
+        return tuple(range(begin, begin + (self.seeds or count)))
+
+    @functools.cached_property
+    def records(self) -> RecordStore:
+        """The finished runs of this output folder; with ``resume`` off, old ones are ignored and overwritten."""
+        return RecordStore(self.out, reuse=self.resume)
+
+    @functools.cached_property
+    def pool(self) -> Pool:
+        """Where runs are trained; its processes live as long as the command."""
+        from gradagrad_lab.runs.pool import Pool
+
+        return Pool(self)
+
+    @property
+    def cores(self) -> int:
+        return self.workers or usable_cores()
+
+    @contextmanager
+    def progress(self, total: float | None, description: str) -> Iterator[Bar]:
+        """A bar with the time left. Nothing is drawn where the output is not a terminal, so logs stay readable."""
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            # Work units differ in cost; a long averaging window keeps the estimate from jumping between them.
+            TimeRemainingColumn(),
+        )
+        with Progress(
+            *columns,
+            console=self.console,
+            transient=True,
+            disable=not self.console.is_terminal,
+            speed_estimate_period=120,
+        ) as progress:
+            yield Bar(progress, progress.add_task(description, total=total))
+
+
+def usable_cores() -> int:
+    """Cores this process may use, which in a container can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,233 @@
+"""Optimizers by name: how to make one, which options it takes and on which grid it is tuned. They know no problem."""
+
+import ast
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
+import gradagrad
+from gradagrad_lab.errors import USAGE, UserError
+
+LEARNING_RATE, GROWTH = "learning rate", "growth"
+Watch = Callable[[dict[str, Any], dict[str, Any]], "Tensor | float"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One optimizer of the lab.
+
+    ``stackable``: runs may share one instance through param groups (peers keep scalars per instance and may not).
+    ``fixed`` are arguments that only make it faster here; they are no options of the method.
+    ``watched``: what is recorded of it during training, by name, a function of (group, state) for every coordinate.
+    """
+
+    name: str
+    title: str
+    module: str
+    attribute: str
+    package: str
+    stackable: bool = False
+    tuned: bool = False
+    defaults: dict[str, Any] = field(default_factory=dict)
+    fixed: dict[str, Any] = field(default_factory=dict)
+    watched: dict[str, Watch] = field(default_factory=dict)
+
+    def factory(self) -> Callable[..., Optimizer]:
+        try:
+            return getattr(importlib.import_module(self.module), self.attribute)
+        except ImportError as error:
+            raise UserError(
+                f"The optimizer {self.name!r} needs the package {self.package}; install it with "
+                f"`pip install {self.package}`.",
+                USAGE,
+            ) from error
+
+
+def _gradagrad_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
+    return group["lr"] * state["growth"] / (state["accumulator"].sqrt() + group["eps"])
+
+
+def _adagrad_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
+    return group["lr"] / (state["sum"].sqrt() + group["eps"])
+
+
+def _adam_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
+    first, second = group["betas"]
+    step = float(state["step"])
+    root = (state["exp_avg_sq"] / (1 - second**step)).sqrt()
+    return group["lr"] / (1 - first**step) / (root + group["eps"])
+
+
+def _constant_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
+    return float(group["lr"])
+
+
+def _growth(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
+    return state["growth"]
+
+
+def _torch(name: str, title: str, attribute: str, step_size: Watch, **fixed: bool) -> Entry:
+    """A baseline: tuned, and many runs in one instance."""
+    watched = {LEARNING_RATE: step_size}
+    return Entry(name, title, "torch.optim", attribute, "torch", True, True, fixed=fixed, watched=watched)
+
+
+_OURS = ("gradagrad", "GradaGrad", "gradagrad")
+_ENTRIES = (
+    Entry("gradagrad", "GradaGrad", *_OURS, True, watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: _growth}),
+    _torch("adagrad", "AdaGrad", "Adagrad", _adagrad_step_size, fused=True),
+    _torch("adam", "Adam", "Adam", _adam_step_size, fused=True),
+    # Plain SGD is one in-place addition per group: the fused path only adds overhead.
+    _torch("sgd", "SGD", "SGD", _constant_step_size, foreach=False),
+    # AdaGrad with one step size for the whole model, which the scalar variant is to be compared with: ρ = 0.
+    Entry(
+        *("adagrad_norm", "AdaGrad-norm", *_OURS, True, True),
+        defaults={"rho": 0.0, "granularity": "group"},
+        watched={LEARNING_RATE: _gradagrad_step_size},
+    ),
+    Entry("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad"),
+    Entry("dadapt_adam", "D-Adaptation Adam", "dadaptation", "DAdaptAdam", "dadaptation", defaults={"lr": 1.0}),
+    Entry("prodigy", "Prodigy", "prodigyopt", "Prodigy", "prodigyopt", defaults={"lr": 1.0}),
+    # Its authors' own wrapper around Adam, at their defaults.
+    Entry(
+        "mechanic",
+        "Mechanic (Adam)",
+        "gradagrad_lab.runs.peers",
+        "mechanic",
+        "mechanic-pytorch",
+        defaults={"lr": 1.0},
+    ),
+    Entry("dog", "DoG", "dog", "DoG", "dog-optimizer"),
+    Entry("cocob", "COCOB", "parameterfree", "COCOB", "parameterfree"),
+    Entry("schedulefree", "Schedule-Free AdamW", "schedulefree", "AdamWScheduleFree", "schedulefree"),
+)
+OPTIMIZERS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+BASELINES = ("adam", "sgd", "adagrad")
+PEERS = ("dadapt_adam", "prodigy", "mechanic", "dog", "cocob", "schedulefree")
+
+
+# The files, inside the package gradagrad, that state our own rules.
+RULE_SOURCES = {"gradagrad": "rules/gradagrad.py", "autogradagrad": "rules/auto.py"}
+
+
+@functools.cache
+def rule_of(name: str) -> str:
+    """The version of an optimizer's rule, so that records of another rule are not used: for ours a hash of the rule's
+    code without docstrings, for others the version of their package."""
+    name = "gradagrad" if name == "adagrad_norm" else name
+    if name not in RULE_SOURCES:
+        package = entry_of(name).package
+        return f"{package} {importlib.metadata.version(package)}"
+    tree = ast.parse((Path(gradagrad.__file__).parent / RULE_SOURCES[name]).read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            del node.body[0]
+    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+
+
+def entry_of(name: str) -> Entry:
+    """The optimizer of this name, or an error that lists all names."""
+    if name not in OPTIMIZERS:
+        raise UserError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {name!r}.", USAGE)
+    return OPTIMIZERS[name]
+
+
+def check_options(name: str, options: dict[str, Any]) -> None:
+    """Refuse an option the optimizer does not have, or a value it refuses, before anything is trained."""
+    entry = entry_of(name)
+    factory = entry.factory()
+    accepted = [key for key in inspect.signature(factory).parameters if key not in ("params", "self")]
+    for key in options:
+        if key not in accepted:
+            raise UserError(f"{entry.title} has no option {key!r}; it takes {', '.join(accepted)}.", USAGE)
+    try:
+        factory([Parameter(torch.zeros(2))], **{**entry.defaults, **options})
+    except (ValueError, TypeError) as error:
+        text = str(error)
+        raise UserError(text if text.endswith(".") else text + ".", USAGE) from error
+
+
+def make(name: str, points: Tensor, lanes: Sequence[dict[str, Any]]) -> tuple[Optimizer, list[Parameter]]:
+    """The optimizer of a stack: one param group per lane, whose parameter is that lane's slice of ``points``.
+
+    The parameters share the memory of ``points`` (lanes, seeds, rows, columns).
+    """
+    entry = entry_of(name)
+    if not entry.stackable and points.shape[0] * points.shape[1] != 1:
+        raise ValueError(f"{entry.title} keeps one scalar per optimizer and cannot be stacked")
+    parameters: list[Parameter] = []
+    groups: list[dict[str, Any]] = []
+    for lane, options in zip(points, lanes, strict=True):
+        own, shape = _stacked({**entry.defaults, **options} if entry.attribute == "GradaGrad" else options, lane)
+        parameters.append(Parameter(lane.view(shape)))
+        groups.append({"params": [parameters[-1]], **own})
+    optimizer = entry.factory()(groups, **entry.defaults, **entry.fixed)
+    if hasattr(optimizer, "train"):  # Schedule-Free refuses to step before train() is called
+        optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
+    return optimizer, parameters
+
+
+def _stacked(options: dict[str, Any], lane: Tensor) -> tuple[dict[str, Any], tuple[int, ...]]:
+    """A lane's options and the shape of its parameter, chosen so that runs never share a step size.
+
+    Sharing within a run ("group", "tensor") becomes sharing within a row when every run is one row; a run's own rows
+    ("row") stay rows when the rows of all runs lie below one another.
+    """
+    seeds, rows, columns = lane.shape
+    granularity = options.get("granularity", "element")
+    if granularity == "element" or seeds == 1:
+        return options, ((seeds, rows * columns) if seeds > 1 else (rows, columns))
+    if granularity == "row":
+        return options, (seeds * rows, columns)
+    return {**options, "granularity": "row"}, (seeds, rows * columns)
+
+
+def watch(name: str, optimizer: Optimizer, seeds: int) -> dict[str, Tensor]:
+    """What is recorded of an optimizer: medians over each run's coordinates, (lanes, seeds) each."""
+    measured: dict[str, Tensor] = {}
+    for what, measure in entry_of(name).watched.items():
+        lanes: list[Tensor] = []
+        for group in optimizer.param_groups:
+            values = torch.as_tensor(measure(group, optimizer.state[group["params"][0]]), dtype=torch.float32)
+            own = values.reshape(seeds, -1).median(dim=1).values if values.numel() >= seeds else values.expand(seeds)
+            lanes.append(own.clone())
+        measured[what] = torch.stack(lanes)
+    return measured
+
+
+@contextmanager
+def evaluation_point(optimizer: Optimizer) -> Iterator[None]:
+    """Put the iterate to evaluate into the parameters: Schedule-Free's between its ``eval()`` and ``train()``,
+    AutoGradaGrad's average within ``averaged()``. Other optimizers are evaluated at their last iterate."""
+    if any(group.get("averaging") is not None for group in optimizer.param_groups):
+        with optimizer.averaged():  # pyright: ignore[reportAttributeAccessIssue]
+            yield
+        return
+    switch = getattr(optimizer, "eval", None)
+    if switch is None:
+        yield
+        return
+    switch()
+    yield
+    optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def power_of_two(value: float) -> str:
+    """2^-3 for 0.125; other numbers as they are."""
+    if value <= 0:
+        return f"{value:g}"
+    exponent = math.log2(value)
+    return f"2^{int(exponent)}" if exponent == int(exponent) else f"{value:g}"

@@ -1,0 +1,113 @@
+"""One model under one optimizer, as anyone would write it: how the suite is trained."""
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
+from gradagrad_lab.problems.training import ACCURACY, LOSS, Task
+from gradagrad_lab.runs.training import Training
+
+ROUNDS = 40
+AVERAGED = "averaged "
+MEASURES: dict[str, int] = {
+    "initial loss": 1,
+    "mini-batch loss": ROUNDS,
+    "gamma": 1,
+    **{f"{where}{name}": 1 for where in ("", AVERAGED) for name in (LOSS, f"held-out {LOSS}", f"held-out {ACCURACY}")},
+}
+"""What a run leaves behind, and how many numbers of each; NaN where there is no such thing, or the run has diverged."""
+
+
+class Average:
+    """x̄ += 9/(k + 8)·(x − x̄), kept beside any optimizer: the average that AutoGradaGrad and DoG use."""
+
+    def __init__(self, parameters: Sequence[Parameter]) -> None:
+        self._parameters: list[Tensor] = list(parameters)
+        self._average: list[Tensor] = [parameter.detach().clone() for parameter in parameters]
+        self._steps = 0
+
+    @torch.no_grad()
+    def update(self) -> None:
+        self._steps += 1
+        torch._foreach_lerp_(self._average, self._parameters, 9.0 / (self._steps + 8))
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The averages in place of the parameters."""
+        kept = [parameter.detach().clone() for parameter in self._parameters]
+        with torch.no_grad():
+            torch._foreach_copy_(self._parameters, self._average)
+        yield
+        with torch.no_grad():
+            torch._foreach_copy_(self._parameters, kept)
+
+
+class Single(Training):
+    """One model under one optimizer, measured at its last iterate and at the average of its iterates.
+
+    The average is the same for every optimizer, kept beside it; a Schedule-Free one is measured at its evaluation point
+    both times, which is an average already.
+    """
+
+    rounds = ROUNDS
+
+    def __init__(self, task: Task, factory: Callable[[list[Parameter]], Optimizer], seed: int, steps: int) -> None:
+        self.task, self.steps = task, steps
+        self.initial = task.full_train_loss()
+        self.broken = False
+        self._losses: list[float] = []
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.optimizer: Any = factory(task.parameters)
+            self._random = torch.get_rng_state()
+        if hasattr(self.optimizer, "train"):  # Schedule-Free refuses to step before train() is called
+            self.optimizer.train()
+        self._average = None if hasattr(self.optimizer, "eval") else Average(task.parameters)
+
+    def advance(self, number: int) -> None:
+        begin, end = number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds
+        losses: list[Tensor] = []
+        if not self.broken and begin < end:
+            with torch.random.fork_rng(devices=[]):
+                torch.set_rng_state(self._random)
+                losses = [self._step(step) for step in range(begin, end)]
+                self._random = torch.get_rng_state()
+        before = self._losses[-1] if self._losses else self.initial
+        mean = float(torch.stack(losses).mean()) if losses else (math.nan if self.broken else before)
+        self.broken = self.broken or (bool(losses) and not math.isfinite(mean))
+        self._losses.append(mean)
+
+    def _step(self, number: int) -> Tensor:
+        for parameter in self.task.parameters:
+            parameter.grad = None
+        loss = self.task.loss_on(number)
+        loss.backward()
+        self.optimizer.step()
+        if self._average is not None:
+            self._average.update()
+        return loss.detach()
+
+    def curves(self) -> list[dict[str, list[float]]]:
+        """Losses at the start and the end, held-out measures, mini-batch losses, and γ where there is one."""
+        points = {name: [math.nan] * count for name, count in MEASURES.items()}
+        points |= {"initial loss": [self.initial], "mini-batch loss": self._losses}
+        if self.broken:
+            return [points]
+        if self._average is None:
+            self.optimizer.eval()
+        points |= self._measured("")
+        with contextlib.nullcontext() if self._average is None else self._average.averaged():
+            points |= self._measured(AVERAGED)
+        if numerators := [state["gamma"] for state in self.optimizer.state.values() if "gamma" in state]:
+            points["gamma"] = [float(numerators[0])]
+        return [points]
+
+    def _measured(self, where: str) -> dict[str, list[float]]:
+        train, held_out = self.task.full_train_loss(), self.task.held_out()
+        return {f"{where}{LOSS}": [train], **{f"{where}held-out {name}": [value] for name, value in held_out.items()}}

@@ -1,0 +1,165 @@
+"""The command: exit codes, one sentence per mistake, interrupted and killed runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gradagrad_lab.cli import app as cli
+from gradagrad_lab.errors import DATA, INTERRUPTED, USAGE
+from gradagrad_lab.figures import experiments
+from gradagrad_lab.runs.records import MARKER
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GRADAGRAD_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    previous = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, previous)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["train", "irris"], USAGE, "data must be one of glass,"),
+        (["train", "iris", "--optimizer", "adamm"], USAGE, "optimizer must be one of gradagrad, adagrad,"),
+        (["train", "iris", "-o", "rh=3"], USAGE, "GradaGrad has no option 'rh'; it takes lr, rho,"),
+        (["train", "iris", "-o", "rho=-1"], USAGE, "rho must be"),
+        (["train", "iris", "-o", "rho"], USAGE, "an option must have the form name=value, got 'rho'."),
+        (["train", "iris", "-o", "rho=1", "-o", "rho=2"], USAGE, "option 'rho' must be given once"),
+        (["train", "iris", "--epochs", "0"], USAGE, "--epochs"),
+        (["train", "vowel"], DATA, "gradagrad data fetch vowel"),
+        (["train", "missing.svm"], DATA, "The data file missing.svm does not exist."),
+        (["train", "iris", "--optimizer", "sgd", "-o", "lr=-1"], USAGE, "Invalid learning rate"),
+        (["compare", "iris", "adam:lr"], USAGE, "an option must have the form name=value, got 'lr'."),
+        (["reproduce", "figure9"], USAGE, "experiment must be one of suite, figure1, figure2, figure3, "),
+        (
+            ["reproduce", "--data-dir", "nowhere"],
+            DATA,
+            "The data folder nowhere (from --data-dir) does not exist; name another",
+        ),
+        (["reproduce", "--seeds", "0"], USAGE, "--seeds"),
+        (["data", "verify", "vowel"], DATA, "not found"),
+        (["data", "fetch", "iris"], USAGE, "data must be one of glass,"),
+        (["frobnicate"], USAGE, "No such command"),
+        (["train", "iris", "--frobnicate"], USAGE, "No such option"),
+    ],
+)
+def test_a_mistake_is_one_sentence_and_an_exit_code(arguments, code, sentence, capsys):
+    assert cli.run(arguments) == code
+    shown = capsys.readouterr()
+    assert sentence in shown.err
+    assert "Traceback" not in shown.err + shown.out
+
+
+@pytest.mark.parametrize("arguments", [[], ["reproduce"], ["train"], ["compare"], ["data"], ["data", "fetch"]])
+def test_help_teaches_by_example(arguments, capsys):
+    assert cli.run([*arguments, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Usage: " in shown
+    if arguments != ["data", "fetch"]:
+        assert "gradagrad " + " ".join(arguments) in " ".join(shown.split())
+
+
+def test_train_leaves_a_record_and_a_plot(tmp_path, capsys):
+    arguments = [
+        "train",
+        "iris",
+        "--epochs",
+        "3",
+        "--seeds",
+        "2",
+        "-o",
+        "lr=2^-1",
+        "-o",
+        "gamma_max=inf",
+        "--out",
+        "new",
+    ]
+    assert cli.run(arguments) == 0
+    path, other = sorted((tmp_path / "new" / "records").glob("*.json"))
+    record = json.loads(path.read_text())
+    assert {tuple(record["seeds"]), tuple(json.loads(other.read_text())["seeds"])} == {(0,), (1,)}
+    assert record["config"]["options"] == {"lr": 0.5, "gamma_max": "inf"}
+    assert record["config"]["problem"]["data"] == "iris (scikit-learn stand-in)"
+    assert record["status"] == "done"
+    assert {"python", "torch", "gradagrad"} <= set(record["versions"])
+    assert len(record["curves"]["loss"]) == 3
+    assert len(list((tmp_path / "new" / "figures").glob("train-*.png"))) == 1
+    assert "stand-in" in capsys.readouterr().out
+    assert not list((tmp_path / "new" / "partial").glob("*"))
+    # The same command again trains nothing.
+    before = path.stat().st_mtime_ns
+    assert cli.run(arguments) == 0
+    assert path.stat().st_mtime_ns == before
+    assert cli.run([*arguments, "--no-resume"]) == 0
+    assert path.stat().st_mtime_ns > before
+
+
+def test_compare_tuned_and_not(tmp_path, capsys):
+    arguments = ["compare", "iris", "sgd", "gradagrad", "gradagrad:rho=10,granularity=group", "--tuned"]
+    assert cli.run([*arguments, "--epochs", "3", "--seeds", "2", "--out", "new"]) == 0
+    shown = capsys.readouterr().out
+    assert "tuned, lr 2^" in shown
+    assert "rho = 10" in shown
+    assert len(list((tmp_path / "new" / "records").glob("*.json"))) >= 2 * (19 + 2)
+
+
+def test_reproduce_writes_the_report(tmp_path, capsys):
+    assert cli.run(["reproduce", "figure1", "--out", "new"]) == 0
+    shown = capsys.readouterr().out
+    assert "report.html" in shown
+    assert (tmp_path / "new" / "report.html").exists()
+
+
+def test_the_experiments_come_in_the_order_of_the_report():
+    assert experiments.chosen("all") == ["suite", "figure1", "figure2", "figure3", "figure4", "bound"]
+
+
+def test_list_and_verify(capsys):
+    assert cli.run(["data", "list"]) == 0
+    assert "stand-in" in capsys.readouterr().out
+    assert cli.run(["data", "verify"]) == 0
+    assert "missing" in capsys.readouterr().out
+
+
+def _start(out, *arguments, **environment):
+    command = [sys.executable, "-m", "gradagrad_lab", *arguments, "--out", str(out)]
+    return subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | environment,
+        # Whoever runs the tests in the background (nohup) has them ignore Ctrl-C, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_ctrl_c_stops_soon_and_keeps_what_is_finished(tmp_path, workers):
+    """A command of two jobs, one of them far too long to finish, is interrupted after the first has left a record."""
+    out = tmp_path / "out"
+    assert cli.run(["train", "iris", "--epochs", "2", "--seeds", "1", "--out", str(out)]) == 0
+    (kept,) = (out / "records").iterdir()
+    (out / MARKER).unlink()  # the next command writes it again just before it begins to train
+    process = _start(out, "compare", "iris", "adam", "gradagrad", "--epochs", "100000", "--workers", workers)
+    deadline = time.monotonic() + 120
+    while not (out / MARKER).exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(2)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=240)
+    assert process.returncode == INTERRUPTED, said
+    assert "Interrupted; what was finished is kept" in said
+    assert "Traceback" not in said
+    assert list((out / "records").iterdir()) == [kept]

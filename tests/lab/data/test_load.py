@@ -1,0 +1,161 @@
+"""Finding and reading data sets: labels, malformed files, stand-ins."""
+
+import bz2
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gradagrad_lab import data
+from gradagrad_lab.data import libsvm
+from gradagrad_lab.data.verify import verify
+from gradagrad_lab.errors import DATA, USAGE, UserError
+
+GLASS_ROWS = 214
+
+
+@pytest.fixture(autouse=True)
+def _no_local_data(monkeypatch, tmp_path):
+    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GRADAGRAD_DATA", raising=False)
+
+
+def svm_text(rows: int, features: int, classes: int) -> str:
+    generator = np.random.default_rng(0)
+    lines = []
+    for row in range(rows):
+        values = "  ".join(f"{column}:{generator.uniform(-1, 1):.6g}" for column in range(1, features + 1))
+        lines.append(f"{row % classes + 1} {values}")
+    return "\n".join(lines) + "\n"
+
+
+def place(folder: Path, name: str, file: str, text: str) -> Path:
+    (folder / name).mkdir(parents=True, exist_ok=True)
+    path = folder / name / file
+    path.write_bytes(bz2.compress(text.encode()) if file.endswith(".bz2") else text.encode())
+    return path
+
+
+def found_copy(name: str, *folders: Path) -> libsvm.Found:
+    found = libsvm.find(name, folders)
+    assert found is not None
+    return found
+
+
+def test_own_file_comes_before_a_reconstructed_one_wherever_it_lies(tmp_path, monkeypatch):
+    place(tmp_path, "protein", "protein.val.from_mat", svm_text(2871, 3, 3))
+    assert found_copy("protein", tmp_path).label == "protein (2,871-row part)"
+    local, cache = tmp_path / "local", tmp_path / "cache"
+    place(local, "usps", "usps.reconstructed.bz2", svm_text(7291, 2, 10))
+    assert found_copy("usps", local, cache).label == "usps (reconstructed)"
+    own = place(cache, "usps", "usps", svm_text(7291, 2, 10))
+    found = found_copy("usps", local, cache)
+    assert found.path == own
+    assert found.label == "usps"
+
+
+@pytest.mark.parametrize(("folder", "file"), [("glass", "glass.scale"), (".", "glass.scale.bz2")])
+def test_a_file_is_read_from_its_folder_or_flat_and_packed(tmp_path, folder, file):
+    """Its blanks are double."""
+    place(tmp_path, folder, file, svm_text(GLASS_ROWS, 9, 6))
+    loaded = data.load("glass", tmp_path)
+    assert (loaded.rows, loaded.columns, loaded.classes, loaded.label) == (GLASS_ROWS, 9, 6, "glass")
+    assert set(loaded.targets) == set(range(6))
+    assert data.data_sets_at_hand(tmp_path) == ["glass"]
+
+
+def test_without_any_data_the_bundled_sets_stand_in():
+    assert data.data_sets_at_hand() == list(data.BUNDLED)
+    for name in data.BUNDLED:
+        loaded = data.load(name)
+        assert "stand-in" in loaded.label
+        assert np.isfinite(loaded.features).all()
+        assert loaded.features.min() == -1
+        assert loaded.features.max() == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("x 1:0.5", "the label 'x' is not a number"),
+        ("1 1:0.5 nonsense", "'nonsense' is not of the form index:value"),
+        ("1 1:0.5 2:abc", "'2:abc' is not of the form index:value"),
+        ("1 2:0.5 1:0.5", "index 1 comes after 2; indices must rise"),
+        ("1 0:0.5", "index 0 is below 1"),
+        ("1 1:1 99:0.5", "index 99 is above the data set's 9 features"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path, line, reason):
+    good = svm_text(GLASS_ROWS, 9, 6).splitlines()
+    path = place(tmp_path, "glass", "glass.scale", "\n".join([*good[:6], line, *good[7:]]) + "\n")
+    with pytest.raises(UserError) as caught:
+        data.load("glass", tmp_path)
+    assert caught.value.exit_code == DATA
+    assert str(caught.value) == f"{path}, line 7: {reason}."
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("", "holds no rows"),
+        ("1 1:1\n1 1:2\n", "only one class"),
+        ("1 1:1\n2 1:nan\n", "row 2: a value is not a finite number"),
+        ("0.5 1:1\n0.7 1:1\n", "not class numbers"),
+    ],
+)
+def test_unfit_files(tmp_path, text, part):
+    path = tmp_path / "own.svm"
+    path.write_text(text)
+    with pytest.raises(UserError, match=part):
+        data.load(str(path))
+
+
+def test_wrong_size_and_damage(tmp_path, monkeypatch):
+    place(tmp_path, "glass", "glass.scale", svm_text(10, 9, 6))
+    with pytest.raises(UserError, match="expected 214 rows, 9 features and 6 classes, got 10, 9 and 6"):
+        data.load("glass", tmp_path)
+    path = place(tmp_path, "usps", "usps.bz2", svm_text(20, 256, 10))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UserError, match="does not decompress"):
+        data.load("usps", tmp_path)
+    path.write_bytes(bz2.compress(bytes(10_001)))  # a bomb of 40 bytes
+    with monkeypatch.context() as small:
+        small.setattr("gradagrad_lab.data.fetch.MOST_BYTES", 10_000)
+        with pytest.raises(UserError, match=r"\(it holds more than 10,000 bytes\)"):
+            data.load("usps", tmp_path)
+    path.write_bytes(b"this is not bzip2")
+    with pytest.raises(UserError, match="does not decompress"):
+        data.load("usps", tmp_path)
+
+
+def test_missing_and_unknown(tmp_path):
+    with pytest.raises(UserError, match="gradagrad data fetch letter") as caught:
+        data.load("letter")
+    assert caught.value.exit_code == DATA
+    with pytest.raises(UserError, match=r"data must be one of glass, .* got 'leter'") as caught:
+        data.load("leter")
+    assert caught.value.exit_code == USAGE
+    with pytest.raises(UserError, match="does not exist"):
+        data.load(str(tmp_path / "none.svm"))
+    with pytest.raises(UserError, match=r"\(from --data-dir\) does not exist"):
+        data.load("letter", tmp_path / "none")
+
+
+def test_verify_notices_a_changed_file(tmp_path):
+    assert verify("glass", [tmp_path]).good is None
+    place(tmp_path, "glass", "glass.scale", svm_text(GLASS_ROWS, 9, 6))
+    check = verify("glass", [tmp_path])
+    assert check.good is False
+    assert "is not the known one" in check.finding
+
+
+SHARED = Path(os.environ.get("GRADAGRAD_DATA", "/nonexistent"))
+
+
+@pytest.mark.parametrize("name", list(data.CATALOGUE))
+def test_every_copy_in_the_shared_folder_is_what_it_should_be(name):
+    check = verify(name, [SHARED])
+    if check.good is None:
+        pytest.skip(f"{name} is not in GRADAGRAD_DATA")
+    assert check.good, check.finding

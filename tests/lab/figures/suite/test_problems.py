@@ -1,0 +1,151 @@
+"""The suite's problems: a seed decides everything, the gradient leads down, and nobody outside notices."""
+
+import hashlib
+
+import pytest
+import torch
+
+from gradagrad_lab.figures.suite.catalogue import PROBLEMS, problems_at_hand
+from gradagrad_lab.figures.suite.evaluate import has_diverged, outcome_of
+from gradagrad_lab.problems import convex, language
+from gradagrad_lab.problems.training import ACCURACY, LOSS, RowOrder, split
+from gradagrad_lab.runs.single import Average, Single
+
+STEPS = 30
+BUNDLED = [entry.problem for entry in PROBLEMS.values() if not entry.needs]
+
+
+@pytest.fixture(autouse=True)
+def no_data(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GRADAGRAD_DATA", raising=False)
+
+
+def evaluate(problem, factory, seed=0):
+    training = Single(problem.make(seed, steps=STEPS), factory, seed, STEPS)
+    for number in range(training.rounds):
+        training.advance(number)
+    return outcome_of(training.curves()[0])
+
+
+def gradients(task, step=0):
+    for parameter in task.parameters:
+        parameter.grad = None
+    loss = task.loss_on(step)
+    loss.backward()
+    return float(loss.detach()), [parameter.grad.clone() for parameter in task.parameters]
+
+
+@pytest.mark.parametrize("problem", BUNDLED, ids=lambda problem: problem.name)
+def test_a_seed_decides_everything(problem):
+    before = torch.random.get_rng_state()
+    first, again, other = (problem.make(seed, steps=STEPS) for seed in (3, 3, 4))
+    assert torch.equal(before, torch.random.get_rng_state()), "the global generator is left alone"
+    loss, found = gradients(first)
+    assert (loss, first.full_train_loss()) == (gradients(again)[0], again.full_train_loss())
+    for own, same in zip(found, gradients(again)[1], strict=True):
+        assert torch.equal(own, same)
+    # Another seed: another start, or at least other mini-batches. (From zero the first loss is the same for all rows.)
+    differs = [not torch.equal(a, b) for a, b in zip(found, gradients(other)[1], strict=True)]
+    assert any(differs)
+
+
+@pytest.mark.parametrize("problem", BUNDLED, ids=lambda problem: problem.name)
+def test_the_gradient_leads_down(problem):
+    outcome = evaluate(problem, lambda parameters: torch.optim.Adam(parameters, lr=1e-3), 1)
+    assert outcome.train < outcome.initial
+    assert not outcome.diverged
+    assert len(outcome.curve) <= 40
+    if problem.name == "quadratic":
+        assert outcome.held_out == {}
+    else:
+        assert outcome.held_out[LOSS] > 0
+        assert 0 <= outcome.held_out.get(ACCURACY, 0.5) <= 1
+
+
+def test_rows_are_visited_equally_often_and_batches_are_full():
+    order = RowOrder(seed=0, rows=10, steps=5, batch=4)
+    seen = torch.cat([order[step] for step in range(5)])
+    assert torch.equal(torch.bincount(seen, minlength=10), torch.full((10,), 2))
+
+
+def test_held_out_rows_are_never_trained_on_and_the_same_for_all():
+    rows = (torch.arange(50), torch.arange(50))
+    train, held_out = split(rows)
+    assert len(held_out[0]) == 10
+    assert sorted([*train[0].tolist(), *held_out[0].tolist()]) == list(range(50))
+    assert torch.equal(split(rows)[1][0], held_out[0])
+
+
+def test_the_text_is_the_same_in_every_python():
+    text = "\n".join(language.names())
+    assert hashlib.sha256(text.encode()).hexdigest() == (
+        "6567aa10d28e69f4ab1cdec6560b9eb96f17e201d25a70a1268094306f69346d"
+    )
+
+
+def test_one_vs_rest_is_a_binary_loss_per_class():
+    scores = torch.tensor([[1.0, -2.0], [0.5, 3.0]])
+    by_hand = sum(
+        torch.nn.functional.softplus(-score if right else score)
+        for score, right in ((scores[0, 0], True), (scores[0, 1], False), (scores[1, 0], False), (scores[1, 1], True))
+    )
+    assert float(convex.one_vs_rest(scores, torch.tensor([0, 1]))) == pytest.approx(float(by_hand) / 2)
+
+
+def test_stand_ins_only_where_no_set_is_at_hand(tmp_path):
+    names = {entry.name for entry in problems_at_hand()}
+    assert {"iris-16", "digits-128", "mlp", "breast_cancer-16"} <= names
+    assert not names & {"glass-16", "protein-16"}
+    (tmp_path / "glass.scale").write_text("1 1:1\n2 1:2\n")
+    names = {entry.name for entry in problems_at_hand(tmp_path)}
+    assert {"glass-16", "glass-128"} <= names
+    assert not names & {"iris-16", "vowel-16"}
+
+
+def test_enough_problems_are_held_out():
+    roles = [entry.role for entry in PROBLEMS.values()]
+    assert set(roles) <= {"development", "looked at", "held out"}
+    assert len(roles) - roles.count("development") >= 6
+    assert sum(entry.role != "development" for entry in problems_at_hand(quick=True)) >= 3
+
+
+def test_divergence_is_counted():
+    outcome = evaluate(PROBLEMS["quadratic"].problem, lambda parameters: torch.optim.SGD(parameters, lr=1e4))
+    assert outcome.diverged
+    assert len(outcome.curve) <= 40
+    assert has_diverged(10.1, 1.0)
+    assert not has_diverged(9.9, 1.0)
+
+
+def test_the_average_is_the_one_of_dog():
+    dog = pytest.importorskip("dog")
+    torch.manual_seed(0)
+    model = torch.nn.Linear(3, 2)
+    theirs, ours = dog.PolynomialDecayAverager(model), Average(list(model.parameters()))
+    for _ in range(20):
+        with torch.no_grad():
+            model.weight.add_(torch.randn_like(model.weight))
+        theirs.step()
+        ours.update()
+    last = model.weight.detach().clone()
+    with ours.averaged():
+        torch.testing.assert_close(model.weight, theirs.averaged_model.weight)
+        assert not torch.equal(model.weight, last)
+    assert torch.equal(model.weight, last)
+
+
+def test_ours_is_measured_at_its_own_average():
+    gradagrad = pytest.importorskip("gradagrad")
+    task = PROBLEMS["mlp"].problem.make(0, steps=STEPS)
+    optimizer = gradagrad.AutoGradaGrad(task.parameters, averaging="polynomial")
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        task.loss_on(step).backward()
+        optimizer.step()
+    with optimizer.averaged():
+        expected = task.full_train_loss()
+    outcome = evaluate(PROBLEMS["mlp"].problem, gradagrad.AutoGradaGrad)
+    assert outcome.averaged_train == pytest.approx(expected, rel=1e-4)
+    assert outcome.averaged_train != outcome.train
+    assert outcome.gamma > 1e-5

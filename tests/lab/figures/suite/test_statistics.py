@@ -1,0 +1,145 @@
+"""Ratios, bootstrap intervals, performance profiles and tuning, on cases whose answers are known."""
+
+import numpy as np
+import pytest
+
+from gradagrad_lab.figures.suite.evaluate import Outcome, loss_of
+from gradagrad_lab.figures.suite.plan import START, SuiteProblem
+from gradagrad_lab.figures.suite.statistics import Pairing, profile, standing
+from gradagrad_lab.runs.records import Record
+from gradagrad_lab.runs.study import Method
+from gradagrad_lab.runs.tuning import Tuning, choose, needed
+
+
+def test_pairs_stay_together():
+    reference = np.array([1.0, 5.0, 9.0])
+    found = standing([Pairing(2 * reference, reference, 0.0), Pairing(0.5 * reference, reference, 0.0)])
+    # Seeds differ ninefold, but the ratio does not: the interval has no width.
+    assert (found.mean.low, found.mean.value, found.mean.high) == pytest.approx((1.0, 1.0, 1.0))
+    assert (found.worst.low, found.worst.value, found.worst.high) == pytest.approx((2.0, 2.0, 2.0))
+    assert found.worst_place == 0
+
+
+def test_the_interval_of_two_seeds_is_known():
+    # Resampling two seeds gives means 1, 2 and 3 with probability 1/4, 1/2, 1/4.
+    found = standing([Pairing(np.array([1.0, 3.0]), np.array([1.0, 1.0]), 0.0)])
+    assert (found.mean.low, found.mean.value, found.mean.high) == pytest.approx((1.0, 2.0, 3.0))
+    drawn = Pairing(np.array([1.0, 3.0]), np.array([1.0, 1.0]), 0.0).ratios(np.array([[0, 0], [0, 1], [1, 1]]))
+    assert drawn.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_the_interval_has_the_width_theory_gives():
+    random = np.random.default_rng(1)
+    own = 1 + 0.1 * random.standard_normal(200)
+    found = standing([Pairing(own, np.ones(200), 0.0)]).mean
+    half_width = 1.96 * own.std() / np.sqrt(200)
+    assert (found.high - found.low) / 2 == pytest.approx(half_width, rel=0.1)
+
+
+def test_near_zero_losses_count_as_the_floor():
+    assert Pairing(np.array([1e-9]), np.array([1e-6]), 1e-3).ratio() == 1.0
+    assert Pairing(np.array([2e-3]), np.array([1e-6]), 1e-3).ratio() == pytest.approx(2.0)
+
+
+def test_geometric_mean_and_worst():
+    found = standing([Pairing(np.array([value]), np.array([1.0]), 0.0) for value in (0.25, 1.0, 2.0)])
+    assert found.mean.value == pytest.approx(0.5 ** (1 / 3))
+    assert (found.worst.value, found.worst_place) == (2.0, 2)
+
+
+def test_profile_of_a_known_table():
+    losses = {"a": np.array([1.0, 2.0, 4.0, 1.0]), "b": np.array([2.0, 1.0, 1.0, 1.0])}
+    curves = profile(losses, np.array([1.0, 1.9, 2.0, 4.0]))
+    assert curves["a"].tolist() == [0.5, 0.5, 0.75, 1.0]
+    assert curves["b"].tolist() == [0.75, 0.75, 1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("scores", "further"),
+    [
+        ({-1: 3.0, 0: 1.0, 1: 2.0}, []),
+        ({-1: 1.0, 0: 2.0, 1: 3.0}, [-3, -2]),
+        ({-1: 3.0, 0: 2.0, 1: 1.0}, [2, 3]),
+        ({-1: 10.0, 0: 10.0, 1: 10.0}, [-3, -2]),
+        ({7: 2.0, 8: 1.0}, []),
+        ({-24: 1.0, -23: 2.0}, []),
+    ],
+    ids=["inside", "low end", "high end", "all diverged: down", "upper limit", "lower limit"],
+)
+def test_extension(scores, further):
+    tuning = a_tuning(tuple(sorted(scores)), seeds=1, scouts=1)
+    landscape = Landscape(lambda place, seed: (scores[place], scores[place]))
+    landscape.trained |= {run.key for run in tuning.first()}
+    assert [round(2 * np.log10(run.method["lr"])) for run in needed(tuning, landscape)] == further
+
+
+def a_tuning(places, seeds=5, scouts=2):
+    goals = {"last": lambda record: record.curves["loss"][0], "averaged": lambda record: record.curves["averaged"][0]}
+    problem, method = SuiteProblem("mlp"), Method.of("adam")
+    return Tuning(problem, method, tuple(range(seeds)), 10, goals, places, 10**0.5, scouts, (-24, 8), 2)
+
+
+class Landscape:
+    """Records of runs that ended: what they end with is a function of place and seed, at both points."""
+
+    def __init__(self, ends):
+        self.ends = ends
+        self.trained = set()
+
+    def find(self, run):
+        if run.key not in self.trained:
+            return None
+        last, averaged = self.ends(round(2 * np.log10(run.method["lr"])), run.seed)
+        return Record(run.config, [run.seed], "done", {"loss": [last], "averaged": [averaged]})
+
+
+def bowl(best, best_averaged, seed_shift=0.0):
+    """A bowl over the logarithm of the learning rate, elsewhere for the averaged iterate."""
+    return lambda place, seed: tuple(
+        1 + float((place - centre - seed_shift * seed) ** 2) for centre in (best, best_averaged)
+    )
+
+
+def tuned(landscape):
+    tuning = a_tuning(START["adam"])
+    rounds = 0
+    landscape.trained |= {run.key for run in tuning.first()}
+    while more := {run.key for run in needed(tuning, landscape)}:
+        rounds += 1
+        assert rounds < 20
+        assert not more <= landscape.trained
+        landscape.trained |= more
+    return tuning
+
+
+def test_tuning_follows_the_best_beyond_the_grid_for_each_iterate():
+    landscape = Landscape(bowl(best=-9, best_averaged=1))
+    tuning = tuned(landscape)
+    plain, averaged = (choose(tuning, landscape, goal) for goal in ("last", "averaged"))
+    assert (plain.place, averaged.place) == (-9, 1)
+    assert (plain.lr, averaged.lr) == (pytest.approx(10**-4.5, rel=1e-5), 3.16228)
+    assert plain.grid[0] < plain.lr
+    assert averaged.grid[-1] > averaged.lr
+    # The best and its neighbours come from every seed, the rest of the grid from the tuning seeds only.
+    seeds = {
+        place: sum(tuning.run(place, seed).key in landscape.trained for seed in range(5)) for place in range(-10, 3)
+    }
+    assert [seeds[place] for place in (-10, -9, -8, 0, 1, 2)] == [5] * 6
+    assert seeds[-5] == 2
+
+
+def test_tuning_ends_at_the_rate_that_is_best_over_all_seeds():
+    # Seeds 0 and 1 prefer −4, all five together −2: the second pass must walk there.
+    landscape = Landscape(bowl(best=-4, best_averaged=-4, seed_shift=1.0))
+    assert choose(tuned(landscape), landscape, "last").place == -2
+
+
+def test_a_diverged_run_counts_as_ten_times_the_start():
+    assert loss_of(Outcome(2.0, float("nan"), 1.0), averaged=False) == 20.0
+    assert loss_of(Outcome(2.0, 1e9, 1.0), averaged=False) == 20.0
+    assert loss_of(Outcome(2.0, 1e9, 1.0), averaged=True) == 1.0
+
+
+def test_every_search_begins_with_half_decades():
+    for places in START.values():
+        assert list(places) == list(range(places[0], places[-1] + 1))

@@ -1,0 +1,172 @@
+"""The suite as a whole, in small: records that resume, processes that agree, and the section it ends in."""
+
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from gradagrad_lab.cli import app as cli
+from gradagrad_lab.errors import INTERRUPTED, UserError
+from gradagrad_lab.figures.suite import claims as suite_claims
+from gradagrad_lab.figures.suite import plan as planning
+from gradagrad_lab.figures.suite import study as figure
+from gradagrad_lab.figures.suite.catalogue import PROBLEMS
+from gradagrad_lab.figures.suite.evaluate import outcome_of
+from gradagrad_lab.figures.suite.methods import BY_KEY, CONTESTANTS, build
+from gradagrad_lab.figures.suite.plan import size_of
+from gradagrad_lab.figures.suite.results import Standings
+from gradagrad_lab.runs import pool
+from gradagrad_lab.runs.context import Context, Size
+from gradagrad_lab.runs.study import Frame, Method, Plan, conduct
+
+SMALL = [
+    "sgd",
+    "adagrad",
+    "adam",
+    "sgd-averaged",
+    "adagrad-averaged",
+    "adam-averaged",
+    "ours",
+    "ours-averaged",
+    "cocob",
+]
+
+
+@pytest.fixture
+def context(tmp_path, monkeypatch):
+    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("GRADAGRAD_DATA", raising=False)
+    return Context(tmp_path / "out", seeds=2, console=Console(quiet=True), workers=1)
+
+
+@pytest.fixture
+def size(context):
+    entries = [PROBLEMS["iris-16"], PROBLEMS["breast_cancer-16"]]
+    contestants = tuple(BY_KEY[key] for key in SMALL)
+    return replace(size_of(context), entries=entries, contestants=contestants, steps=12)
+
+
+def test_sizes(context):
+    quick, full = size_of(context), size_of(Context(context.out, size=Size.FULL))
+    assert full.seeds == (0, 1, 2, 3, 4)
+    assert size_of(Context(context.out, size=Size.FULL, first_seed=100)).seeds == (100, 101, 102, 103, 104)
+    assert len(full.entries) > len(quick.entries)
+    assert full.sweep[0] == 1e-8
+    assert full.sweep[-1] == 1.0
+    assert set(quick.sweep) <= set(full.sweep)
+    some = size_of(Context(context.out, on="gru,development"))
+    assert [entry.name for entry in some.entries if entry.role != "development"] == ["gru"]
+    assert len(some.entries) > 5
+    with pytest.raises(UserError, match="problem must be one of"):
+        size_of(Context(context.out, on="gru,nothing"))
+    with pytest.raises(UserError, match="data of letter-16 are not at hand"):
+        size_of(Context(context.out, on="letter-16"))
+
+
+def test_whole_suite_in_small(context, size, monkeypatch, capsys):
+    monkeypatch.setattr(figure, "size_of", lambda context: size)
+    monkeypatch.chdir(context.out.parent)
+    assert cli.run(["suite", "--out", str(context.out), "--seeds", "2", "--workers", "1"]) == 0
+    assert "Open" in capsys.readouterr().out
+    page = (context.out / "report.html").read_text()
+    assert "no learning rate to choose" in page
+    assert "Performance profile" in page
+
+    # A second time nothing is trained: the same numbers, read from the records.
+    monkeypatch.setattr(pool, "train", None)
+    section = conduct(figure.STUDY, context)
+    assert [claim.verdict for claim in section.claims].count("not tested") == 1, "COCOB averaged takes no part"
+    assert {claim.whose for claim in section.claims} == {"ours"}
+    titles = [row[0] for row in section.tables[0].rows]
+    assert titles == [BY_KEY[key].title for key in SMALL]
+    assert [row[1] for row in section.tables[1].rows] == ["looked at", "looked at"]
+    assert "stand in" in section.intro
+    assert section.answers[0].startswith("The quick size is too small to choose by")
+    assert len(section.answers) == 4
+
+    # The best tuned baseline has a ratio of 1 by definition, and ours is compared on the same seeds.
+    results = Standings(Frame(context, Plan(details=size)))
+    for entry in size.entries:
+        assert results.pairing(entry, results.best_tuned(entry)).ratio() == 1.0
+        assert len(results.losses(entry, BY_KEY["ours"])) == 2
+
+
+def test_the_command_passes_its_options_on(context, monkeypatch):
+    seen = []
+    monkeypatch.setattr(figure, "size_of", lambda context: seen.append(context) or 1 / 0)
+    words = ["suite", "--full", "--seeds", "3", "--first-seed", "7", "--no-resume", "--workers", "2", "--on", "mlp"]
+    with pytest.raises(ZeroDivisionError):
+        cli.run([*words, "--out", str(context.out)])
+    found = seen[0]
+    assert (found.quick, found.seeds, found.first_seed, found.resume, found.workers) == (False, 3, 7, False, 2)
+    assert (found.out, found.on) == (context.out, "mlp")
+
+
+def test_interrupted_runs_are_kept(context, size, monkeypatch):
+    trained = []
+    real = pool.train
+
+    def interrupted(runs, *others):
+        if len(trained) == 3:
+            raise KeyboardInterrupt
+        trained.extend(runs)
+        return real(runs, *others)
+
+    monkeypatch.setattr(figure, "size_of", lambda context: size)
+    monkeypatch.setattr(pool, "train", interrupted)
+    assert cli.run(["suite", "--out", str(context.out), "--workers", "1"]) == INTERRUPTED
+    assert len(list((context.out / "records").glob("*.json"))) == 3
+
+    counted = []
+    monkeypatch.setattr(pool, "train", lambda runs, *others: counted.extend(runs) or real(runs, *others))
+    wanted = size.untuned()[:5]
+    context.pool.train([*trained, *wanted], "again")
+    assert set(trained) | set(counted) == {*trained, *wanted}
+    assert not set(trained) & set(counted)
+
+
+def test_processes_give_the_same_numbers(context, size):
+    wanted = [size.run(PROBLEMS["quadratic"], Method.of("adam", lr=0.01), seed) for seed in (0, 1)]
+    elsewhere = Context(context.out.parent / "pool", console=context.console, workers=2)
+    context.pool.train(wanted, "here")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pool, "_WORTH_PROCESSES", 0.0)
+        elsewhere.pool.train(wanted, "pool")
+    elsewhere.pool.close()
+    for run in wanted:
+        found, same = context.records.find(run), elsewhere.records.find(run)
+        assert found is not None
+        assert same is not None
+        one, other = outcome_of(found.curves), outcome_of(same.curves)
+        assert (one.train, one.averaged_train, one.curve) == (other.train, other.averaged_train, other.curve)
+
+
+def test_every_method_can_be_built_and_stepped():
+    problem = PROBLEMS["factorisation"].problem
+    for one in CONTESTANTS:
+        task = problem.make(0, steps=1)
+        method = one.method("embeddings")
+        optimizer = build(method.but(lr=0.1) if one.side == "tuned" else method, task.parameters)
+        assert optimizer.param_groups[0]["params"][0] is task.parameters[0]
+
+
+def test_a_peer_that_is_not_installed_is_left_out_and_named(context, monkeypatch):
+    planning._installed.cache_clear()
+    real = planning.entry_of
+
+    def without(name):
+        entry = real(name)
+        return replace(entry, module="no_such_package_here") if name == "prodigy" else entry
+
+    monkeypatch.setattr(planning, "entry_of", without)
+    size = size_of(context)
+    planning._installed.cache_clear()
+    assert size.missing == ["Prodigy"]
+    assert not [one for one in size.contestants if one.optimizer == "prodigy"]
+    with pytest.raises(UserError):
+        without("prodigy").factory()
+
+
+def test_verdicts():
+    verdicts = [suite_claims.verdict_of(held_out, every) for held_out in (True, False) for every in (True, False)]
+    assert verdicts == ["holds", "holds in part", "holds in part", "does not hold"]

@@ -1,0 +1,291 @@
+"""Figure 4 from end to end at a toy size, at the paper's size in small, on files that are too short."""
+
+import dataclasses
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from gradagrad_lab.data.clicks import tables as clicks_tables
+from gradagrad_lab.data.clicks.stream import ClickStream
+from gradagrad_lab.data.criteo import cache as criteo_cache
+from gradagrad_lab.errors import DATA, UserError
+from gradagrad_lab.figures.figure4 import claims as figure4_claims
+from gradagrad_lab.figures.figure4 import study as figure4
+from gradagrad_lab.figures.figure4.results import GRIDS, INITIAL, RHO, Figure4Plan, Results, of_rule
+from gradagrad_lab.problems.clicks import rows as click_rows
+from gradagrad_lab.problems.clicks import runs as click_runs
+from gradagrad_lab.problems.clicks.rows import Setup
+from gradagrad_lab.problems.clicks.runs import CLICK_RATE, DRAWN, SCALAR, ClickProblem
+from gradagrad_lab.report import style
+from gradagrad_lab.runs.context import Context, Size
+from gradagrad_lab.runs.study import Frame, Plan, Run, conduct, present
+from gradagrad_lab.runs.study import train as train_plan
+from gradagrad_lab.runs.training import train
+from lab.rows import text_rows
+
+SETUP = Setup(rows=26 * 16, held_out=128, batch=16, cap=50, bottom=(4,), top=(4,))
+TOY = Figure4Plan(SETUP, (0, 1), (0,), (DRAWN, CLICK_RATE), 26 * 16)
+PLAN = Plan([*TOY.scalar_runs(), *TOY.diagonal_runs()], TOY.tunings, TOY)
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
+    made = Context(tmp_path_factory.mktemp("figure4"), workers=1, console=Console(quiet=True))
+    train_plan(PLAN, made, "toy")
+    return made
+
+
+@pytest.fixture
+def results(context: Context) -> Results:
+    return Results(Frame(context, PLAN))
+
+
+def test_section_is_complete(context: Context) -> None:
+    section = present(figure4.STUDY, Frame(context, PLAN), seconds=1.0)
+    assert section.key == "figure4"
+    assert len(section.claims) == 7
+    assert [claim.whose for claim in section.claims].count("ours") == 3
+    assert all(claim.evidence and claim.criterion for claim in section.claims)
+    assert {picture.stem: len(picture.panels) for picture in section.pictures} == {
+        "figure4": 6,
+        "figure4-click-rate": 6,
+        "figure4-mechanism": 3,
+        "figure4-gamma": 6,
+        "figure4-contest": 1,
+    }
+    titles = [table.title for table in section.tables]
+    assert sum("held-out log-loss" in title for title in titles) >= 4
+    assert sum("AUC" in title for title in titles) == 2
+    assert any("AdaGrad-norm" in row[0] for row in section.tables[0].rows)
+
+
+def test_every_picture_can_be_drawn(context: Context) -> None:
+    for picture in figure4.pictures(Results(Frame(context, PLAN))):
+        assert all(svg.startswith("<svg") and len(svg) > 3000 for _, svg in style.inline(picture).panels)
+
+
+def test_baselines_are_tuned_beyond_the_ends_of_their_grids(results: Results, context: Context) -> None:
+    assert set(results.best) == set(GRIDS)
+    for name, rate in results.best.items():
+        losses: dict[float, float] = {}
+        for power in range(-30, 21):
+            found = [context.records.find(TOY.run(of_rule(name, 2.0**power), seed)) for seed in TOY.seeds]
+            if found[0] is not None:
+                losses[2.0**power] = float(np.mean([one.curves["loss"][0] for one in found if one is not None]))
+        assert min(losses) < rate < max(losses), f"{name}: the best lies at an end"
+
+
+def test_claims_follow_the_numbers(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made-up losses in, the verdict that they deserve out."""
+    base = results.references["base rate"]
+    shape = (len(RHO), len(INITIAL), len(results.plan.seeds))
+    level = np.full(shape, base - 5 * results.alike)
+    behind = level.copy()
+    behind[:2, -1] = base
+
+    def verdicts(losses: np.ndarray) -> tuple[str, str]:
+        monkeypatch.setattr(Results, "scalar", lambda self, metric, bias=DRAWN: losses)
+        return figure4_claims.lack_of_adaptivity(results).verdict, figure4_claims.alike_for_large(results).verdict
+
+    assert verdicts(behind) == ("holds", "holds")
+    assert verdicts(level) == ("does not hold", "holds")
+    stuck = behind.copy()
+    stuck[:, -1] = np.nan  # diverged is not alike
+    assert verdicts(stuck) == ("holds", "does not hold")
+    half = behind.copy()
+    half[:, -1, 0] = base
+    assert verdicts(half) == ("holds", "holds in part")
+    # A tenth of what tuned AdaGrad gains is the bound, neither more nor less.
+    assert results.alike == pytest.approx(0.1 * (base - results.baseline("adagrad", "loss").mean()))
+    for share, verdict in ((0.099, "holds"), (0.101, "does not hold")):
+        apart = behind.copy()
+        apart[2:, -1] += share * results.gain
+        assert verdicts(apart)[1] == verdict
+
+
+@pytest.mark.parametrize(
+    ("products", "ends", "by_sign", "by_steps"),
+    [
+        # (first product, second product) of the two initialisations, whether each recovers
+        ([(1, 1), (-1, 1)], [True, False], "holds", "holds"),
+        ([(1, -1), (1, 1)], [False, True], "not tested", "holds"),
+        ([(1, 1), (-1, 1)], [False, True], "does not hold", "does not hold"),
+        ([(1, 1), (1, 1)], [True, True], "not tested", "not tested"),
+    ],
+)
+def test_sentences_about_the_mechanism(
+    results: Results,
+    monkeypatch: pytest.MonkeyPatch,
+    products: list[tuple[int, int]],
+    ends: list[bool],
+    by_sign: str,
+    by_steps: str,
+) -> None:
+    losses = np.full((len(RHO), len(INITIAL), 2), results.references["base rate"] - 5 * results.alike)
+    losses[-1, -1] += np.where(ends, 0.0, 2 * results.alike)
+    agreement = np.broadcast_to(np.array(products, dtype=float), (len(RHO), len(INITIAL), 2, 2))
+    given = {"loss": losses, "opening agreement": agreement}
+    monkeypatch.setattr(Results, "scalar", lambda self, metric, bias=DRAWN: given[metric])
+    assert figure4_claims.mechanism(results).verdict == by_sign
+    assert figure4_claims.agreeing(results).verdict == by_steps
+
+
+def test_stability_counts_setbacks(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    falling = np.linspace(2.0, 0.5, len(results.steps))
+    curves = np.broadcast_to(falling, (len(RHO), len(INITIAL), 2, len(falling))).copy()
+    losses = np.full(curves.shape[:3], 0.5)
+    given = {"excess": curves, "loss": losses}
+    monkeypatch.setattr(Results, "scalar", lambda self, metric, bias=DRAWN: given[metric])
+    assert figure4_claims.setbacks(results).sum() == 0
+    assert figure4_claims.stability(results).verdict == "holds in part"  # nothing became less stable
+    curves[3, 1, 0, -1] += 3.0
+    losses[5, 0, 1] = np.nan
+    assert np.argwhere(figure4_claims.setbacks(results)).tolist() == [[3, 1, 0], [5, 0, 1]]
+    assert figure4_claims.stability(results).verdict == "holds"
+    curves[0, :, :, -1] += 3.0
+    assert figure4_claims.stability(results).verdict == "does not hold"
+
+
+def test_the_report_says_whether_the_runs_were_known(results: Results, context: Context) -> None:
+    """Verdicts on runs that had been seen when the criteria were written are marked as such."""
+    assert "confirm nothing" in figure4_claims.how_judged(results)
+    default = figure4.plan_of(Context(context.out)).seeds
+    assert default == tuple(range(100, 106))
+    assert not set(default) & set(figure4_claims.SEEN)
+    assert figure4.plan_of(Context(context.out, first_seed=0, seeds=7)).seeds == tuple(range(7))
+
+
+@pytest.fixture
+def criteo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with 800 rows in Criteo's format, of which 685 are to train on and 57 to evaluate on."""
+    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "criteo" / "train.txt"
+    path.parent.mkdir()
+    path.write_bytes(b"\n".join(text_rows(800)))
+    return path
+
+
+def test_a_short_file_is_used_as_it_is_and_nothing_is_judged_by_it(criteo: Path, tmp_path: Path) -> None:
+    """What is stated is what was trained on; too little for a curve draws none, too little for a verdict gives none."""
+    context = Context(tmp_path / "out", data_dir=tmp_path, workers=1, seeds=1, console=Console(quiet=True))
+    section = conduct(figure4.STUDY, context)
+    assert section.settings["rows"] == "640 trained on, 57 held out"
+    assert {claim.verdict for claim in section.claims} == {"not tested"}
+    assert all("5 steps and 57 held-out rows" in claim.evidence for claim in section.claims)
+    assert section.pictures == []
+    assert "685 rows to train on, where 10,240 were planned" in section.intro
+    assert "too few steps for a curve" in section.intro
+    assert section.sources[0].origin == str(criteo)
+
+
+def test_a_file_that_is_too_short_is_one_sentence(criteo: Path, tmp_path: Path) -> None:
+    criteo.write_bytes(b"\n".join(text_rows(200)))
+    with pytest.raises(UserError, match=r"holds 200 rows; Figure 4 needs at least 384") as raised:
+        figure4.plan_of(Context(tmp_path / "out", data_dir=tmp_path))
+    assert raised.value.exit_code == DATA
+
+
+def test_real_criteo_is_used_where_it_is(criteo: Path, tmp_path: Path) -> None:
+    found = figure4.plan_of(Context(tmp_path / "out", data_dir=tmp_path)).setup
+    assert (found.criteo, found.rows, found.held_out) == (str(criteo), 685, 57)
+    assert not figure4.plan_of(Context(tmp_path / "out")).setup.criteo
+    small = dataclasses.replace(found, rows=400, held_out=50, batch=16, cap=50, bottom=(4,), top=(4,))
+    run = Run(ClickProblem(small), of_rule("adagrad", 0.05), 0, small.steps)
+    (criteo_cache.folder_of(criteo) / "manifest.json").unlink()
+    with pytest.raises(UserError, match="gradagrad data criteo") as raised:
+        train([run])
+    assert raised.value.exit_code == DATA
+    criteo_cache.build(criteo, small.settings())
+    record = train([run])[0]
+    assert record.config["problem"]["data"] == "Criteo"
+    assert np.isfinite(record.curves["loss"][0])
+    assert len(click_rows.clicks_of(small).training) == 400 // 16
+
+
+TINY_TABLES = (7,) * 26
+
+
+@pytest.fixture
+def paper(monkeypatch: pytest.MonkeyPatch) -> Setup:
+    """The paper's size but for its size: a row for every id, runs one by one by the optimizer itself."""
+    for module in (clicks_tables, criteo_cache):
+        monkeypatch.setattr(module, "CARDINALITIES", TINY_TABLES)
+    monkeypatch.setitem(figure4.SIZES, "paper", Setup(10_000, 100, 16, bottom=(4,), top=(4,), paper=True))
+    return figure4.SIZES["paper"]
+
+
+def test_the_paper_s_size_from_end_to_end(criteo: Path, paper: Setup, tmp_path: Path) -> None:
+    shown = StringIO()
+    console = Console(file=shown, width=1000)
+    context = Context(tmp_path / "out", tmp_path, workers=1, console=console, size=Size.PAPER)
+    section = conduct(figure4.STUDY, context)
+    assert "24 runs of 42 steps, 1 at a time: about" in shown.getvalue()
+    assert "ms here (one thread; 15 steps after 15)" in shown.getvalue()
+    assert len(section.claims) == 3
+    assert section.settings["networks"] == "13-4-16 and 367-4-1"
+    assert [picture.stem for picture in section.pictures] == ["figure4", "figure4-gamma"]
+    assert len(list((tmp_path / "out" / "records").iterdir())) == 24
+    shown.truncate(0)
+    assert conduct(figure4.STUDY, context).claims == section.claims
+    assert "runs of" not in shown.getvalue(), "what is finished is neither announced nor trained again"
+
+
+def test_the_paper_s_size_gives_the_numbers_of_the_stack(
+    criteo: Path, paper: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Streamed, alone and by the optimizer; or in memory, side by side and in one computation."""
+    setup = figure4.plan_of(Context(tmp_path / "out", tmp_path, size=Size.PAPER)).setup
+    alone = train([Run(ClickProblem(setup), of_rule(SCALAR, 0.01, 100.0), 3, setup.steps)])[0]
+    in_memory = dataclasses.replace(setup, paper=False)
+    monkeypatch.setattr(Setup, "settings", lambda self: criteo_cache.Settings(every_id=True))
+    click_rows._cache.cache_clear()
+    stacked = train([Run(ClickProblem(in_memory), of_rule(SCALAR, 0.01, 100.0), 3, setup.steps)])[0]
+    for measure in ("excess", "growth", "loss"):
+        assert alone.curves[measure] == pytest.approx(stacked.curves[measure], rel=1e-3), measure
+
+
+def test_a_run_at_the_paper_s_size_is_resumed(
+    criteo: Path, paper: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = figure4.plan_of(Context(tmp_path / "out", tmp_path, size=Size.PAPER)).setup
+    runs = [Run(ClickProblem(setup), of_rule(SCALAR, 0.01, 100.0), 0, setup.steps)]
+    whole = train(runs)[0]
+    checkpoint = tmp_path / "checkpoint.pt"
+    assert train(runs, checkpoint=checkpoint)[0].curves == whole.curves
+    assert not checkpoint.exists(), "gigabytes are not written every few seconds"
+    checkpoint.write_bytes(b"not a checkpoint")
+    assert train(runs, checkpoint=checkpoint)[0].curves == whole.curves
+    monkeypatch.setattr(click_runs, "PAUSE", 0.0)
+    done: list[float] = []
+
+    def stop_after_17(part: float) -> None:
+        done.append(part)
+        if len(done) > 17:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(runs, stop_after_17, checkpoint)
+    resumed: list[float] = []
+    assert train(runs, resumed.append, checkpoint)[0].curves == whole.curves
+    assert resumed[0] == pytest.approx(sum(done[:17]))
+    with pytest.raises(KeyboardInterrupt):
+        train(runs, stop_after_17, checkpoint)
+    others = [Run(ClickProblem(setup), of_rule(SCALAR, 0.01, 100.0), 1, setup.steps)]
+    expected = train(others)[0].curves
+    assert train(others, checkpoint=checkpoint)[0].curves == expected, "a checkpoint of other runs is ignored"
+
+
+def test_the_synthetic_stream_at_the_paper_s_size(paper: Setup, tmp_path: Path) -> None:
+    """Rows read as they come are the rows of the stream, also across the ends of its blocks."""
+    setup = dataclasses.replace(paper, rows=9000, held_out=300)
+    streamed = click_rows.Clicks(setup)
+    rows = ClickStream(0, setup.size.cap).rows(9000)
+    found = [cut.batch for cut in streamed.batches(500)]
+    assert len(found) == 9000 // 16 - 500
+    for step, batch in zip((500, 512, 561), (found[0], found[12], found[61]), strict=True):
+        looked_up = batch.touched[batch.position].view(16, 26).numpy()
+        np.testing.assert_array_equal(looked_up, rows.ids[16 * step : 16 * step + 16])
+    assert sum(len(cut.clicks) for cut in streamed.held_out()) == 300

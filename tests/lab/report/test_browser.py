@@ -1,0 +1,177 @@
+"""The report in a real browser."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradagrad_lab.figures import figure1
+from gradagrad_lab.report import style
+from gradagrad_lab.report.content import Claim, Panel, Picture, Section, Source, Table
+from gradagrad_lab.report.page import write_report
+from gradagrad_lab.runs.context import Context
+from gradagrad_lab.runs.study import conduct
+from lab.chromium import CONTRAST, Chromium
+
+PHONE, DESKTOP = 390, 1280
+
+
+def mock_sections(context: Context) -> list[Section]:
+    """A section as Figure 3 makes it: a table far wider than a phone, a picture of six panels."""
+
+    def curves(axes: Any) -> None:
+        for name in ("adam", "sgd", "adagrad", "gradagrad"):
+            axes.plot([0, 50, 100], [0.4, 0.6, 0.62], label=f"{name} (tuned)", **style.line(name))
+        axes.set_xlabel("epoch")
+
+    columns = ["data set", *(f"baseline {number} at its best" for number in range(9)), "difference", "verdict"]
+    rows = [
+        [name, *("0.6721" for _ in range(9)), "−0.012 ± 0.004", "level"] for name in ("glass", "vowel (reconstructed)")
+    ]
+    wide = Section(
+        key="figure3",
+        title="Figure 3: a mock with a wide table",
+        intro="First paragraph.\n\nSecond, with a long word: " + "Donaudampfschifffahrtsgesellschaft" * 4,
+        claims=[
+            Claim("GradaGrad matches tuned baselines.", "Level on 4 of 6 sets.", "holds in part"),
+            Claim("It needs no tuning.", "/a/path/" + "without-any-space" * 12, "does not hold"),
+            Claim("It scales to 300 million parameters.", "No such machine here.", "not tested"),
+        ],
+        tables=[Table("Accuracy", columns, rows, "Last 10 epochs.")],
+        pictures=[
+            Picture(
+                "Six panels",
+                "mock",
+                "A mock.",
+                "six panels of curves",
+                [Panel(curves, f"{n}: a title that is long") for n in range(6)],
+            )
+        ],
+        settings={"epochs": "100", "grid": ", ".join(f"2^{power}" for power in range(-12, 7))},
+        seconds=312.0,
+        sources=[
+            Source("glass", "LIBSVM", "complete"),
+            Source("vowel", "PyPI (a_package/data/with/folders/vowel.dat)", "made"),
+        ],
+    )
+    return [conduct(figure1.STUDY, context), wide]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    context = Context(out=tmp_path_factory.mktemp("out"))
+    return write_report(mock_sections(context), context)
+
+
+EVERY_VIEW = pytest.mark.parametrize("scheme", ["light", "dark"])
+EVERY_WIDTH = pytest.mark.parametrize("width", [320, PHONE, 768, DESKTOP])
+
+
+# Boxes that hide a part of what they hold, and letters of a picture that lie outside of the card around it.
+CUT = """
+[...document.querySelectorAll('.scroll, h1, h2, h3, td, th, p, li, nav')]
+  .filter(box => box.scrollWidth > box.clientWidth + 1 && getComputedStyle(box).display !== "inline"
+    && box.clientWidth > 1)
+  .map(box => box.tagName + " " + box.textContent.trim().slice(0, 40))
+.concat([...document.querySelectorAll('.panels text')].filter(text => {
+  const [inner, outer] = [text.getBoundingClientRect(), text.closest(".card").getBoundingClientRect()];
+  return inner.left < outer.left - 1 || inner.right > outer.right + 1;
+}).map(text => "picture: " + text.textContent))
+"""
+
+
+@EVERY_VIEW
+@EVERY_WIDTH
+def test_quiet_complete_and_no_wider_than_the_screen(browser: Chromium, page: Path, width: int, scheme: str) -> None:
+    browser.open(page, width=width, scheme=scheme)
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    boxes = browser.value("[...document.querySelectorAll('.panels svg')].map(svg => svg.getBoundingClientRect().width)")
+    assert len(boxes) == 7
+    assert browser.value("[...document.querySelectorAll('.panels b')].every(b => b.scrollWidth <= b.clientWidth + 1)")
+    assert all(100 < box <= width for box in boxes)
+    assert browser.value(CUT) == []
+    assert browser.error_texts() == []
+    assert browser.requests() == [page.as_uri()], "the page must need no other file and no network"
+
+
+def test_the_width_check_can_fail(browser: Chromium, tmp_path: Path) -> None:
+    page = tmp_path / "wide.html"
+    wide = '<body style="margin:0"><div style="width:700px">wide</div><img src="x.png">'
+    page.write_text(f'<meta name="viewport" content="width=device-width">{wide}')
+    browser.open(page, width=PHONE, scheme="light")
+    assert browser.value("document.documentElement.scrollWidth") == 700
+    assert browser.value("document.images[0].naturalWidth") == 0
+    assert browser.error_texts()
+
+
+def test_a_wide_table_becomes_cards_on_a_phone(browser: Chromium, page: Path) -> None:
+    label = "getComputedStyle(document.querySelector('.cards td'), '::before').content"
+    browser.open(page, width=PHONE, scheme="light")
+    assert "baseline 0 at its best" in browser.value(label)
+    browser.open(page, width=DESKTOP, scheme="light")
+    assert browser.value(label) in ("none", "normal")
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_contents_stay_in_view(browser: Chromium, page: Path, width: int) -> None:
+    browser.open(page, width=width, scheme="light")
+    browser.value("window.scrollTo({top: 3000, behavior: 'instant'})")
+    place = browser.value("(box => [box.top, box.bottom])(document.querySelector('nav ol').getBoundingClientRect())")
+    assert 0 <= place[0] < place[1] <= 900
+
+
+@pytest.mark.parametrize(("scheme", "dark"), [("light", False), ("dark", True)])
+def test_pictures_take_the_colours_of_the_page(browser: Chromium, page: Path, scheme: str, dark: bool) -> None:
+    browser.open(page, width=DESKTOP, scheme=scheme)
+    shade = style.colour("gradagrad")
+    wanted = style.DARK_OF[shade] if dark else shade
+    strokes = browser.value("[...document.querySelectorAll('.panels path')].map(p => getComputedStyle(p).stroke)")
+    assert f"rgb({', '.join(str(int(wanted[n : n + 2], 16)) for n in (1, 3, 5))})" in strokes
+
+
+@pytest.mark.parametrize("width", [PHONE, DESKTOP])
+def test_the_page_to_play_with_runs(browser: Chromium, page: Path, width: int) -> None:
+    browser.open(page, width=width, scheme="dark")
+    words = "[...document.querySelectorAll('#panels figcaption')].map(c => c.textContent)"
+    before = browser.value(words)
+    assert [text.split("loss")[0].strip() for text in before] == ["AdaGrad", "GradaGrad", "AutoGradaGrad"]
+    browser.value("(s => { s.value = -8; s.dispatchEvent(new Event('input')); })(document.getElementById('gamma0'))")
+    after = browser.value(words)
+    assert "loss 3" in after[0], "AdaGrad does not move from γ₀ = 1e-8"
+    assert all(text not in before for text in after)
+    assert browser.value("document.querySelector('#play').scrollWidth <= document.querySelector('#play').clientWidth")
+    assert browser.error_texts() == []
+
+
+@EVERY_VIEW
+def test_every_word_has_the_contrast_of_wcag_aa(browser: Chromium, page: Path, scheme: str) -> None:
+    browser.open(page, width=DESKTOP, scheme=scheme)
+    ratio, words = browser.value(CONTRAST)
+    assert ratio >= 4.5, words
+
+
+def test_headings_alternatives_and_anchors(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=DESKTOP, scheme="light")
+    levels = browser.value("[...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].map(h => +h.tagName[1])")
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    named = "[...document.querySelectorAll('[role=img]')].map(e => e.getAttribute('aria-label').trim().length)"
+    assert min(browser.value(named)) > 10
+    assert browser.value("document.documentElement.lang") == "en"
+    missing = (
+        "[...document.querySelectorAll('a[href^=\"#\"]')].filter(a => !document.getElementById(a.hash.slice(1))).length"
+    )
+    assert browser.value(missing) == 0
+    twice = "(ids => ids.length - new Set(ids).size)([...document.querySelectorAll('[id]')].map(e => e.id))"
+    assert browser.value(twice) == 0
+
+
+def test_it_prints_dark_on_white_with_nothing_cut_off(browser: Chromium, page: Path) -> None:
+    # A reader with a dark screen prints too: paper stays white.
+    browser.open(page, width=680, scheme="dark", media="print")
+    assert browser.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.value("getComputedStyle(document.body).color") == "rgb(29, 39, 51)"
+    assert browser.value("document.documentElement.scrollWidth") <= 680, "A4 less its margins is 680 px wide"
+    assert browser.pdf().startswith(b"%PDF")

@@ -1,0 +1,321 @@
+"""The report as text: what it says, that it escapes what it is given, and that it is written whole or not at all."""
+
+import errno
+import os
+import re
+import shlex
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer.main
+
+from gradagrad_lab.cli.app import app
+from gradagrad_lab.errors import UserError
+from gradagrad_lab.report import page as report
+from gradagrad_lab.report import style
+from gradagrad_lab.report.content import Claim, Panel, Picture, Section, Source, Table
+from gradagrad_lab.runs.context import Context, Size
+
+
+class Page(HTMLParser):
+    """Tags with their attributes, and all text."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Context:
+    return Context(out=tmp_path / "out")
+
+
+def rising(axes: Any) -> None:
+    axes.plot([0, 1], [0.25, 1], label="rising", **style.line("gradagrad"))
+    axes.plot([0, 1], [1, 1], **style.line("adam"))
+
+
+def drawn(stem: str = "stem", panels: int = 1) -> Picture:
+    return Picture("A picture", stem, "Its caption.", "a rising line", [Panel(rising, f"p{n}") for n in range(panels)])
+
+
+NASTY = '<script>alert("x")</script> & "quotes" \'single\' <b>'
+
+
+def test_everything_a_user_writes_is_escaped(context: Context) -> None:
+    section = Section(
+        key=NASTY,
+        title=NASTY,
+        intro=NASTY,
+        claims=[Claim(NASTY, NASTY, "holds", criterion=NASTY)],
+        tables=[Table(NASTY, [NASTY, "b"], [[NASTY, NASTY]], NASTY)],
+        pictures=[Picture(NASTY, "stem", NASTY, NASTY, [Panel(rising, NASTY)])],
+        settings={NASTY: NASTY},
+        summary=NASTY,
+        sources=[Source(NASTY, NASTY, NASTY)],
+        answers=[NASTY],
+    )
+    nasty_folder = Context(out=context.out, data_dir=Path(f"/tmp/{NASTY}"))
+    html = report.render([section], nasty_folder)
+    page = Page(html)
+    assert html.count("<script") == 1, "the page to play with has the only one"
+    assert {tag for tag, _ in page.tags}.isdisjoint({"iframe", "object"})
+    assert [div["aria-label"] for div in page.all("div") if div.get("role") == "img"] == [NASTY]
+    assert page.text.count(NASTY) >= 15
+    assert all("<" not in (attributes.get("id") or "") for _, attributes in page.tags)
+
+
+def test_backticks_are_code_and_what_is_in_them_is_escaped(context: Context) -> None:
+    html = report.render([Section("a", "A", "Type `run <b> --full`, with ρ = 2.")], context)
+    assert "Type <code>run &lt;b&gt; --full</code>, with ρ\u00a0=\u00a02." in html
+
+
+def test_nothing_is_fetched_from_elsewhere(context: Context) -> None:
+    page = Page(report.render([Section("a", "A", "B", pictures=[drawn()])], context))
+    addresses = [
+        value or ""
+        for _, attributes in page.tags
+        for name, value in attributes.items()
+        if name in ("src", "srcset", "href")
+    ]
+    assert len(addresses) > 4
+    beside = {"data/stem.csv", "figures/stem.png"}
+    assert all(address.startswith(("data:", "#")) for address in addresses if address not in beside)
+    policy = next(meta["content"] or "" for meta in page.all("meta") if "http-equiv" in meta)
+    assert policy.startswith("default-src 'none'")
+
+
+def test_summary_counts_verdicts_and_has_a_line_per_experiment(context: Context) -> None:
+    claims = [Claim("a", "first evidence", "holds"), Claim("b", "e", "holds"), Claim("c", "e", "not tested")]
+    sections = [
+        Section("one", "One", "", claims=claims, seconds=61),
+        Section("two", "Two", "", claims=[Claim("d", "e", "does not hold")], summary="Two in a line."),
+    ]
+    page = Page(report.render(sections, context))
+    text = re.sub(r"\s+", " ", page.text)
+    assert "4 claims checked in 2 experiments." in text
+    for count, verdict in ((2, "✓ holds"), (0, "◐ holds in part"), (1, "✕ does not hold"), (1, "– not tested")):
+        assert f"{count}{verdict}" in text
+    assert "Our own" not in text
+    assert "✓ 2 hold" in text
+    assert text.index("first evidence") < text.index("Two in a line.") < text.rindex("Run it again")
+    assert {"#one", "#two"} <= {link["href"] for link in page.all("a")}
+
+
+def test_the_paper_s_sentences_and_ours_are_counted_apart(context: Context) -> None:
+    claims = [
+        Claim("a", "e", "holds"),
+        Claim("b", "e", "holds", criterion="It is so.", fixed="after"),
+        Claim("c", "e", "does not hold", whose="ours"),
+    ]
+    text = re.sub(r"\s+", " ", Page(report.render([Section("one", "One", "", claims=claims)], context)).text)
+    paper, ours = text[text.index("The paper’s sentences") :].split("Our own", 1)
+    assert "2✓ holds" in paper
+    assert "0✕ does not hold" in paper
+    assert "0✓ holds" in ours
+    assert "1✕ does not hold" in ours
+    assert "Criterion, fixed after results were seen: It is so." in text
+
+
+def test_the_answer_comes_first_and_the_contents_name_every_section(context: Context) -> None:
+    sections = [Section("suite", "The suite: all of it", "", answers=["Use it."]), Section("two", "Two", "")]
+    page = Page(report.render(sections, context))
+    assert page.text.index("Use it.") < page.text.index("Summary", page.text.index("Use it."))
+    (start, *_) = (place for place, (tag, _) in enumerate(page.tags) if tag == "nav")
+    links = [attributes["href"] for tag, attributes in page.tags[start : start + 20] if tag == "a"]
+    assert links[:6] == ["#use", "#summary", "#suite", "#two", "#try", "#again"]
+
+
+def test_numbers_lie_beside_the_page(context: Context) -> None:
+    table = Table("t", ["name", "value, in %"], [["a", "1.5"], ["b", "−2"]])
+    report.write_report([Section("one", "One", "", tables=[table], pictures=[drawn(panels=2)])], context)
+    rows = (context.out / "data" / "one-table-1.csv").read_text(encoding="utf-8").splitlines()
+    assert rows == ['name,"value, in %"', "a,1.5", "b,−2"]
+    rows = (context.out / "data" / "stem.csv").read_text(encoding="utf-8").splitlines()
+    expected = ["panel,line,x,y", "p0,rising,0.0,0.25", "p0,rising,1.0,1.0"]
+    assert rows == [*expected, "p1,rising,0.0,0.25", "p1,rising,1.0,1.0"], "lines without a name are not data"
+    assert (context.out / "figures" / "stem.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda: Claim("a", "b", "proven"), r"verdict must be one of 'holds', .*, got 'proven'\."),  # pyright: ignore
+        (lambda: Table("t", ["a", "b"], [["1", "2"], ["1"]]), "row 2 has 1"),
+        (lambda: Picture("p", "stem", "caption", " "), "alt of picture 'p'"),
+        (lambda: style.ramp(8), "1 to 7 colours, got 8"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(make: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        make()
+
+
+def test_numbers_are_aligned_as_numbers(context: Context) -> None:
+    columns = ["name", "value", "spread", "mixed", "power"]
+    rows = [["a", "1.5", "−0.1 ± 0.02", "3", "1e-12"], ["b", "–", "12 ± 3", "level", "3.2 ×"]]
+    page = Page(report.render([Section("a", "A", "", tables=[Table("t", columns, rows)])], context))
+    cells = [
+        "number" in (attributes.get("class") or "")
+        for tag, attributes in page.tags
+        if tag == "td" or (tag == "th" and attributes["scope"] == "row")
+    ]
+    assert cells == [False, True, True, False, True] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "gradagrad reproduce figure2 --quick"),
+        ({"size": Size.FULL, "seeds": 3, "peers": True}, "gradagrad reproduce figure2 --full --seeds 3 --peers"),
+        ({"first_seed": 0}, "gradagrad reproduce figure2 --quick --first-seed 0"),
+        (
+            {"size": Size.PAPER, "rows": 25600, "softmax": True, "on": "gru,mlp"},
+            "gradagrad reproduce figure2 --size paper --softmax --rows 25600 --on gru,mlp",
+        ),
+        ({"data_dir": Path("my data")}, "gradagrad reproduce figure2 --quick --data-dir 'my data'"),
+    ],
+)
+def test_the_command_to_run_it_again(options: dict[str, Any], expected: str) -> None:
+    assert report.command([Section("figure2", "", "")], Context(out=Path("out"), **options)) == f"{expected} --out out"
+
+
+def test_the_command_is_one_that_the_program_accepts() -> None:
+    everything = [Section("figure1", "", ""), Section("figure2", "", "")]
+    assert report.command(everything, Context(out=Path("out"))) == "gradagrad reproduce --quick --out out"
+    some = Context(out=Path("o"), seeds=2, peers=True, size=Size.FULL)
+    words = shlex.split(report.command([Section("bound", "", "")], some))
+    group: Any = typer.main.get_command(app)
+    parsed = group.commands[words[1]].make_context("reproduce", words[2:]).params
+    assert (parsed["experiment"], parsed["full"], parsed["seeds"], parsed["peers"]) == ("bound", True, 2, True)
+
+
+def test_durations_and_learning_rates_in_words() -> None:
+    seconds = {0.2: "under a second", 1: "1 second", 89.6: "1 min 30 s", 120: "2 minutes", 5000: "1 h 23 min"}
+    for number, words in {**seconds, 2e5: "2.3 days"}.items():
+        assert report.duration(number) == words
+    rates = {1.0: "1", 0.1: "0.1", 1e-3: "0.001", 1e-4: "1e-4", 1e-12: "1e-12", 2.5e-6: "2.5e-6"}
+    assert {value: style.power(value) for value in rates} == rates
+
+
+def test_machine_versions_and_sources_are_named(context: Context) -> None:
+    section = Section("a", "A", "", sources=[Source("glass", "LIBSVM", "reconstructed")], settings={"epochs": "100"})
+    text = Page(report.render([section], context)).text
+    for part in ("Processor", "Python", "torch", "numpy", "matplotlib", "glass", "LIBSVM", "reconstructed", "epochs"):
+        assert part in text
+    assert "No data set was read" in Page(report.render([Section("a", "A", "")], context)).text
+
+
+def test_a_picture_is_drawn_once_in_the_colours_of_the_page(context: Context) -> None:
+    html = report.render([Section("a", "A", "", pictures=[drawn(panels=3)])], context)
+    page = Page(html)
+    assert len([svg for svg in page.all("svg") if "viewbox" in svg and svg["viewbox"] != "0 0 30 8"]) == 3
+    assert page.all("img") == []
+    body = html[html.index("</style>") :]
+    assert "var(--gradagrad)" in body
+    assert style.colour("gradagrad") not in body
+    for dark in (False, True):
+        assert style.css_variables(dark) in html
+    ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
+    assert len(ids) == len(set(ids)), "panels must not borrow one another's clips"
+
+
+def test_labels_keep_their_digits() -> None:
+    def ticks(axes: Any) -> None:
+        axes.plot([0, 1], [0.123456, 0.5], label="line")
+        axes.set_yticks([0.0125, 0.2575])
+        axes.set_yticklabels(["0.0125", "0.2575"])
+
+    ((_, svg),) = style.inline(Picture("p", "stem", "c", "a", [Panel(ticks)])).panels
+    assert ">0.0125<" in svg
+    assert ">0.2575<" in svg
+    assert not re.search(r'd="[^"]*\.\d\d', svg), "a tenth of a point is enough for a curve"
+
+
+def test_a_page_with_many_pictures_stays_small(context: Context) -> None:
+    def busy(axes: Any) -> None:
+        for name in ("gradagrad", "adam", "sgd", "adagrad"):
+            curve = np.cumsum(np.random.default_rng(0).standard_normal(100))
+            axes.plot(np.arange(100), curve, label=name, **style.line(name))
+            style.band(axes, np.arange(100), curve - 1, curve + 1, style.colour(name))
+
+    panels = [Panel(busy, f"set {number}") for number in range(10)]
+    html = report.render([Section("a", "A", "", pictures=[Picture("p", "stem", "c", "a", panels)])], context)
+    assert len(html.encode()) < 10 * 25_000, "three megabytes must hold a hundred such panels"
+
+
+def test_a_failed_write_leaves_the_old_report(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = report.write_report([Section("a", "Old", "")], context)
+    before = path.read_bytes()
+
+    def full(source: Any, target: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(UserError, match="disk is full"):
+        report.write_report([Section("a", "New", "")], context)
+    assert path.read_bytes() == before
+    assert [entry.name for entry in context.out.iterdir()] == ["report.html"]
+
+
+def test_pictures_are_written_whole_and_always_the_same(context: Context) -> None:
+    folder = context.out / "figures"
+    first = {path.name: path.read_bytes() for path in style.save(style.sheet(drawn(panels=4)), folder, "stem")}
+    assert set(first) == {"stem.png", "stem.svg"} == {entry.name for entry in folder.iterdir()}
+    again = {path.name: path.read_bytes() for path in style.save(style.sheet(drawn(panels=4)), folder, "stem")}
+    assert again == first
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((luminance(one), luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+NAMES = (
+    "GradaGrad",
+    "AdaGrad",
+    "Adam",
+    "SGD",
+    "GradaGrad momentum",
+    "Mechanic (Adam)",
+    "Prodigy",
+    "DoG",
+    "COCOB",
+    "Schedule-Free AdamW",
+    "D-Adaptation Adam",
+    "other",
+)
+
+
+@pytest.mark.parametrize("shade", [*(style.colour(name) for name in NAMES), *style.ramp(7), style.INK, style.MUTED])
+def test_colours_are_readable_on_light_and_on_dark(shade: str) -> None:
+    assert contrast(shade, style.PAPER) >= 4
+    assert contrast(style.DARK_OF[shade], style.DARK_OF[style.PAPER]) >= 4.5
+
+
+def test_optimizers_differ_by_colour_and_by_dashes() -> None:
+    assert len({style.colour(name) for name in NAMES}) == len(NAMES)
+    assert len({str(style.line(name)["linestyle"]) for name in NAMES}) == len(NAMES)
+    assert style.colour("gradagrad rho=4") == style.colour("GradaGrad (scalar)") == style.colour("GradaGrad")
+    assert style.colour("dadapt_adam") == style.colour("D-Adaptation Adam")
+    assert style.colour("schedulefree") == style.colour("Schedule-Free AdamW")

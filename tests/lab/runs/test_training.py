@@ -1,0 +1,200 @@
+"""The problem's mathematics and the training loop: stacked runs are single runs, real optimizers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from gradagrad_lab import data
+from gradagrad_lab.data.dataset import Dataset
+from gradagrad_lab.problems.logistic import LR_DROPS, Logistic, row_order
+from gradagrad_lab.runs.optimizers import LEARNING_RATE, OPTIMIZERS, PEERS
+from gradagrad_lab.runs.records import Record
+from gradagrad_lab.runs.study import Method, Run, runs_of
+from gradagrad_lab.runs.training import train
+
+SEEDS = (0, 1, 2)
+EPOCHS = 4
+LANES = {
+    "adam": ({"lr": 0.5}, {"lr": 0.01}),
+    "adagrad": ({"lr": 0.5}, {"lr": 4.0}),
+    "sgd": ({"lr": 0.5}, {"lr": 4.0}),
+    "gradagrad": (
+        {},
+        {"lr": 1e-6},
+        {"momentum": 0.9},
+        {"rho": 10.0, "granularity": "group", "lr": 1e-3},
+        {"granularity": "row", "rho": 4.0},
+    ),
+}
+
+
+def group(
+    problem: Logistic, name: str, lanes: Sequence[dict[str, Any]], seeds: Sequence[int], epochs: int
+) -> list[Run]:
+    return runs_of(problem, [Method.of(name, **options) for options in lanes], seeds, epochs)
+
+
+@pytest.fixture(scope="module")
+def iris() -> Dataset:
+    return data.load("iris")
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("name", list(LANES))
+def test_stacked_and_single_runs_give_the_same_curves(iris, name, dtype):
+    problem = Logistic(iris, dtype=dtype)
+    runs = group(problem, name, LANES[name], SEEDS, EPOCHS)
+    for run, record in zip(runs, train(runs), strict=True):
+        (single,) = train([run])
+        for metric, curve in single.curves.items():
+            expected = torch.tensor(curve, dtype=torch.float64)
+            got = torch.tensor(record.curves[metric], dtype=torch.float64)
+            tolerance = 1e-10 if dtype == torch.float64 else 1e-4
+            torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("loss", "lr_drops"), [("one-vs-rest", ()), ("softmax", LR_DROPS)])
+@pytest.mark.parametrize("name", list(LANES))
+def test_a_run_is_what_an_ordinary_training_loop_gives(iris, name, loss, lr_drops):
+    """nn.Linear, autograd and the optimizer by itself, in float64: nothing of the lab but the order of the rows."""
+    options, seed = {"lr": 1.0, **LANES[name][-2]}, 1
+    problem = Logistic(iris, dtype=torch.float64, loss=loss, lr_drops=lr_drops)
+    (record,) = train([Run(problem, Method.of(name, **options), seed, EPOCHS)])
+    features, targets = torch.as_tensor(iris.features), torch.as_tensor(iris.targets)
+    one_hot = nn.functional.one_hot(targets, iris.classes).double()
+    model = nn.Linear(iris.columns, iris.classes, dtype=torch.float64)
+    nn.init.zeros_(model.weight)
+    nn.init.zeros_(model.bias)
+    optimizer = OPTIMIZERS[name].factory()(model.parameters(), **options)
+
+    def loss_of(rows: Any) -> torch.Tensor:
+        if loss == "softmax":
+            return nn.functional.cross_entropy(model(features[rows]), targets[rows])
+        summed = nn.functional.binary_cross_entropy_with_logits(model(features[rows]), one_hot[rows], reduction="sum")
+        return summed / len(features[rows])
+
+    for epoch in range(EPOCHS):
+        optimizer.param_groups[0]["lr"] = options["lr"] * 0.1 ** sum(epoch >= share * EPOCHS for share in lr_drops)
+        for rows in row_order(seed, epoch, iris.rows).split(16):
+            optimizer.zero_grad()
+            loss_of(rows).backward()
+            optimizer.step()
+        with torch.no_grad():
+            accuracy = (model(features).argmax(dim=1) == targets).double().mean().item()
+            assert record.curves["loss"][epoch] == pytest.approx(loss_of(slice(None)).item(), rel=1e-9)
+        assert record.curves["accuracy"][epoch] == pytest.approx(accuracy)
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_peers_train_one_run_at_a_time(iris, name):
+    pytest.importorskip(OPTIMIZERS[name].module)
+    problem = Logistic(iris)
+    groups = problem.together(group(problem, name, [{}], (0, 1), 6))
+    assert [len(runs) for runs in groups] == [1, 1]
+    first, second = (train(runs)[0] for runs in groups)
+    assert first.status == second.status == "done"
+    assert first.curves["loss"][-1] != second.curves["loss"][-1]
+    assert max(first.curves["accuracy"]) > 0.6, "chance is a third"
+
+
+def test_gradient_is_autograds(iris):
+    stack = Logistic(iris, dtype=torch.float64).stack(2, [0, 5])
+    points = torch.randn_like(stack.start())
+    gradient = torch.empty_like(points)
+    batch = list(stack.batches(3))[-1]  # the short one at the end
+    assert batch.features.shape[1] == iris.rows % 16
+    stack.gradient(points, batch, out=gradient)
+    leaf = points.clone().requires_grad_()
+    scores = torch.einsum("lscd,sbd->lscb", leaf, batch.features)
+    losses = nn.functional.binary_cross_entropy_with_logits(
+        scores, batch.targets.expand(2, -1, -1, -1), reduction="none"
+    )
+    losses.sum(dim=2).mean(dim=-1).sum().backward()
+    torch.testing.assert_close(gradient, leaf.grad, rtol=1e-12, atol=1e-14)
+
+
+def test_every_row_is_visited_once_per_epoch_and_lanes_share_the_order(iris):
+    stack = Logistic(iris).stack(1, [3, 4])
+    visited = torch.cat([batch.features for batch in stack.batches(0)], dim=1)
+    assert visited.shape[1] == iris.rows
+    for order in visited:
+        # Rows of iris repeat, so compare sorted copies rather than sets.
+        rows = sorted(map(tuple, order[:, :-1].tolist()))
+        assert rows == sorted(map(tuple, torch.as_tensor(iris.features, dtype=torch.float32).tolist()))
+    assert not torch.equal(visited[0], visited[1])
+    again = torch.cat([batch.features for batch in stack.batches(1)], dim=1)
+    assert not torch.equal(visited, again)
+
+
+@pytest.mark.parametrize("classes", [3, 150])
+def test_evaluation_counts_ties_as_errors_and_is_exact_for_extreme_scores(classes):
+    generator = np.random.default_rng(1)
+    targets = np.arange(300) % classes
+    dataset = Dataset("made", "made", "made", "", generator.normal(size=(300, 4)), targets, classes)
+    stack = Logistic(dataset, dtype=torch.float64).stack(1, [0, 1])
+    points = stack.start()
+    start = stack.evaluate(points)
+    assert (start["accuracy"] == 0).all(), "all scores are equal at the origin"
+    torch.testing.assert_close(start["loss"], torch.full((1, 2), classes * np.log(2), dtype=torch.float64))
+    points[:, 0].normal_(std=100.0)
+    points[:, 1].normal_()
+    measured = stack.evaluate(points)
+    features = torch.cat([torch.as_tensor(dataset.features), torch.ones(300, 1, dtype=torch.float64)], dim=1)
+    for seed in range(2):
+        scores = features @ points[0, seed].T
+        one_hot = nn.functional.one_hot(torch.as_tensor(targets), classes).double()
+        loss = nn.functional.binary_cross_entropy_with_logits(scores, one_hot, reduction="sum") / 300
+        assert measured["loss"][0, seed].item() == pytest.approx(loss.item(), rel=1e-9)
+        expected = (scores.argmax(dim=1) == torch.as_tensor(targets)).double().mean().item()
+        assert measured["accuracy"][0, seed].item() == pytest.approx(expected)
+
+
+def test_diverged_is_a_status_and_stays_with_its_run(iris):
+    problem = Logistic(iris)
+    alone = train(group(problem, "sgd", [{"lr": 0.5}], SEEDS, 2))
+    records = train(group(problem, "sgd", [{"lr": 0.5}, {"lr": 3e38, "momentum": 0.9}], SEEDS, 2))
+    good, bad = records[: len(SEEDS)], records[len(SEEDS) :]
+    assert {record.status for record in bad} == {"diverged"}
+    assert all(np.isnan(record.curves["accuracy"][-1]) for record in bad)
+    for one, other in zip(good, alone, strict=True):
+        assert one.status == "done"
+        np.testing.assert_allclose(one.curves["loss"], other.curves["loss"], rtol=1e-5)
+
+
+def test_learning_rates_are_recorded(iris):
+    (record,) = train(group(Logistic(iris), "sgd", [{"lr": 0.5}], (0,), 2))
+    assert record.curves[LEARNING_RATE] == [0.5, 0.5]
+    (record,) = train(group(Logistic(iris), "gradagrad", [{"lr": 1e-6}], (0,), 5))
+    assert record.curves[LEARNING_RATE][-1] > 1e-4, "a tiny learning rate must have grown"
+
+
+def test_settings_that_miss_the_same_seeds_are_trained_together(iris):
+    problem = Logistic(iris)
+    runs = group(problem, "sgd", [{"lr": lr} for lr in (0.1, 0.2, 0.3)], SEEDS, 2)
+    assert [len(one) for one in problem.together(runs)] == [9]
+    assert sorted(len(one) for one in problem.together(runs[1:])) == [2, 6]
+
+
+def test_a_problem_that_breaks_its_promise_is_a_fault(iris, monkeypatch):
+    monkeypatch.setattr(Logistic, "metrics", ("accuracy", "loss", "beauty"))
+    with pytest.raises(ValueError, match="promised"):
+        train(group(Logistic(iris), "sgd", [{"lr": 0.5}], (0,), 2))
+
+
+def test_adagrad_norm_has_one_step_size(iris):
+    """Beside the textbook: one sum of squares for all coordinates, in float64."""
+    problem = Logistic(iris, dtype=torch.float64)
+    records: list[Record] = train(group(problem, "adagrad_norm", [{"lr": 0.5}, {"lr": 0.1}], (0, 1), 2))
+    stack = problem.stack(1, [0])
+    x, total = stack.start(), torch.zeros((), dtype=torch.float64)
+    gradient = torch.empty_like(x)
+    for epoch in range(2):
+        for batch in stack.batches(epoch):
+            stack.gradient(x, batch, out=gradient)
+            total += gradient.square().sum()
+            x -= 0.5 * gradient / total.sqrt()
+    assert records[0].curves["loss"][-1] == pytest.approx(stack.evaluate(x)["loss"].item(), rel=1e-8)
