@@ -83,7 +83,7 @@ def test_a_loaded_state_shares_no_memory_with_the_dictionary():
 
 
 @pytest.mark.parametrize(
-    "displacement", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))], ids=["deepcopy", "pickle"]
+    "way", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))], ids=["deepcopy", "pickle"]
 )
 def test_copies_continue_alike(way):
     params = parameters(torch.float32)

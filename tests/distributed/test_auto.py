@@ -61,14 +61,11 @@ def check_fsdp2(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int
     x, y = models.batch(STEPS - 1)
     optimizer.zero_grad()
     (model(x[own]) - y[own]).square().mean().backward()
-    optimizer.diagnostics()
-    settled = optimizer.state[model.scale]["gamma"].clone()
+    before = optimizer.state[model.scale]["gamma"].clone()
     with Counted() as counted:
         optimizer.step()
     assert counted.messages == [1, 1], counted.messages  # the guard's Σg² and the agreement, for all sharded tensors
-    assert torch.equal(optimizer.state[model.scale]["gamma"], settled)  # the agreement is on its way, forward may begin
-    optimizer.diagnostics()
-    assert not torch.equal(optimizer.state[model.scale]["gamma"], settled)  # here, in state_dict and in step it is due
+    assert not torch.equal(optimizer.state[model.scale]["gamma"], before)
     expected, averages = reference()
     models.assert_equal(models.gathered(model, optimizer), expected)
     assert_same_on_all_ranks(optimizer.state[model.scale]["gamma"], size)

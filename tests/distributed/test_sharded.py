@@ -84,7 +84,7 @@ def check_fsdp2(
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @pytest.mark.parametrize(
-    ("setting", "displacement"),
+    ("setting", "way"),
     [("plain", {}), ("momentum", {"foreach": True}), ("bounded", {"fused": False})],
     ids=["plain-kernel", "momentum-foreach", "bounded-loop"],
 )
