@@ -1,7 +1,5 @@
 """AutoGradaGrad, our extension: its arguments. The arithmetic is `gradagrad.rules.auto`'s."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any, Literal

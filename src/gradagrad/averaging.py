@@ -1,7 +1,5 @@
 """What a user sees of the average: ``with optimizer.averaged()`` and the averaged weights. The rule keeps it."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from itertools import chain

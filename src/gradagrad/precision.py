@@ -11,8 +11,6 @@ compute the same hash. Each field has a lane of 16 bits, so that no two numbers 
 share any.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

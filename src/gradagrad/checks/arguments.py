@@ -5,8 +5,6 @@ words. What only one of them takes (a tensor as lr, a schedule, dtypes) is check
 `gradagrad.checks.torch`, `gradagrad.optax.arguments`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

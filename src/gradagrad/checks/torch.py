@@ -1,7 +1,5 @@
 """Checks of what only the torch classes take: a tensor as lr, torch's dtypes, and torch's ways of stepping."""
 
-from __future__ import annotations
-
 import warnings
 import weakref
 from collections.abc import Mapping, Sequence

@@ -4,8 +4,6 @@ Each traced function becomes a loop over *streams*, arrays of equal length: ``x`
 the phases hand on (sums, factors, statistics). What depends on settings alone stands before the loop, in double.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path

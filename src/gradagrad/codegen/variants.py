@@ -4,8 +4,6 @@ Options that change which operations there are make *variants*; in a variant, an
 effect. Few of them, since each is compiled for every precision and instruction set.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What our optimizers are as torch optimizers: checked param groups, state from declared fields, steps, state dicts."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import chain

@@ -1,7 +1,5 @@
 """The order of a step, and the only place that knows it: prepare → measure → add over ranks → decide → move → learn."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

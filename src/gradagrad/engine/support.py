@@ -1,7 +1,5 @@
 """What cannot be stepped, and what to do instead. Asked before anything is written."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

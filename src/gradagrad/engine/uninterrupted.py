@@ -1,7 +1,5 @@
 """A step is taken whole: handlers of signals, which may raise, wait until it has been."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Generator, Mapping

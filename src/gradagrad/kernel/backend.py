@@ -4,8 +4,6 @@ A step is prepared first: the kernel checks every tensor, writes nothing and ret
 taken, whole or phase by phase. Nothing of the mathematics is here or in csrc.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from itertools import chain

@@ -30,8 +30,6 @@ it and its fields stay, so that sparse and dense gradients give the same numbers
 and is left out of the sums from then on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -19,8 +19,6 @@ returns zero for a small γ₀ and would end all adaptation. And one root serves
 that the root of 1 − v/α is wanted and A'/A = γ/γ'; where v ≥ 0 only α does, so that √α is wanted and A'/A = √α'/√α.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 

@@ -12,8 +12,6 @@ suffices. Since no function branches on data, running one on symbols yields stra
 (`gradagrad.codegen.trace`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar

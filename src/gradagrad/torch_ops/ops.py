@@ -1,7 +1,5 @@
 """The rule's `Ops` and sums for torch tensors, and the precision and shape that a parameter is stepped in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

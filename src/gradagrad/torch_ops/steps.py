@@ -1,7 +1,5 @@
 """The backend that always works: the rule's own lines over torch tensors, one by one or laid end to end."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -153,7 +153,7 @@ class ManyTensors(View):
         self._lr = batch.lrs(dtype)
         lr = self._tensors.spread(self._lr) if batch.lr_decay else self._lr
         self.settings = batch.settings._replace(lr=lr)
-        self._project = getattr(batch.settings, "project", None)
+        self._project: Any = getattr(batch.settings, "project", None)
         if self._project is not None:
             self.settings = self.settings._replace(project=self._projected)
 
