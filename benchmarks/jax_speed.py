@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import optax
 
-from gradagrad.optax import auto_gradagrad, fused, gradagrad
+from gradagrad.optax import auto_gradagrad, gradagrad
 
 CONTENDERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "optax.adam": lambda: optax.adam(1e-3),
@@ -33,8 +33,6 @@ CONTENDERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "auto_gradagrad": auto_gradagrad,
     "auto_gradagrad guard=False": lambda: auto_gradagrad(guard=False),
     "auto_gradagrad with average": lambda: auto_gradagrad(averaging="polynomial"),
-    "gradagrad, XLA alone": lambda: gradagrad(1e-3, fused=False),
-    "auto_gradagrad, XLA alone": lambda: auto_gradagrad(fused=False),
 }
 
 
@@ -76,7 +74,6 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(CONTENDERS), choices=list(CONTENDERS))
     arguments = parser.parse_args()
     print(f"jax {jax.__version__}, optax {optax.__version__}, {jax.devices()[0].device_kind}")
-    print(f"compiled passes: {fused.missing() or 'there'}")
     for count in (1, arguments.leaves):
         runs = {name: Run(CONTENDERS[name](), arguments.elements, count) for name in arguments.only}
         gradients = [leaves(arguments.elements, count, seed) for seed in (1, 2)]

@@ -21,12 +21,12 @@ Numeric = float | Any
 
 
 class AutoGradaGradState(NamedTuple):
-    """Trees of momentum, accumulator, way and average, and the numbers that all parameters share."""
+    """Trees of momentum, accumulator, displacement and average, and the numbers that all parameters share."""
 
     count: Any
     momentum: Any
     accumulator: Any
-    way: Any
+    displacement: Any
     clock: Any
     gamma: Any
     agreement_square: Any
@@ -51,7 +51,6 @@ def auto_gradagrad(
     state_dtype: Any = jnp.float32,
     stochastic_rounding: bool = False,
     axis_name: Any = None,
-    fused: bool | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's.
 
@@ -88,9 +87,6 @@ def auto_gradagrad(
         stochastic_rounding: bf16 parameters are rounded at random; their updates are then float32.
         axis_name: inside `jax.shard_map`: the mapped axes that arrays are spread over, one for all of them or a tree
             with None where they are replicated.
-        fused: use compiled passes over the state (CPU only), which update it in place. None uses them where JAX has a
-            single device, for float32 and float64 arrays that are large; True for small ones and beside other devices
-            too, and raises if they were not built; False leaves all to XLA, as `jax.export` needs.
 
     Returns:
         A transformation whose updates are added to the parameters (`optax.apply_updates`). All that it is given share
@@ -113,7 +109,7 @@ def auto_gradagrad(
         "lr": learning_rate, "gamma0": gamma0, "momentum": momentum, "weight_decay": weight_decay,
         "decoupled_weight_decay": decoupled_weight_decay, "eps": eps, "gamma_max": gamma_max, "guard": guard,
         "averaging": averaging, "maximize": maximize, "state_dtype": state_dtype,
-        "stochastic_rounding": stochastic_rounding, "axis_name": axis_name, "fused": fused,
+        "stochastic_rounding": stochastic_rounding, "axis_name": axis_name,
     }  # fmt: skip
     arguments = checked(AUTOGRADAGRAD, given)
     lr = arguments["lr"]
@@ -137,7 +133,6 @@ def auto_gradagrad(
         state_dtype=arguments["state_dtype"],
         stochastic_rounding=stochastic_rounding,
         axis_name=axis_name,
-        fused=fused,
     ).transformation()
 
 

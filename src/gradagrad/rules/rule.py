@@ -126,19 +126,6 @@ class Rule(Protocol):
         """(``x`` and the element fields after this step, the statistics). Nothing changes where ``touched`` is false."""
         ...
 
-    def arrival(
-        self,
-        values: Values,
-        block: Block,
-        factors: Sequence[Array],
-        s: Any,
-        blocks: Reduction,
-        ops: Ops,
-        touched: Array | None = None,
-    ) -> Array:
-        """``x`` after a step, of whose fields those after it are given; no ``factors`` where each element is a block."""
-        ...
-
     def learn(self, statistics: Sequence[Array], block: Block, s: Any, ops: Ops) -> dict[str, Array]:
         """The block's numbers for the next step."""
         return dict(block)
