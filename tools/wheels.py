@@ -4,8 +4,7 @@
 
 The first holds the compiled kernel and serves every Python from 3.11 and every torch from 2.10 on this kind of machine;
 on Linux auditwheel checks that it asks for no newer system than torch does. The second is for everything else.
-Needs torch (pinned in constraints.txt), a C++ compiler and the extra `release`. The passes for JAX are built with the
-headers of the oldest JAX that they are for, since XLA takes what is older than itself and refuses what is newer.
+Needs torch (pinned in constraints.txt), a C++ compiler and the extra `release`.
 """
 
 import argparse
@@ -26,24 +25,17 @@ TORCHS = ("libtorch*", "libc10*", "libgomp*")
 OLDEST_JAX = "0.7.0"  # as the extra `jax` has it
 
 
-def build(what: str, folder: Path, out: Path, kernel: str, **variables: str) -> Path:
+def build(what: str, folder: Path, out: Path, kernel: str) -> Path:
     """One sdist or wheel of the source in a folder, by the same front end that everybody uses."""
     out.mkdir(parents=True, exist_ok=True)
     before = set(out.iterdir())
     command = [sys.executable, "-m", "build", "--no-isolation", f"--{what}", "--outdir", str(out), str(folder)]
-    variables = {**os.environ, "GRADAGRAD_KERNEL": kernel, **variables}
+    variables = {**os.environ, "GRADAGRAD_KERNEL": kernel}
     result = subprocess.run(command, env=variables, capture_output=True, text=True)
     if result.returncode:
         raise SystemExit(f"building the {what} failed:\n{result.stdout[-2000:]}{result.stderr[-4000:]}")
     (made,) = set(out.iterdir()) - before
     return made
-
-
-def oldest_jax(folder: Path) -> str:
-    """A folder where jaxlib is found before any other."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder)]
-    subprocess.run([*command, f"jaxlib=={OLDEST_JAX}"], check=True)
-    return os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
 
 
 def repaired(wheel: Path, out: Path) -> Path:
@@ -72,8 +64,7 @@ def main() -> None:
         with tarfile.open(sdist) as archive:
             archive.extractall(scratch, filter="data")
         (source,) = scratch.iterdir()
-        path = oldest_jax(scratch / "jax")
-        made = [sdist, repaired(build("wheel", source, scratch / "native", "1", PYTHONPATH=path), out)]
+        made = [sdist, repaired(build("wheel", source, scratch / "native", "1"), out)]
         shutil.rmtree(source / "build", ignore_errors=True)  # or the kernel would go into the second wheel too
         made.append(build("wheel", source, out, "portable"))
     for path in made:

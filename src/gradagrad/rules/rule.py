@@ -123,7 +123,7 @@ class Rule(Protocol):
         ops: Ops,
         touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """(``x`` and the element fields after this step, the statistics). Nothing changes where ``touched`` is false."""
+        """(``x`` and the element fields after this step, the statistics). Only what is ``touched`` changes."""
         ...
 
     def learn(self, statistics: Sequence[Array], block: Block, s: Any, ops: Ops) -> dict[str, Array]:
