@@ -4,8 +4,7 @@
 
 Two workloads: one array, and a list of arrays of the same total size as a network's. A step is what a training loop
 compiles: the update and its addition to the parameters, the old buffers handed over. Times are the least of all rounds;
-processor time, of all threads together, says more than the clock where others use the machine. "XLA alone" is
-``fused=False``, without the compiled passes, and there XLA's flags matter:
+processor time, of all threads together, says more than the clock where others use the machine. XLA's flags matter:
 
     XLA_FLAGS="--xla_cpu_copy_insertion_use_region_analysis=true \\
         --xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true" python -m benchmarks.jax_speed

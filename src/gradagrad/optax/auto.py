@@ -55,7 +55,7 @@ def auto_gradagrad(
     r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's.
 
     Every element keeps AdaGrad's denominator, all of them share one numerator :math:`\gamma`, and :math:`\log\gamma` is
-    trained by the same AdaGrad, its gradient being the agreement of each new gradient with the way made so far:
+    trained by the same AdaGrad, its gradient being the agreement of each new gradient with the displacement so far:
 
     .. math::
        \begin{aligned}
@@ -72,7 +72,7 @@ def auto_gradagrad(
 
     Args:
         learning_rate: multiplies the step. Not a rate to tune: leave it at 1. A schedule counts in the steps, and not
-            in the way that they are judged by, which would undo it.
+            in the displacement that they are judged by, which would undo it.
         gamma0: :math:`\gamma` to start from.
         momentum: :math:`\beta` in [0, 1).
         weight_decay: shrinks x by learning_rate · γ/√k · weight_decay, or:
