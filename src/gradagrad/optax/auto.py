@@ -146,12 +146,7 @@ def auto_gradagrad_eval_params(state: Any, params: Any) -> Any:
         remedy = 'It is made by auto_gradagrad(averaging="polynomial").init(params).'
         raise ValueError(error_text("state", "one that holds an average", type(state), remedy))
     for found in states:
-        params = jax.tree.map(
-            _averaged,
-            found.average,
-            params,
-            is_leaf=_is_masked,
-        )
+        params = jax.tree.map(_averaged, found.average, params, is_leaf=_is_masked)
     return params
 
 
