@@ -4,7 +4,10 @@
 
 There are two workloads: one array, and a list of arrays of the same total size. A step is what a training loop
 compiles: the update and its addition to the parameters, with donated buffers. Times are the least of all rounds.
-Processor time of all threads says more than the clock when others use the machine.
+Processor time of all threads says more than the clock when others use the machine. XLA's flags matter:
+
+    XLA_FLAGS="--xla_cpu_copy_insertion_use_region_analysis=true \\
+        --xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true" python -m benchmarks.jax_speed
 """
 
 from __future__ import annotations

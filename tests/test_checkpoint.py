@@ -82,9 +82,7 @@ def test_a_loaded_state_shares_no_memory_with_the_dictionary():
     assert torch.equal(state_dict["state"][0]["growth"], kept)
 
 
-@pytest.mark.parametrize(
-    "way", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))], ids=["deepcopy", "pickle"]
-)
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda o: pickle.loads(pickle.dumps(o))], ids=["deepcopy", "pickle"])
 def test_copies_continue_alike(way):
     params = parameters(torch.float32)
     optimizer = GradaGrad(params, lr=0.1, momentum=0.5, projection=Box(-1.0, 1.0))

@@ -25,7 +25,7 @@ import wheels
 ROOT = Path(__file__).resolve().parent.parent
 SCRATCH = ROOT / "build" / "release"
 OLDEST_TORCH = (2, 10)
-LIBRARIES = ["gradagrad/_kernel.abi3.so"]
+LIBRARIES = ["gradagrad/kernel/_kernel.abi3.so"]
 NEWEST_GLIBC = (2, 28)
 NOT_IN_SDIST = {".gitignore"}
 

@@ -1,5 +1,6 @@
 """``python -m gradagrad``: which versions these are, whether compiled steps are in use; ``gpu`` tries them there."""
 
+import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -29,9 +30,7 @@ def lines() -> list[str]:
         table["gpu"] = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
     table["triton"] = str(triton_status())
     if all(importlib.util.find_spec(name) for name in ("jax", "optax")):
-        from gradagrad.optax.fused import jax, missing
-
-        table["jax"] = f"{jax.__version__}, compiled passes: {missing() or 'loaded'}"
+        table["jax"] = f"{importlib.metadata.version('jax')}, with optax {importlib.metadata.version('optax')}"
     return [f"{name:10} {value}" for name, value in table.items()]
 
 

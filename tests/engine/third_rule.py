@@ -45,7 +45,7 @@ class HeavyBallRule(Rule):
 
 
 class HeavyBall(EngineOptimizer):
-    rule = HeavyBallRule()  # pyright: ignore[reportAbstractUsage]  # it needs no rest and arrival
+    rule = HeavyBallRule()  # pyright: ignore[reportAbstractUsage]  # it has no `idle`
     arguments = Table({"lr": Number("a number", lambda v: v >= 0)}, ("lazy",), {}, "granularity", ("lr",))
 
     def __init__(self, params, **options):

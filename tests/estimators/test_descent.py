@@ -1,36 +1,10 @@
-"""How the rule is driven: in place, on the rows that are touched, with its average."""
+"""`Descent` steps all rows or the touched ones, stops at zero, and keeps the average."""
 
 import numpy as np
 import pytest
 
 from gradagrad.rules import auto
 from gradagrad.sklearn.descent import Descent
-from gradagrad.sklearn.in_place import InPlaceMove
-from gradagrad.sklearn.ops import ArrayOps, Sums
-
-SETTINGS = [
-    auto.Settings(),
-    auto.Settings(guard=not auto.Settings().guard),
-    auto.Settings(weight_decay=0.1, eps=1e-3),
-    auto.Settings(averaging=True),
-]
-
-
-@pytest.mark.parametrize("zeros", [0.0, 0.3])
-@pytest.mark.parametrize("s", SETTINGS, ids=range(len(SETTINGS)))
-def test_in_place_is_the_rule_bit_for_bit(s, zeros):
-    rng = np.random.RandomState(0)
-    move = InPlaceMove(auto.RULE, s, 8)
-    for size in (5, 1000, 3):
-        keys = ["x", *(f.key for f in auto.RULE.fields(s) if f.at == "element")]
-        values = {key: rng.randn(size) ** 2 for key in keys} | {"g": rng.randn(size) * (rng.rand(size) >= zeros)}
-        factors = tuple(rng.rand(8))
-        expected, statistics = auto.RULE.move(values, factors, s, Sums(), ArrayOps())
-        own = {key: array.copy() for key, array in values.items()}
-        assert move(own, factors) == pytest.approx(statistics, rel=1e-12)
-        for key, array in expected.items():
-            np.testing.assert_array_equal(own[key], array)
-        np.testing.assert_array_equal(own["g"], values["g"])
 
 
 def test_a_number_that_is_not_finite_spoils_its_element_alone():

@@ -1,9 +1,8 @@
-"""What any Optax optimizer must be able to do: one table of optimizers, one list of demands that each of them meets."""
+"""What any Optax optimizer must be able to do."""
 
 # Optax types states and updates as any tree of arrays.
 # pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
 # pyright: reportOperatorIssue=false
-import inspect
 from typing import Any
 
 import jax
@@ -12,65 +11,9 @@ import numpy as np
 import optax
 import pytest
 
-from gradagrad.optax import auto_gradagrad, auto_gradagrad_eval_params, gradagrad, leaf, scale_by_gradagrad
+from gradagrad.optax import auto_gradagrad, gradagrad, leaf, scale_by_gradagrad
 
-OPTIMIZERS: dict[str, Any] = {
-    "element": lambda **more: gradagrad(0.3, **more),
-    "momentum": lambda **more: gradagrad(0.3, momentum=0.9, rho=10.0, **more),
-    "row": lambda **more: gradagrad(0.3, granularity="row", **more),
-    "tensor": lambda **more: gradagrad(0.3, granularity="tensor", **more),
-    "group": lambda **more: gradagrad(0.3, granularity="group", **more),
-    "decay": lambda **more: gradagrad(0.3, weight_decay=1e-3, decoupled_weight_decay=True, **more),
-    "options": lambda **more: gradagrad(0.3, grad_bound=5.0, gamma_max=2.0, growth_limit=1.5, lazy=True, **more),
-    "auto": lambda **more: auto_gradagrad(gamma0=1e-2, averaging="polynomial", **more),
-    "auto_decay": lambda **more: auto_gradagrad(gamma0=1e-2, guard=False, weight_decay=1e-3, **more),
-    "auto_coupled": lambda **more: auto_gradagrad(gamma0=1e-2, decoupled_weight_decay=False, weight_decay=1e-3, **more),
-}
-every = pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
-few = pytest.mark.parametrize(
-    "make", [OPTIMIZERS[k] for k in ("momentum", "group", "auto")], ids=["momentum", "group", "auto"]
-)
-
-
-def parameters(dtype=jnp.float32):
-    generator = np.random.default_rng(0)
-    return {
-        "layer": {"kernel": jnp.asarray(generator.standard_normal((3, 4)), dtype), "bias": jnp.zeros(4, dtype)},
-        "scale": jnp.asarray(1.5, dtype),
-    }
-
-
-def loss(params):
-    x = params["layer"]["kernel"]
-    return (
-        jnp.sum(jnp.abs(x - 1.0) ** 2)
-        + jnp.sum(jnp.abs(params["layer"]["bias"] + 2.0) ** 2)
-        + jnp.abs(params["scale"]) ** 2
-    )
-
-
-def gradients(params):
-    return jax.tree.map(jnp.conj, jax.grad(lambda p: loss(p).real)(params))
-
-
-def train(optimizer, params, steps, state=None):
-    """A compiled loop of steps."""
-    state = optimizer.init(params) if state is None else state
-
-    def step(carry, _):
-        params, state = carry
-        updates, state = optimizer.update(gradients(params), state, params)
-        return (optax.apply_updates(params, updates), state), None
-
-    return jax.jit(lambda carry: jax.lax.scan(step, carry, None, length=steps)[0])((params, state))
-
-
-def same(a, b, **tolerance):
-    assert jax.tree.structure(a) == jax.tree.structure(b)
-    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        assert x.dtype == y.dtype
-        np.testing.assert_allclose(np.asarray(x, np.complex128), np.asarray(y, np.complex128), **tolerance)
-
+from .citizens import OPTIMIZERS, every, few, gradients, loss, parameters, same, train
 
 PRECISIONS = {
     (name, dtype): (make, dtype)
@@ -203,67 +146,6 @@ def test_a_derivative_through_steps_is_that_of_differences(make, double):
 
 
 @few
-def test_inject_hyperparams(make):
-    """Every float becomes traced, and nothing changes; a schedule changes what it names."""
-    plain = {"momentum": gradagrad, "group": gradagrad, "auto": auto_gradagrad}
-    name = next(k for k, v in OPTIMIZERS.items() if v is make)
-    options = {
-        "momentum": {"momentum": 0.9, "rho": 10.0},
-        "group": {"granularity": "group"},
-        "auto": {"gamma0": 1e-2, "averaging": "polynomial"},
-    }
-    rate = 1.0 if name == "auto" else 0.3
-    static = ("state_dtype",)
-    injected = optax.inject_hyperparams(plain[name], static_args=static)(rate, **options[name])
-    same(
-        train(injected, parameters(), 5)[0],
-        train(plain[name](rate, **options[name]), parameters(), 5)[0],
-        rtol=1e-5,
-        atol=1e-6,
-    )
-    scheduled = optax.inject_hyperparams(plain[name], static_args=static)(optax.constant_schedule(0.0), **options[name])
-    same(train(scheduled, parameters(), 5)[0], parameters(), rtol=0, atol=0)
-    assert {*inspect.signature(plain[name]).parameters} >= {"learning_rate", "mask", "axis_name"}
-
-
-@few
-def test_wrappers(make):
-    """chain, masked, partition, MultiSteps, apply_if_finite, named_chain, conditionally_transform."""
-    params = parameters()
-    alone = train(make(), params, 4)[0]
-    same(train(optax.chain(optax.clip_by_global_norm(1e9), make()), params, 4)[0], alone, rtol=1e-5, atol=1e-6)
-    same(train(optax.apply_if_finite(make(), 3), params, 4)[0], alone, rtol=1e-5, atol=1e-6)
-    every_second = optax.MultiSteps(make(), 2)
-    assert not jnp.allclose(train(every_second, params, 4)[0]["scale"], params["scale"])
-    same(train(every_second, params, 1)[0], params, rtol=0, atol=0)
-
-    def twice(grads, state):  # the mean of two equal gradients is either of them
-        _, state = every_second.update(grads, state, params)
-        return every_second.update(grads, state, params)[0]
-
-    once = jax.jit(make().update)(gradients(params), make().init(params), params)[0]
-    same(jax.jit(twice)(gradients(params), every_second.init(params)), once, rtol=1e-5, atol=1e-6)
-    only_kernel = {"layer": {"kernel": True, "bias": False}, "scale": False}
-    masked = train(optax.masked(make(), only_kernel), params, 4)[0]
-    assert not jnp.allclose(masked["layer"]["kernel"], params["layer"]["kernel"])
-    labels = {"layer": "ours", "scale": "theirs"}
-    parts = optax.partition({"ours": make(), "theirs": optax.sgd(0.0)}, labels)
-    after, _ = train(parts, params, 4)
-    assert float(after["scale"]) == float(params["scale"])
-    assert not jnp.allclose(after["layer"]["bias"], params["layer"]["bias"])
-
-
-@few
-def test_tree_map_params_finds_what_is_shaped_as_parameters(make):
-    optimizer, params = make(), parameters()
-    state = optimizer.init(params)
-    marked = optax.tree_map_params(optimizer, lambda a: a + 7.0, state)
-    for old, new in zip(jax.tree.leaves(state.momentum), jax.tree.leaves(marked.momentum), strict=True):
-        np.testing.assert_array_equal(new, old + 7.0)
-    assert int(marked.count) == 0
-
-
-@few
 def test_donated_buffers(make):
     optimizer = make()
 
@@ -324,25 +206,6 @@ def test_scale_by_gradagrad_is_a_direction_uphill():
     direction = scale_by_gradagrad()
     updates, _ = direction.update(jnp.array([2.0, -3.0]), direction.init(jnp.zeros(2)))
     np.testing.assert_allclose(updates, [1.0, -1.0], rtol=1e-6)
-
-
-def test_the_average_is_found_inside_wrappers():
-    params = parameters()
-    plain = auto_gradagrad(averaging="polynomial")
-    end, state = train(plain, params, 20)
-    expected = auto_gradagrad_eval_params(state, end)
-    assert float(jnp.abs(expected["scale"] - end["scale"])) > 1e-6
-    chained = optax.chain(optax.identity(), optax.apply_if_finite(plain, 2))
-    end, state = train(chained, params, 20)
-    same(auto_gradagrad_eval_params(state, end), expected, rtol=1e-5, atol=1e-6)
-    parts = optax.partition({"ours": plain, "theirs": optax.sgd(0.1)}, {"layer": "ours", "scale": "theirs"})
-    end, state = train(parts, params, 20)
-    averaged = auto_gradagrad_eval_params(state, end)
-    assert float(averaged["scale"]) == float(end["scale"])
-    assert not jnp.allclose(averaged["layer"]["kernel"], end["layer"]["kernel"], atol=1e-7)
-    for wrong in (gradagrad().init(params), auto_gradagrad().init(params)):
-        with pytest.raises(ValueError, match="state must be one that holds an average"):
-            auto_gradagrad_eval_params(wrong, params)
 
 
 @every

@@ -96,7 +96,7 @@ class GradaGrad(keras.optimizers.Optimizer):
         scope = self._given["granularity"]
         settings = self._settings(ops.cast(learning_rate, dtype))
         arithmetic = _Ops(dtype)
-        blocks = _Slots(arithmetic, scope)
+        blocks = _Blocks(arithmetic, scope)
         values = {key: ops.convert_to_tensor(value) for key, value in state.items()}
         values |= {"x": ops.cast(variable, dtype), "g": ops.cast(gradient, dtype)}
         touched = None
@@ -152,7 +152,7 @@ class _Ops:
         return a
 
 
-class _Slots:
+class _Blocks:
     """The rule's `Reduction` over keras.ops."""
 
     def __init__(self, arithmetic: _Ops, scope: str) -> None:

@@ -13,7 +13,6 @@ from jax.core import Tracer
 
 from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
 from gradagrad.checks.arguments import checked as checked_anywhere
-from gradagrad.optax.fused import missing
 
 _INJECTED = "With optax.inject_hyperparams and complex parameters pass hyperparam_dtype=jnp.float32."
 _PROJECTION = "For a box: lambda point, metric: jnp.clip(point, -1.0, 1.0)."
@@ -24,7 +23,6 @@ def checked(table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
     result = checked_anywhere(table, given, number=_check_number, lr_name="learning_rate")
     check_projection(given.get("projection"), _PROJECTION)
     result["state_dtype"] = _checked_dtype(given["state_dtype"])
-    _check_fused(given["fused"])
     if given.get("lazy") and given["axis_name"] is not None and given["granularity"] not in ("element", "row"):
         remedy = "A row with no gradient on one device may have one on another."
         rule = "False with axis_name, except for granularity 'element' and 'row'"
@@ -46,13 +44,6 @@ def _check_number(name: str, value: Any, wanted: Number) -> Any:
     if not isinstance(value, Tracer):  # of which nothing is known yet
         check_number(name, float(value), wanted)
     return jnp.asarray(value)
-
-
-def _check_fused(value: Any) -> None:
-    if not (value is None or isinstance(value, bool)):
-        raise TypeError(error_text("fused", "None, True or False", value, "None uses compiled passes wherever it can."))
-    if value and (reason := missing()):
-        raise ValueError(error_text("fused", "None or False where there are no compiled passes", value, reason))
 
 
 def _checked_dtype(value: Any) -> Any:

@@ -21,12 +21,12 @@ Numeric = float | Any
 
 
 class AutoGradaGradState(NamedTuple):
-    """Trees of momentum, accumulator, way and average, and the numbers that all parameters share."""
+    """Trees of momentum, accumulator, displacement and average, and the numbers that all parameters share."""
 
     count: Any
     momentum: Any
     accumulator: Any
-    way: Any
+    displacement: Any
     clock: Any
     gamma: Any
     agreement_square: Any
@@ -51,12 +51,11 @@ def auto_gradagrad(
     state_dtype: Any = jnp.float32,
     stochastic_rounding: bool = False,
     axis_name: Any = None,
-    fused: bool | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's.
 
     Every element keeps AdaGrad's denominator, all of them share one numerator :math:`\gamma`, and :math:`\log\gamma` is
-    trained by the same AdaGrad, its gradient being the agreement of each new gradient with the way made so far:
+    trained by the same AdaGrad, its gradient being the agreement of each new gradient with the displacement so far:
 
     .. math::
        \begin{aligned}
@@ -73,7 +72,7 @@ def auto_gradagrad(
 
     Args:
         learning_rate: multiplies the step. Not a rate to tune: leave it at 1. A schedule counts in the steps, and not
-            in the way that they are judged by, which would undo it.
+            in the displacement that they are judged by, which would undo it.
         gamma0: :math:`\gamma` to start from.
         momentum: :math:`\beta` in [0, 1).
         weight_decay: shrinks x by learning_rate · γ/√k · weight_decay, or:
@@ -88,9 +87,6 @@ def auto_gradagrad(
         stochastic_rounding: bf16 parameters are rounded at random; their updates are then float32.
         axis_name: inside `jax.shard_map`: the mapped axes that arrays are spread over, one for all of them or a tree
             with None where they are replicated.
-        fused: use compiled passes over the state (CPU only), which update it in place. None uses them where JAX has a
-            single device, for float32 and float64 arrays that are large; True for small ones and beside other devices
-            too, and raises if they were not built; False leaves all to XLA, as `jax.export` needs.
 
     Returns:
         A transformation whose updates are added to the parameters (`optax.apply_updates`). All that it is given share
@@ -113,7 +109,7 @@ def auto_gradagrad(
         "lr": learning_rate, "gamma0": gamma0, "momentum": momentum, "weight_decay": weight_decay,
         "decoupled_weight_decay": decoupled_weight_decay, "eps": eps, "gamma_max": gamma_max, "guard": guard,
         "averaging": averaging, "maximize": maximize, "state_dtype": state_dtype,
-        "stochastic_rounding": stochastic_rounding, "axis_name": axis_name, "fused": fused,
+        "stochastic_rounding": stochastic_rounding, "axis_name": axis_name,
     }  # fmt: skip
     arguments = checked(AUTOGRADAGRAD, given)
     lr = arguments["lr"]
@@ -137,7 +133,6 @@ def auto_gradagrad(
         state_dtype=arguments["state_dtype"],
         stochastic_rounding=stochastic_rounding,
         axis_name=axis_name,
-        fused=fused,
     ).transformation()
 
 
@@ -151,12 +146,7 @@ def auto_gradagrad_eval_params(state: Any, params: Any) -> Any:
         remedy = 'It is made by auto_gradagrad(averaging="polynomial").init(params).'
         raise ValueError(error_text("state", "one that holds an average", type(state), remedy))
     for found in states:
-        params = jax.tree.map(
-            _averaged,
-            found.average,
-            params,
-            is_leaf=_is_masked,
-        )
+        params = jax.tree.map(_averaged, found.average, params, is_leaf=_is_masked)
     return params
 
 

@@ -23,11 +23,12 @@ from gradagrad.optax.arrays import (
     like,
     touched,
 )
-from gradagrad.optax.fused import LARGE, fits
-from gradagrad.optax.fused import run as run_pass
 from gradagrad.optax.rounding import Rounder, rounded
 from gradagrad.optax.sharing import Names, over_devices
 from gradagrad.rules.rule import PARAMETER_LANE, Field, Rule, is_off
+
+LARGE = 1 << 15
+"""From this many elements on, memory decides how long a step takes on a CPU, and not the number of operations."""
 
 
 @dataclass(frozen=True)
@@ -49,20 +50,6 @@ class Leaf:
     coupled_decay: Any = 0.0
     decay_beside: Any = 0.0
     """Decoupled decay that the rule does not see: so much of the parameter is taken off."""
-
-    fused: bool | None = False
-    """Whether compiled passes may step it: see `gradagrad.optax.fused`."""
-
-    @cached_property
-    def is_fused(self) -> bool:
-        """Whether they do."""
-        return fits(self, self.fused)
-
-    @cached_property
-    def element_state(self) -> dict[str, Array]:
-        """The element fields as they are stored, and block fields where each element is a block."""
-        kinds = ("element", "block") if self.scope == "element" else ("element",)
-        return {f.key: self.state[f.key] for f in self.rule.fields(self.settings) if f.at in kinds}
 
     @cached_property
     def block_dtype(self) -> Any:
@@ -118,8 +105,6 @@ class Leaf:
         """This array's part of the rule's sums."""
         if not self.rule.measures(self.settings):
             return ()
-        if self.is_fused:
-            return run_pass("measure", self)[1]
         return self.rule.measure(self.values, self._settings, self.reduction, self.ops)
 
     def decide(self, sums: Sequence[Array]) -> tuple[dict[str, Array], tuple[Array, ...]]:
@@ -135,20 +120,9 @@ class Leaf:
 
     def outcome(self, factors: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
         """`move`, with the fields of blocks where each element is one: those are decided upon here."""
-        by_itself = self.scope == "element"
-        if self.is_fused:
-            new, statistics = run_pass("step" if by_itself else "move", self, factors)
-            # From the fields as they are now, since those before are gone.
-            end = replace(self, state={**self.state, **new})._arrival(factors)
-            return self._step_to(end), new, statistics
-        block, factors = self.decide(self.measure()) if by_itself else ({}, factors)
+        block, factors = self.decide(self.measure()) if self.scope == "element" else ({}, factors)
         step, new, statistics = self.move(factors)
         return step, {**new, **block}, statistics
-
-    def _arrival(self, factors: Sequence[Array]) -> Any:
-        """Where a step ends whose fields these are."""
-        given = (self.values, self.block, factors, self._settings, self.reduction, self.ops, self.touched)
-        return self.rule.arrival(*given)
 
     def _step_to(self, end: Any) -> Array:
         step = end.step if isinstance(end, Moved) else self.x - end

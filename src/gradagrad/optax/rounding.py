@@ -60,7 +60,7 @@ class Rounder:
         self._drawn: dict[int, Array] = {}
 
     def bits(self, lane: int) -> Array:
-        """16 random bits for each element; words share none."""
+        """16 random bits for each element; lanes share none."""
         draw = lane >> 1
         if draw not in self._drawn:
             shape, step, names = self._of

@@ -24,12 +24,7 @@ def axes_of_leaves(axis_name: Any, tree: Any) -> list[Names]:
     if axis_name is None or _is_names(axis_name):
         return [_as_names(axis_name)] * len(jax.tree.leaves(tree))
     try:
-        whole = jax.tree.map(
-            _axes_of_part,
-            axis_name,
-            tree,
-            is_leaf=lambda a: a is None or _is_names(a),
-        )
+        whole = jax.tree.map(_axes_of_part, axis_name, tree, is_leaf=lambda a: a is None or _is_names(a))
     except (TypeError, ValueError, AttributeError) as error:
         rule = "a name, a tuple of names, or a tree of these that is a prefix of the parameters' tree"
         raise ValueError(error_text("axis_name", rule, axis_name, "None in it marks replicated leaves.")) from error

@@ -53,7 +53,6 @@ class Method:
     state_dtype: Any = jnp.float32
     stochastic_rounding: bool = False
     axis_name: Any = None
-    fused: bool | None = None
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
         """The method as Optax takes it."""
@@ -128,8 +127,6 @@ class Method:
                 return {"update": leaf.rounded_update(step), "statistics": statistics, **new}
             return {"update": leaf.update(step if self.descends else -step), "statistics": statistics, **new}
 
-        if leaf.is_fused:
-            return outcome(leaf)
         # What depends on most comes first: see `evaluate`.
         blocks = [f.key for f in fields if f.at == "block" and self.scope == "element"]
         elements = [f.key for f in fields if f.at == "element"]
@@ -172,7 +169,6 @@ class Method:
                     maximize=self.maximize,
                     coupled_decay=self._decay("coupled") if decays[i] else 0.0,
                     decay_beside=self._decay("beside") * settings.lr if decays[i] else 0.0,
-                    fused=self.fused,
                 )
             )
         return leaves

@@ -51,7 +51,6 @@ def gradagrad(
     state_dtype: Any = jnp.float32,
     stochastic_rounding: bool = False,
     axis_name: Any = None,
-    fused: bool | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     r"""AdaGrad whose learning rate can also rise (Defazio, Zhou, Xiao, arXiv 2206.06900, Algorithm 2).
 
@@ -95,9 +94,6 @@ def gradagrad(
             then float32.
         axis_name: inside `jax.shard_map`: the mapped axes that arrays are spread over, one for all of them or a
             tree with None where they are replicated. Not needed elsewhere, nor for ``granularity="element"``.
-        fused: use compiled passes over the state (CPU only), which update it in place. None uses them where JAX has a
-            single device, for float32 and float64 arrays that are large; True for small ones and beside other devices
-            too, and raises if they were not built; False leaves all to XLA, as `jax.export` needs.
 
     Returns:
         A transformation whose updates are added to the parameters (`optax.apply_updates`).
@@ -121,7 +117,7 @@ def gradagrad(
         "initial_accumulator_value": initial_accumulator_value, "eps": eps, "grad_bound": grad_bound,
         "gamma_max": gamma_max, "growth_limit": growth_limit, "projection": projection, "lazy": lazy,
         "maximize": maximize, "state_dtype": state_dtype, "stochastic_rounding": stochastic_rounding,
-        "axis_name": axis_name, "fused": fused,
+        "axis_name": axis_name,
     }  # fmt: skip
     arguments = checked(GRADAGRAD, given)
     return replace(
@@ -150,7 +146,6 @@ def scale_by_gradagrad(
     lazy: bool = False,
     state_dtype: Any = jnp.float32,
     axis_name: Any = None,
-    fused: bool | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """GradaGrad's direction for a learning rate of 1, to be followed by `optax.scale_by_learning_rate`.
 
@@ -160,7 +155,7 @@ def scale_by_gradagrad(
         "rho": rho, "momentum": momentum, "granularity": granularity,
         "initial_accumulator_value": initial_accumulator_value, "eps": eps, "grad_bound": grad_bound,
         "gamma_max": gamma_max, "growth_limit": growth_limit, "lazy": lazy, "state_dtype": state_dtype,
-        "axis_name": axis_name, "fused": fused,
+        "axis_name": axis_name,
     }  # fmt: skip
     arguments = checked(GRADAGRAD, given)
     return replace(_method(arguments), descends=False).transformation()
@@ -180,5 +175,4 @@ def _method(arguments: Mapping[str, Any]) -> Method:
         state=GradaGradState,
         state_dtype=arguments["state_dtype"],
         axis_name=arguments["axis_name"],
-        fused=arguments["fused"],
     )

@@ -158,21 +158,6 @@ class AutoRule(Rule):
             new["average"] = mean + (new["x"] - mean) * average_share
         return new, (blocks.total(felt * Y),)
 
-    def arrival(
-        self,
-        values: Values,
-        block: Block,
-        factors: Sequence[Array],
-        s: Settings,
-        blocks: Reduction,
-        ops: Ops,
-        touched: Array | None = None,
-    ) -> Array:
-        """A gradient that is damped to nothing, under all of the momentum, changes no field."""
-        factors = [0.0 if i in (1, 6) else number for i, number in enumerate(factors)]  # fade and damp
-        still = s._replace(guard=True, beta=1.0, averaging=False)
-        return self.move(values, factors, still, blocks, ops, touched)[0]["x"]
-
     def learn(self, statistics: Sequence[Array], block: Block, s: Settings, ops: Ops) -> dict[str, Array]:
         """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P²."""
         k, gamma, c, v = block["clock"], block["gamma"], block["displacement_scale"], block["agreement_square"]

@@ -136,21 +136,6 @@ class GradaGradRule(Rule):
             new_x, new_m = ops.where(touched, new_x, x), ops.where(touched, new_m, m)
         return {"x": new_x, "momentum": new_m}, ()
 
-    def arrival(
-        self,
-        values: Values,
-        block: Block,
-        factors: Sequence[Array],
-        s: Settings,
-        blocks: Reduction,
-        ops: Ops,
-        touched: Array | None = None,
-    ) -> Array:
-        """Without momentum, a gradient of m' goes where m' goes; no gradient at all leaves the rate as it is."""
-        plain = s._replace(beta=0.0)
-        rate = factors[:1] or self.decide((0.0, 0.0), block, plain, ops)[1]
-        return self.move({**values, "g": values["momentum"]}, rate, plain, blocks, ops, touched)[0]["x"]
-
     def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         growth, alpha = block["growth"], block["accumulator"]
         gamma = growth * s.lr

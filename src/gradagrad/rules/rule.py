@@ -121,20 +121,7 @@ class Rule(Protocol):
         ops: Ops,
         touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """(``x`` and the element fields after this step, the statistics). Without ``touched`` nothing changes."""
-        ...
-
-    def arrival(
-        self,
-        values: Values,
-        block: Block,
-        factors: Sequence[Array],
-        s: Any,
-        blocks: Reduction,
-        ops: Ops,
-        touched: Array | None = None,
-    ) -> Array:
-        """``x`` after a step, of whose fields those after it are given; no ``factors`` for blocks of an element."""
+        """(``x`` and the element fields after this step, the statistics). Only what is ``touched`` changes."""
         ...
 
     def learn(self, statistics: Sequence[Array], block: Block, s: Any, ops: Ops) -> dict[str, Array]:

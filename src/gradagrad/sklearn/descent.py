@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from gradagrad.rules import auto
 from gradagrad.rules.rule import Rule
-from gradagrad.sklearn.in_place import InPlaceMove
 from gradagrad.sklearn.ops import ArrayOps, NumberOps, Sums
 
 Floats = NDArray[np.float64]
@@ -51,7 +50,6 @@ class Descent:
             else:
                 self.block[field.key] = start
         self.steps = 0
-        self._in_place: InPlaceMove | None = None
         self._room: dict[str, Floats] | None = None
         self.touched = np.zeros((len(x), 1))  # the step of each row's last touch
 
@@ -114,33 +112,25 @@ class Descent:
         return {**self.elements, "touched": self.touched, **penalties}
 
     def _move(self, values: dict[str, Floats], g: Floats, samples: int, l2: Floats, l1: Floats) -> None:
-        """``g`` is used up."""
+        """Adds the penalty to ``g``, moves, and replaces the arrays in ``values``."""
         x = values["x"]
-        old_x = x.copy()
         if self.has_l2:
-            penalty = l2 * x
-            penalty *= samples
-            g += penalty
+            g = g + l2 * x * samples
         if self.has_l1:
             l1 = l1 * samples
             g = _nearest_to_zero(g, x, l1)
-        old_way = values["displacement"].copy() if self.has_l1 else x
-        values["g"] = g
-        sums = RULE.measure(values, SETTINGS, SUMS, ARRAYS) if RULE.measures(SETTINGS) else ()
+        given = {**values, "g": g}
+        sums = RULE.measure(given, SETTINGS, SUMS, ARRAYS) if RULE.measures(SETTINGS) else ()
         block, factors = RULE.decide(sums, self.block, SETTINGS, SCALARS)
-        if self._in_place is None:
-            self._in_place = InPlaceMove(RULE, SETTINGS, len(factors))
-        statistics = self._in_place(values, factors)
+        new, statistics = RULE.move(given, factors, SETTINGS, SUMS, ARRAYS)
         if self.has_l1:
-            _stop_at_zero(values, old_x, old_way, l1)
-        del values["g"]
+            _stop_at_zero(new, given, l1)
         self.block = RULE.learn(statistics, block, SETTINGS, SCALARS) if RULE.learns(SETTINGS) else block
-        moved = np.subtract(x, old_x, out=old_x)
-        moved *= _total_weight(self.steps - 1)
-        values["lag"] += moved
+        values["lag"] += (new["x"] - x) * _total_weight(self.steps - 1)
+        values.update(new)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_in_place": None, "_room": None}  # made anew where they are needed
+        return {**self.__dict__, "_room": None}
 
 
 def _drop_rounding(g: Floats, samples: int) -> None:
@@ -165,15 +155,15 @@ def _nearest_to_zero(g: Floats, x: Floats, l1: Floats) -> Floats:
     return np.where(x == 0.0, at_zero, g + l1 * np.sign(x))
 
 
-def _stop_at_zero(values: dict[str, Floats], old_x: Floats, old_way: Floats, l1: Floats) -> None:
-    """Projects on the orthant that the step began in; the way so far counts the step as it was really made."""
-    x, way = values["x"], values["displacement"]
-    side = np.where(old_x == 0.0, -np.sign(values["g"]), np.sign(old_x))
-    crossed = (x * side < 0.0) & (l1 > 0.0)
+def _stop_at_zero(new: dict[str, Floats], old: dict[str, Floats], l1: Floats) -> None:
+    """Stops coefficients that would cross zero, and shortens their displacement to the step that was made."""
+    side = np.where(old["x"] == 0.0, -np.sign(old["g"]), np.sign(old["x"]))
+    crossed = (new["x"] * side < 0.0) & (l1 > 0.0)
     if crossed.any():
-        moved = old_x / np.where(crossed, old_x - x, 1.0)
-        way[...] = np.where(crossed, old_way + (way - old_way) * moved, way)
-        x[crossed] = 0.0
+        share = old["x"] / np.where(crossed, old["x"] - new["x"], 1.0)
+        shorter = old["displacement"] + (new["displacement"] - old["displacement"]) * share
+        new["displacement"] = np.where(crossed, shorter, new["displacement"])
+        new["x"][crossed] = 0.0
 
 
 def _total_weight(k: int) -> float:
