@@ -1,6 +1,6 @@
-"""GradaGrad: AdaGrad whose learning rate can also rise. The reference implementation, for PyTorch and for JAX.
+"""GradaGrad: AdaGrad whose learning rate can also rise. For PyTorch, JAX and scikit-learn.
 
-Names are loaded when they are first asked for, so that `gradagrad.optax` needs no torch and torch's half no JAX.
+Names are loaded on first use, so that `gradagrad.optax` needs no torch and the torch classes need no JAX.
 """
 
 from importlib import import_module
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from gradagrad.monitoring.plots import plot_learning_rates
     from gradagrad.monitoring.recording import History, learning_rates, log_learning_rates
 else:
-    # In the else, or a type checker would accept every misspelt name.
+    # Only at run time: a type checker that saw __getattr__ would accept every misspelt name.
     _HOMES = {
         "AutoGradaGrad": "auto",
         "GradaGrad": "gradagrad",
@@ -54,7 +54,7 @@ else:
         if name not in _HOMES:
             raise AttributeError(f"module 'gradagrad' has no attribute {name!r}")
         value = getattr(import_module(f"gradagrad.{_HOMES[name]}"), name)
-        globals()[name] = value  # found without this function from now on
+        globals()[name] = value  # Later look-ups do not come here.
         return value
 
     def __dir__() -> list[str]:

@@ -18,8 +18,8 @@ class AutoGradaGrad(Averaged):
     r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's.
 
     Every element keeps AdaGrad's denominator, and all of them share one numerator :math:`\gamma`, whose logarithm is
-    one more parameter, trained by the very AdaGrad that trains the others. Its gradient is the agreement of the new
-    gradient :math:`g` with the way :math:`y` made so far:
+    one more parameter, trained by the same AdaGrad. Its gradient is the agreement of the new gradient :math:`g` with
+    the displacement :math:`y` so far:
 
     .. math::
        \begin{aligned}
@@ -32,24 +32,23 @@ class AutoGradaGrad(Averaged):
                 \gamma_{k+1} = \gamma_k \big(1 + P \big/ 2\sqrt{k\, v_k}\big)
        \end{aligned}
 
-    :math:`\gamma` grows while the last point is better than the points before it, and falls once noise or oscillation
-    makes it worse: also a :math:`\gamma_0` that is too large comes down. Where the loss is flat and the noise
+    :math:`\gamma` grows while the last iterate is better than those before it. It falls once noise or oscillation
+    makes it worse, so a :math:`\gamma_0` that is too large comes down too. If the loss is flat and the noise
     symmetric, the chance that it ever grows M-fold is at most 1/M.
 
     Args:
         params: parameters, named parameters or param groups.
-        lr: multiplies the step, for schedulers and for groups that shall move slower or faster. Not a learning rate to
-            tune: leave it at 1. What a scheduler does to it is not held against :math:`\gamma`.
-        gamma0: :math:`\gamma_0`. Anything below a good learning rate will do.
+        lr: multiplies the step, for schedulers and for groups that should move slower or faster. Not a learning rate to
+            tune: leave it at 1. A schedule does not disturb :math:`\gamma`.
+        gamma0: :math:`\gamma_0`. Anything below a good learning rate works.
         momentum: :math:`\beta`; 0 moves along the gradient itself.
         gamma_max: a cap on :math:`\gamma`.
         guard: lets no gradient weigh more than all before it together, so that one outlier cannot freeze the learning
             rate; costs one more look at the gradients.
         weight_decay: shrinks x by lr · γ/√k · weight_decay, γ/√k being what Adam would call the learning rate, or:
         decoupled_weight_decay: False adds weight_decay · x to the gradient instead.
-        averaging: ``"polynomial"`` keeps an average of the points beside the parameters, in a tensor of its own, worth
-            about a tenth of the loss; see `averaged`.
-        scope: who shares a γ: ``"all"`` parameters, or each param ``"group"`` by itself.
+        averaging: ``"polynomial"`` keeps an average of the iterates in one more tensor; see `averaged`.
+        scope: the parameters that share a γ: ``"all"``, or each param ``"group"``.
         eps: added to the root. 0 keeps the method independent of the loss's scale.
         maximize, foreach, differentiable, capturable, fused, state_dtype, stochastic_rounding: as in
             `gradagrad.GradaGrad`.
@@ -68,8 +67,8 @@ class AutoGradaGrad(Averaged):
         >>> with optimizer.averaged():
         ...     loss = model(torch.ones(8, 4)).square().mean()
 
-    An element whose gradient is exactly zero rests, so that sparse and dense gradients give the same numbers. A NaN or
-    an infinity in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` goes on without it.
+    An element whose gradient is exactly zero is idle, so sparse and dense gradients give the same numbers. A NaN or an
+    infinity in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` leaves it out.
     """
 
     rule = RULE
@@ -110,7 +109,7 @@ class AutoGradaGrad(Averaged):
         return settings_of(
             Settings,
             group,
-            steady_lr=group.get("initial_lr", group["lr"]),  # which torch's schedulers leave behind
+            steady_lr=group.get("initial_lr", group["lr"]),  # Torch's schedulers leave this behind.
             beta=group["momentum"],
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
             averaging=group["averaging"] is not None,

@@ -1,4 +1,4 @@
-"""What a user sees of the average: ``with optimizer.averaged()`` and the averaged weights. The rule keeps it."""
+"""The average for users: ``with optimizer.averaged()`` and the averaged weights. The rule computes it."""
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
@@ -16,22 +16,22 @@ _INSIDE = "step and load_state_dict must be called outside of `with optimizer.av
 
 
 class Averaged(EngineOptimizer):
-    """An optimizer that keeps the average of the points of its parameters, in the field "average"."""
+    """An optimizer that keeps the average of its iterates, in the field "average"."""
 
     _averaged_depth = 0
     """How many `averaged` blocks are open."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """As in the base class; a copy or a loaded optimizer is outside of every block."""
+        """As in the base class; a copied or loaded optimizer is outside every block."""
         super().__setstate__(state)
         self._averaged_depth, self._cannot_step = 0, ""
 
     @contextmanager
     def averaged(self) -> Generator[None]:
-        """Inside, parameters hold their averages; afterwards the very same points as before, whatever happened.
+        """Puts averages into the parameters inside the block, and the iterates back afterwards, bit for bit.
 
-        Needs memory for one copy of the parameters. May be nested. BatchNorm's running statistics belong to the points;
-        recompute them for the average with ``torch.optim.swa_utils.update_bn(loader, model)`` inside.
+        Needs memory for one copy of the parameters. May be nested. BatchNorm's running statistics belong to the
+        iterates; recompute them for the average with ``torch.optim.swa_utils.update_bn(loader, model)`` inside.
 
         Example:
             >>> with optimizer.averaged():  # doctest: +SKIP
@@ -74,7 +74,7 @@ class Averaged(EngineOptimizer):
 
 @contextmanager
 def _swapped(averages: Mapping[Tensor, Tensor]) -> Generator[None]:
-    """Puts averages in the place of parameters, and the very same values back, whatever happens in between."""
+    """Puts averages into the parameters, and the same values back, whatever happens in between."""
     points = copies(averages)
     try:
         put({p: sharding.local(average) for p, average in averages.items()})

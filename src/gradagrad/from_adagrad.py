@@ -14,7 +14,7 @@ from gradagrad.gradagrad import GradaGrad
 from gradagrad.rules.rule import Field
 from gradagrad.torch_ops.ops import computing_dtype, real_view, reduction
 
-# Everything that Adagrad's groups hold and ours take with the same meaning.
+# The settings that Adagrad and GradaGrad share.
 _SHARED = (
     "lr",
     "lr_decay",
@@ -30,11 +30,11 @@ _SUM = Field("sum", "element", least=0.0)
 
 
 def from_adagrad(source: Optimizer | Mapping[str, Any], params: ParamsT | None = None, **options: Any) -> GradaGrad:
-    """A `GradaGrad` that goes on where an Adagrad run stands, with its accumulator, step counts and settings.
+    """A `GradaGrad` that continues an Adagrad run, with its accumulator, step counts and settings.
 
     ``source`` is the running ``torch.optim.Adagrad``, or its state dict together with ``params`` as they were given to
-    it. ``options`` are `GradaGrad` arguments and win over what the Adagrad run used. The next step is AdaGrad's own,
-    because there is no previous gradient yet; adaptation begins with the one after.
+    it. ``options`` are `GradaGrad` arguments and override the Adagrad run's. The next step is AdaGrad's own, because
+    there is no previous gradient yet; adaptation begins one step later.
 
     Example:
         >>> import torch, gradagrad
@@ -91,7 +91,7 @@ def _check(state: Any, where: str) -> None:
 
 
 def _adopt(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any], begun: set[int]) -> None:
-    """``begun`` are the accumulators that hold sums already: one that parameters share adds up what each brings."""
+    """``begun`` holds the accumulators that have sums already, because a shared one adds up those of its parameters."""
     if not state or not float(state["step"]):
         return  # Adagrad makes its state at construction; without a step there is nothing to take over.
     group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))

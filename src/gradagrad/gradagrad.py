@@ -21,8 +21,9 @@ class GradaGrad(EngineOptimizer):
     r"""AdaGrad whose learning rate can also rise.
 
     AdaGrad divides by the root of a sum of :math:`g^2`, so its learning rate only falls. GradaGrad sums
-    :math:`v = g^2 - \rho\, g\, m` instead, where :math:`m` is the previous (momentum) gradient. While consecutive
-    gradients agree, :math:`v` is negative, and then the numerator :math:`\gamma` grows rather than the sum shrinking:
+    :math:`v = g^2 - \rho\, g\, m` instead, where :math:`m` is the previous (momentum) gradient. When consecutive
+    gradients agree, :math:`v` is negative and the numerator :math:`\gamma` grows. When they disagree, the denominator
+    grows, as in AdaGrad:
 
     .. math::
        \begin{aligned}
@@ -41,9 +42,9 @@ class GradaGrad(EngineOptimizer):
             ``granularity="element"``, because the first step moves every weight by lr. A tensor is allowed.
         rho: adaptivity :math:`\rho`. 0 is AdaGrad; 2 is the paper's default; shared step sizes want 10 to 100.
         momentum: :math:`\beta` in [0, 1).
-        granularity: who shares a step size: ``"element"`` (the paper's Algorithm 2), ``"row"`` (first-dimension
-            slices: embedding rows), ``"tensor"``, ``"group"`` (Algorithm 1 over a whole param group, with Lemma 4's
-            clip instead of a fixed one, since the printed one breaks the inequality that the analysis needs), or
+        granularity: the elements that share a step size: ``"element"`` (the paper's Algorithm 2), ``"row"``
+            (first-dimension slices: embedding rows), ``"tensor"``, ``"group"`` (Algorithm 1 over a whole param group,
+            with Lemma 4's clip, because the printed clip alone breaks the inequality that the analysis needs), or
             ``"all"`` param groups together.
         weight_decay: added to the gradient as weight_decay · x, or see the next argument.
         decoupled_weight_decay: instead shrink x by lr · weight_decay, as AdamW does.
@@ -54,8 +55,8 @@ class GradaGrad(EngineOptimizer):
         gamma_max: :math:`D_\infty`, a cap on :math:`\gamma`.
         growth_limit: largest factor by which :math:`\gamma` may grow in one step, Algorithm 1's :math:`\sqrt{1+r}`.
         projection: keeps each parameter in a convex set, see `gradagrad.projections`.
-        lazy: a coordinate (``"element"``) or row (otherwise) whose gradient is exactly zero is left wholly alone and
-            keeps its own clock. Embedding tables want this.
+        lazy: leave a coordinate (``"element"``) or row (otherwise) alone while its gradient is exactly zero, so that it
+            keeps its own clock. Use it for embedding tables.
         maximize: ascend.
         foreach: use ``torch._foreach_*``; None follows torch's convention (CUDA yes, CPU no).
         differentiable: let autograd pass through the step.

@@ -1,14 +1,13 @@
 """bf16 with stochastic rounding: half the memory, and small changes add up instead of being lost.
 
 bf16 keeps 8 significant bits. Rounded to nearest, an accumulator stops moving once its increments fall below 1/512 of
-it; rounded up or down at random, with the probabilities that make the mean exact, it goes on growing at the right rate.
-Two things survive that the method relies on: growth and accumulator never fall, since a number that bf16 holds exactly
-is kept, and an unchanged block stays unchanged.
+it. Rounded up or down at random, so that the mean is exact, it keeps growing at the right rate. The method relies on
+two properties that survive: growth and accumulator never fall, because a number that bf16 can hold is kept, and an
+unchanged block stays unchanged.
 
-The random bits are a hash of (seed, step, parameter, element) and of nothing else. A run is therefore reproducible,
-resumes bit for bit, does not depend on the number of threads, and is the same for every way of stepping: kernels
-compute the same hash. Each field has a lane of 16 bits, so that no two numbers of an element that change together
-share any.
+The random bits are a hash of (seed, step, parameter, element) and of nothing else. So a run is reproducible, resumes
+bit for bit, does not depend on the number of threads, and is the same on every backend: kernels compute the same hash.
+Each field has a lane of 16 bits, so that numbers of an element that change together share none.
 """
 
 from typing import Any
@@ -25,7 +24,7 @@ _LARGEST = torch.finfo(torch.bfloat16).max
 def stored_dtype(computing: torch.dtype, state_dtype: torch.dtype | str, scope: str) -> torch.dtype:
     """How a field of this scope ("element" for element fields) is stored for a parameter computed in ``computing``.
 
-    Where many share a block it takes no room worth saving, and stays exact.
+    A block of many elements takes no memory worth saving, and stays exact.
     """
     return torch.bfloat16 if is_rounded(state_dtype) and scope == "element" else computing
 
@@ -47,7 +46,7 @@ class RandomBits:
         self._hashes: dict[int, Tensor] = {}
 
     def lane(self, lane: int) -> Tensor:
-        """16 bits for each element: two words, low and high, come from one hash."""
+        """16 bits for each element: two lanes, low and high, come from one hash."""
         number = lane // 2
         if number not in self._hashes:
             stream = self._stream ^ (number << 30)
@@ -62,7 +61,7 @@ def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ..
     Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no number of an element
     has bits in common with another of it.
     """
-    key = _scramble(_FIRST_KEY ^ step)  # a number on the host goes with tensors on any device
+    key = _scramble(_FIRST_KEY ^ step)  # A number on the host combines with tensors on any device.
     key = _scramble(key ^ stream)
     places = torch.zeros((), dtype=torch.int64, device=like.device)
     for dim, (size, stride) in enumerate(zip(like.shape, like.stride(), strict=True)):
@@ -89,20 +88,19 @@ _FIRST_KEY: int = _scramble(SEED + _GOLDEN)
 def rounded(values: Tensor, random16: Tensor) -> Tensor:
     """``values`` in bf16, away from zero with the probability that makes the mean exact.
 
-    What bf16 holds exactly is kept, infinities and NaN too; a finite value beyond the largest bf16 becomes that.
+    Values that bf16 can hold are kept, infinities and NaN included. Larger finite values become the largest bf16.
     """
-    if values.dtype == torch.float64:  # float32 would make infinities of what only float64 holds
+    if values.dtype == torch.float64:  # Casting to float32 would turn large values into infinities.
         values = torch.where(values.isinf(), values, values.clamp(-_LARGEST, _LARGEST))
     values = values.to(torch.float32)
-    # The sign is the highest bit, so that adding to the bits is adding to the magnitude.
+    # The sign is the highest bit, so adding to the bits adds to the magnitude.
     up = random16.masked_fill(~(values.abs() < _LARGEST), 0)
     result = ((values.view(torch.int32) + up) >> 16).to(torch.int16).view(torch.bfloat16)
     return result.masked_fill(values.isnan(), torch.nan)
 
 
 def stored(target: Tensor, values: Tensor, bits: RandomBits | None, lane: int) -> Tensor:
-    """Computed values in the format of ``target``, rounded with a lane of each element's random bits if there are
-    any."""
+    """Computed values in the format of ``target``, rounded with a lane of the random bits if there are any."""
     if target.dtype != torch.bfloat16 or bits is None:
         return values if values.dtype == target.dtype else values.to(target.dtype)
     return rounded(values, bits.lane(lane))

@@ -1,10 +1,10 @@
-"""Parameters sharded over ranks (FSDP2, DTensor): this rank's shards, and sums over everybody's.
+"""Parameters sharded over ranks (FSDP2, DTensor): this rank's shards, and sums over all ranks.
 
-An element's numbers are all on one rank, so most of a step needs no communication. Where the entries that share a step
-size are spread over ranks, their Σ g² and Σ g·m are added up by one small all-reduce for the whole optimizer. Nothing
-here knows the update rule, and the rule knows nothing of this.
+All numbers of an element are on one rank, so most of a step needs no communication. Where a block is spread over ranks,
+its sums are added by one small all-reduce for the whole optimizer. This module does not know the update rule, and the
+rule does not know this module.
 
-A plain tensor is a parameter that this rank has whole, be it alone or as one of DDP's replicas: nothing to add.
+A plain tensor is a parameter that this rank has whole, alone or as one of DDP's replicas: nothing needs adding.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
     """Whether this is a DTensor (replicated ones included)."""
     if type(tensor) in (Tensor, torch.nn.Parameter) or not dist.is_available():
         return False
-    from torch.distributed.tensor import DTensor  # takes seconds to import, and only its users need it
+    from torch.distributed.tensor import DTensor  # This import takes seconds, and only users of DTensor need it.
 
     return isinstance(tensor, DTensor)
 
@@ -45,7 +45,7 @@ def local(tensor: Tensor) -> Tensor:
 
 
 def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
-    """This rank's shard of a gradient, first laid out as its parameter: a tensor-parallel one can be partial sums."""
+    """This rank's shard of a gradient, redistributed first if it is laid out unlike its parameter."""
     if not is_sharded(parameter) or not is_sharded(gradient):
         return gradient
     if gradient.placements != parameter.placements:
@@ -54,9 +54,9 @@ def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
 
 
 def axes(parameter: Tensor, scope: Scope = "tensor") -> Axes:
-    """Over whom sums of this parameter must be added; by default sums over the whole tensor.
+    """The process groups over which sums of this parameter must be added; by default sums over the whole tensor.
 
-    A mesh dimension that replicates holds every number several times, and is left out.
+    A mesh dimension that replicates the parameter is left out.
     """
     if scope == "element" or not is_sharded(parameter):
         return ()
@@ -73,15 +73,14 @@ def _splits(placement: Placement, scope: Scope) -> bool:
 
 
 def _dim(placement: Placement) -> int | None:
-    """The dimension a placement shards; None if it does not. (FSDP2 with tensor parallelism has a placement of its own,
-    which is not a `Shard` but has this.)"""
+    """The dimension that a placement shards, or None. FSDP2's placement under tensor parallelism is not a `Shard`."""
     return getattr(placement, "dim", None)
 
 
 def as_shard(state: Tensor, parameter: Tensor, scope: Scope) -> Tensor:
-    """A local state tensor with the blocks of ``scope`` as part of one laid out as the parameter.
+    """A local state tensor as a shard of one laid out like the parameter, so that checkpoints can reshard it.
 
-    That is what lets a distributed checkpoint reshard it. Blocks shared by a whole tensor stay plain.
+    Blocks of a whole tensor stay plain.
     """
     if not is_sharded(parameter) or scope in SINGLE:
         return state
@@ -99,7 +98,7 @@ def as_shard(state: Tensor, parameter: Tensor, scope: Scope) -> Tensor:
 
 
 def shard_of(value: Tensor, parameter: Tensor, scope: Scope) -> Tensor:
-    """The inverse: the local part of a saved state tensor, which may be whole or laid out otherwise."""
+    """The inverse of `as_shard`: the local part of a saved tensor, which may be whole or laid out differently."""
     if not is_sharded(parameter):
         return value
     from torch.distributed.tensor import distribute_tensor
@@ -109,7 +108,7 @@ def shard_of(value: Tensor, parameter: Tensor, scope: Scope) -> Tensor:
     mesh, layout = parameter.device_mesh, _placements(parameter, scope)
     if is_sharded(value):
         return value.redistribute(mesh, layout).to_local()
-    # Every rank has the whole tensor and takes its part without asking anybody.
+    # Every rank has the whole tensor and takes its part without communication.
     return distribute_tensor(value, mesh, layout, src_data_rank=None).to_local()
 
 
@@ -148,7 +147,7 @@ def _sendable(device: torch.device, group: dist.ProcessGroup) -> torch.device:
 
 
 def unfit(parameter: Tensor, gradient: Tensor, *, differentiable: bool) -> str | None:
-    """Why no optimizer of ours can step this parameter with this gradient, and the remedy; None if one can."""
+    """Why this parameter cannot be stepped with this gradient, and the remedy; None if it can."""
     if not is_sharded(parameter):
         return None
     if any(p.is_partial() for p in parameter.placements):

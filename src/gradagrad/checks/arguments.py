@@ -1,8 +1,8 @@
-"""Rules for arguments: one table for each optimizer, one way to say what is wrong (name, rule, value, remedy).
+"""Rules for arguments: one table for each optimizer, and one form of error message (name, rule, value, remedy).
 
-No framework is imported, so that the torch classes and `gradagrad.optax` accept and refuse the same things in the same
-words. What only one of them takes (a tensor as lr, a schedule, dtypes) is checked beside its own code:
-`gradagrad.checks.torch`, `gradagrad.optax.arguments`.
+No framework is imported, so the torch classes and `gradagrad.optax` share the tables and the messages. Arguments that
+only one of them has (a tensor as lr, a schedule, dtypes) are checked in `gradagrad.checks.torch` and
+`gradagrad.optax.arguments`.
 """
 
 import math
@@ -14,7 +14,7 @@ from typing import Any
 from gradagrad.rules.scope import SCOPES
 
 _LARGEST = (2.0 - 2.0**-23) * 2.0**127
-"""Of float32. Beyond it a setting would become infinite in the midst of a step."""
+"""The largest float32. A larger setting would become infinite in the middle of a step."""
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Table:
     flags: tuple[str, ...]
     choices: Mapping[str, tuple[str | None, ...]]
     scope: str
-    """The argument that says who shares a decision."""
+    """The argument that sets the scope of a block."""
     free: tuple[str, ...]
-    """Those that may differ from group to group even if one decision serves all."""
+    """Arguments that may differ between groups even with scope "all"."""
 
     @property
     def deciding(self) -> list[str]:
-        """Arguments of the decision itself, which serves all param groups where the scope is "all"."""
+        """Arguments that all param groups must share with scope "all"."""
         return [name for name in (*self.numeric, *self.flags) if name not in self.free]
 
 
@@ -106,7 +106,7 @@ def error_text(name: str, rule: str, value: object, remedy: str = "") -> str:
 
 
 def _shown(value: object) -> str:
-    """The value as its repr, in one line of bearable length; an integer of thousands of digits has no repr."""
+    """The value's repr, shortened to one line; an integer of thousands of digits has no repr."""
     try:
         text = " ".join(repr(value).split())
     except Exception:
@@ -144,8 +144,8 @@ def checked(
 ) -> dict[str, Any]:
     """A copy of a param group whose values obey every rule, numbers as plain floats; raises otherwise.
 
-    Arguments that the group does not have are not asked for. ``others`` are the param groups before it. ``number``
-    checks a number where a framework has kinds of its own, and returns it as it shall be kept.
+    Missing arguments are not checked. ``others`` are the param groups before it. ``number`` checks a number and returns
+    the value to keep; frameworks with their own kinds of numbers pass their own.
     """
     result = dict(group)
     for name, wanted in table.numeric.items():
@@ -176,7 +176,7 @@ def check_projection(value: Any, remedy: str) -> None:
 
 
 def _check_together(group: Mapping[str, Any], lr_name: str) -> None:
-    """Rules that concern several arguments; of numbers that a framework statistics nothing can be known."""
+    """Rules that concern several arguments. Numbers that a framework traces are not compared."""
     decay = group.get("weight_decay", 0.0)
     decays = not (isinstance(decay, float) and decay == 0.0)
     if group.get("lazy") and decays and not group["decoupled_weight_decay"]:
@@ -204,7 +204,7 @@ def _check_together(group: Mapping[str, Any], lr_name: str) -> None:
 
 
 def _check_agreement(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
-    """Raises where one decision for all param groups would have to follow two of them."""
+    """Raises where param groups that share one block differ in an argument of its decision."""
     for other in others if group.get(table.scope) == "all" else ():
         for name in table.deciding if other[table.scope] == "all" else ():
             if group[name] != other[name]:

@@ -20,7 +20,7 @@ _PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex, L1Bal
 def checked(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """A copy of a param group whose values obey every rule, numbers as plain floats; raises otherwise.
 
-    ``others`` are the param groups before it, with which it must agree where one decision serves all.
+    ``others`` are the param groups before it; groups that share a block must agree.
     """
     result = checked_anywhere(table, group, others, number=check_number_or_lr)
     check_ways(group)
@@ -45,7 +45,7 @@ def check_number_or_lr(name: str, value: Any, wanted: Number) -> Any:
 
 
 def check_ways(group: Mapping[str, Any]) -> None:
-    """Raises unless the ways of stepping and of storing state, which all our optimizers share, fit one another."""
+    """Raises unless the options for stepping and for storing state fit together."""
     for name, remedy in (
         ("foreach", "None lets torch's rule decide."),
         ("fused", "None uses the compiled kernel wherever it can."),
@@ -77,7 +77,7 @@ def refuse_unfit_parameters(params: Sequence[Tensor]) -> None:
 
 
 def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
-    """Raises where parameters are FSDP1's pieces of a flattened one: what they share would differ from rank to rank."""
+    """Raises for pieces of FSDP1's flattened parameters: shared numbers would differ between ranks."""
     if scope != "element" and any(getattr(parameter, "_fsdp_flattened", False) for parameter in params):
         raise ValueError(
             f'parameters of FullyShardedDataParallel (FSDP1) cannot share a decision, got the scope "{scope}": each '
@@ -90,9 +90,9 @@ _stepped_in_backward: weakref.WeakSet[Optimizer] = weakref.WeakSet()
 
 
 def warn_of_one_each(optimizer: Optimizer, scope_name: str) -> None:
-    """Warns where optimizers of one parameter each step inside the backward pass, though they are to share a decision.
+    """Warns where one optimizer per parameter steps inside the backward pass, though the parameters share a block.
 
-    The hook that such a parameter carries tells them from optimizers of models that have but one parameter.
+    The hook on such a parameter distinguishes this from a model that has only one parameter.
     """
     params = [p for group in optimizer.param_groups for p in group["params"]]
     scope = optimizer.param_groups[0][scope_name]
@@ -112,7 +112,7 @@ def warn_of_one_each(optimizer: Optimizer, scope_name: str) -> None:
 
 
 def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
-    """Raises where a wrapper or scheduler has put a setting of its own in the place of one of ours of the same name."""
+    """Raises where a wrapper or scheduler has overwritten one of our settings with its own of the same name."""
     if "adaptive" in group and "rho" in defaults:
         raise RuntimeError(
             f"SAM's rho has taken the place of GradaGrad's: the param group has rho = {group['rho']}, and the "

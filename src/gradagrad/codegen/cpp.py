@@ -1,7 +1,7 @@
 """The rules as C++ for the CPU kernel: ``python -m gradagrad.codegen.cpp`` rewrites csrc/rules_generated.h.
 
 Each traced function becomes a loop over *streams*, arrays of equal length: ``x``, ``g``, the rule's fields, and what
-the phases hand on (sums, factors, statistics). What depends on settings alone stands before the loop, in double.
+the phases pass on (sums, factors, statistics). Numbers that depend on settings alone are computed before the loop.
 """
 
 import re
@@ -50,7 +50,7 @@ TOTALS = {"measure": "sum", "measure_early": "sum", "move": "trace", "move_late"
 
 
 class _Writer:
-    """Writes one traced function as a loop over streams. ``totals`` are results that are added up instead of stored."""
+    """Writes one traced function as a loop over streams. ``totals`` are results that are summed instead of stored."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class _Writer:
         self.kinds |= dict.fromkeys(self.factors, "T")
 
     def text(self) -> str:
-        """The body of the struct: which streams it reads and writes, what stands before the loop, and the loop."""
+        """The body of the struct: the streams it reads and writes, the code before the loop, and the loop."""
         for operation in self.function.needed():
             self._add(operation)
         used = self.function.used()
@@ -84,7 +84,7 @@ class _Writer:
         masks.append(sum({1 << self.words[name] for name in stored if name in self.words and name != "x"}))
         lines = ["static constexpr uint32_t reads = {:#x}, writes = {:#x}, words = {:#x};".format(*masks)]
         lines += ["template <class P>"]
-        # Products that are added up are worked out in double, where those of floats are exact.
+        # Products that are summed are computed in double, where products of floats are exact.
         lines += ["struct Body {", f"  using T = {'double' if 'sum0' in self.totals else 'P'};"]
         for kind in dict.fromkeys(self.kinds[name] for name in constants):
             lines.append(f"  {kind} {', '.join(name for name in constants if self.kinds[name] == kind)};")
@@ -96,7 +96,7 @@ class _Writer:
         return "\n".join("  " + line for line in [*lines, *("    " + line for line in loop), "  }", "};"])
 
     def _constants(self, loop: str) -> list[str]:
-        """What the loop needs of what stands before it."""
+        """The numbers from before the loop that the loop needs."""
         used = set(re.findall(r"\w+", loop))
         return [name for name in self.kinds if name in used]
 
@@ -120,7 +120,7 @@ class _Writer:
         lines += ["  " + line for line in self.inside]
         for name in stored:
             to, text = f"{self.streams[name]}, {self.words.get(name, 0)}", CPP.text(results[name], "value")
-            if text in self.streams:  # what is only copied stays in its own precision
+            if text in self.streams:  # A stream that is only copied keeps its precision.
                 lines.append(f"  streams.template copy<{to}, {self.streams[text]}>(i);")
             else:
                 lines.append(f"  streams.template write<{to}>(i, {text});")
@@ -152,7 +152,7 @@ class _Writer:
         self.inside.append(CPP.line(operation))
 
     def _hidden(self, bound: Any) -> Symbol:
-        """A constant that the compiler cannot see: it would compare and select where one instruction does."""
+        """A constant hidden from the compiler, which would else compare and select where one instruction is enough."""
         if isinstance(bound, Symbol):
             return bound
         if bound not in self.hidden:

@@ -1,8 +1,8 @@
-"""Turns a rule into source text: run it on symbols, write down what it asked for. What is not restated cannot drift.
+"""Turns a rule into source text: runs it on symbols and records the operations it asks for.
 
-A rule never branches on data, so one run on symbols is the whole of it; a symbol that is asked for its truth raises.
-There are two kinds of number, as in a step: what is *wide* (settings and shared blocks, worked out once, in double) and
-the *values* of elements in their own precision. A wide number that meets values is narrowed there.
+A rule never branches on data, so one run on symbols covers all of it; asking a symbol for its truth raises. There are
+two kinds of number: *wide* ones (settings and shared blocks, computed once, in double) and the *values* of elements in
+their own precision. A wide number that meets values is narrowed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ Kind = Literal["wide", "value", "wide mask", "mask"]
 
 
 def _operator(op: str) -> tuple[Callable[[Symbol, Any], Symbol], Callable[[Symbol, Any], Symbol]]:
-    """A symbol's operator, and the one for when it stands on the right."""
+    """A symbol's operator, and its reflected form."""
     return lambda a, b: a.tape.add(op, a, b), lambda b, a: b.tape.add(op, a, b)
 
 
 class Symbol:
     """A number of a traced function, with the rule's operators."""
 
-    __blocks__ = ("kind", "name", "tape")
+    __slots__ = ("kind", "name", "tape")
 
     def __init__(self, tape: Tape, name: str, kind: Kind) -> None:
         self.tape, self.name, self.kind = tape, name, kind
@@ -51,10 +51,10 @@ class Operation:
 
 
 class Tape:
-    """The rule's `Ops`, writing down instead of computing; what was asked before is not asked again."""
+    """The rule's `Ops`, recording operations instead of computing them. Equal operations are recorded once."""
 
     def __init__(self, *, wide: bool = False) -> None:
-        # Constants of the arithmetic's own range are symbols too, since one text serves float and double.
+        # The limits of the arithmetic are symbols too, because one text serves float and double.
         kind: Kind = "wide" if wide else "value"
         self.tiny: Any = Symbol(self, "TINY", kind)
         self.largest: Any = Symbol(self, "LARGEST", kind)
@@ -150,7 +150,7 @@ class Language:
 
     def line(self, operation: Operation) -> str:
         """One statement."""
-        # Constants take the kind of what they meet.
+        # A constant takes the kind of the other arguments.
         kind: Kind = (
             "value" if any(_is_value(a) for a in operation.arguments) or operation.target.kind == "value" else "wide"
         )
@@ -171,8 +171,7 @@ def _is_value(a: Any) -> bool:
     return isinstance(a, Symbol) and a.kind in ("value", "mask")
 
 
-# A rule's fields and settings become inputs under their own names, so that whoever calls the text can pass them by
-# name.
+# A rule's fields and settings become inputs under their own names, so that callers can pass them by name.
 def _inputs(tape: Tape, names: Sequence[str], kind: Kind) -> dict[str, Symbol]:
     return {name: Symbol(tape, name, kind) for name in names}
 
@@ -191,7 +190,7 @@ def _element_keys(rule: Rule, s: Any) -> list[str]:
 
 
 class Contribution:
-    """What one element adds to the sums of its block. Whoever adds up products widens their arguments first."""
+    """What one element adds to the sums of its block. The generated loop widens the arguments of products first."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -205,7 +204,7 @@ class Contribution:
 
 
 def element_step(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None) -> Function:
-    """A whole step where every element is a block of its own. ``variable`` names the settings that stay so."""
+    """A whole step where every element is a block of its own. ``variable`` names the settings that stay inputs."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
     block = _inputs(tape, _block_keys(rule, s), "value")
@@ -218,7 +217,7 @@ def element_step(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | No
 
 
 class Bounded(Contribution):
-    """The same for whoever does not widen: products stop at the largest number."""
+    """The same without widening: products stop at the largest number."""
 
     def dot(self, a: Any, b: Any) -> Any:
         tape = self._tape
@@ -281,7 +280,7 @@ def learn(rule: Rule, s: Any, variable: Sequence[str], statistics: int, *, tape:
 
 
 def idle(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, wide: bool = False) -> Function:
-    """The fields of what was last touched at step ``since`` as they stand after step ``now``; both are wide inputs."""
+    """The fields of a row last touched at step ``since``, as they are after step ``now``; both are wide inputs."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", *_element_keys(rule, s)], "value")
     block = _inputs(tape, _block_keys(rule, s), "wide" if wide else "value")

@@ -1,7 +1,7 @@
 """The forms in which the kernel runs the rules, and the settings as it takes them.
 
-Options that change which operations there are make *variants*; in a variant, an option that is off is a number without
-effect. Few of them, since each is compiled for every precision and instruction set.
+Options that add or remove operations make *variants*. Within a variant, an option that is off is a number without
+effect. There are few variants, because each is compiled for every precision and instruction set.
 """
 
 import math
@@ -19,14 +19,14 @@ from gradagrad.rules.rule import Array, Block, Ops, Reduction, Rule, Values, is_
 
 
 class _BoundedGradaGrad(gradagrad.GradaGradRule):
-    """GradaGrad with choices that are the same for all elements: with a cap or without, projected onto a box or not."""
+    """GradaGrad with options chosen at run time for all elements alike: a cap on γ, and a projection onto a box."""
 
     def decide(
         self, sums: Sequence[Array], block: Block, s: Any, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         free, free_factors = super().decide(sums, block, s._replace(gamma_max=None), ops)
         capped, factors = super().decide(sums, block, s, ops)
-        # An infinite cap will not do: a spoilt growth is not below it either.
+        # An infinite cap would not do, because a growth of NaN is not below it either.
         chosen = ops.less(s.gamma_max, sys.float_info.max)
         after = {key: ops.where(chosen, capped[key], free[key]) for key in free}
         return after, tuple(ops.where(chosen, a, b) for a, b in zip(factors, free_factors, strict=True))
@@ -72,7 +72,7 @@ class Variant:
 
 
 def _numeric(settings: Any) -> tuple[str, ...]:
-    """The settings that are numbers, of which None are those that these settings go without."""
+    """The settings that are numbers; None marks an option that is off."""
     return tuple(name for name, a in settings._asdict().items() if not isinstance(a, bool) and name != "project")
 
 
@@ -124,7 +124,7 @@ def variant_of(s: Any) -> int | None:
     return _PLACES[f"gradagrad_{form}{'' if is_off(s.beta) else '_momentum'}"]
 
 
-# An option that is None is given as a number without effect: a limit is infinite, and a comparison with NaN is false.
+# An option that is None becomes a number without effect: an infinite limit, or NaN, with which comparisons are false.
 _NEUTRAL = {name: math.nan if name == "grad_bound" else math.inf for name in _OPTIONS}
 _GRADAGRAD, _AUTO = attrgetter(*_numeric(gradagrad.Settings())), attrgetter(*AUTO_ORDER)
 
@@ -142,7 +142,7 @@ def kernel_settings(s: Any, bounds: tuple[float, float] | None = None) -> list[f
 
 
 class WideTape(Tape):
-    """Limits are double like settings, so that what is worked out from both is what Python's floats give."""
+    """Limits are double, as settings are, so that numbers computed from both equal those of Python's floats."""
 
     def __init__(self) -> None:
         super().__init__(wide=True)
@@ -160,7 +160,7 @@ class Phases:
 
 @cache
 def phases_of(place: int) -> Phases:
-    """Statistics a variant, given by its place in `VARIANTS`."""
+    """Traces a variant, given by its place in `VARIANTS`."""
     variant = VARIANTS[place]
     rule, s, variable = variant.rule, variant.static, variant.variable
     keys = {at: [f.key for f in rule.fields(s) if f.at == at] for at in ("element", "block")}
@@ -173,7 +173,7 @@ def phases_of(place: int) -> Phases:
     move = trace.move(rule, moving, variable, factors, tape=WideTape())
     statistics = sum(name.startswith("trace") for name in move.results)
     idle = trace.idle(rule, s, variable, tape=WideTape()) if rule.needs_catch_up(s) else None
-    # What a move only copies can be written while it is measured, which saves reading it again. Lazy rows may stay.
+    # A field that the move only copies is written while measuring, which saves reading it again; lazy rows may stay.
     copied = {} if variant.static_lazy or not measure else copies(move, keys["element"])
     functions = {
         "step": trace.element_step(rule, s, variable, tape=WideTape()) if variant.elementwise else None,

@@ -1,4 +1,4 @@
-"""What one param group brings to a step: aligned lists, one entry for each parameter that has a gradient."""
+"""One param group's part of a step: aligned lists, one entry for each parameter that has a gradient."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Batch:
     maximize: bool = False
     differentiable: bool = False
     stochastic_rounding: bool = False
-    """Whether bf16 parameters are rounded at random, as bf16 state is."""
+    """Whether bf16 parameters are rounded stochastically, as bf16 state is."""
     draws: bool = False
-    """Whether anything is rounded at random."""
+    """Whether anything is rounded stochastically."""
     params: list[Tensor] = field(default_factory=list)
     grads: list[Tensor] = field(default_factory=list)
     steps: list[Tensor] = field(default_factory=list)
@@ -55,16 +55,16 @@ class Batch:
     backend: Any = None
     """The `Backend` that steps it."""
     prepared: list[Any] | None = None
-    """What a backend has prepared or read, good for the rest of the step."""
+    """What a backend has prepared or read for this step."""
     handles: Any = None
     """The optimizer's `HandleCache`, if it has one."""
     derived: dict[str, Any] = field(init=False, default_factory=dict)
-    """What is worked out from the settings alone: good for every step until one of them changes."""
+    """Computed from the settings alone, and valid until one of them changes."""
 
     fields: tuple[Field, ...] = field(init=False)
     """The state that the settings need."""
     keys: frozenset[str] = field(init=False)
-    """Theirs."""
+    """The keys of these fields."""
     is_shared: bool = field(init=False)
     """Whether all parameters share one block."""
 
@@ -81,11 +81,11 @@ class Batch:
         return batch
 
     def is_plain(self) -> bool:
-        """Whether all parameters are whole and on one rank, and all gradients dense, as nearly always."""
+        """The usual case: all parameters are whole and on one rank, and all gradients are dense."""
         return _PARAMETER.issuperset(map(type, self.params)) and _STRIDED.issuperset(map(_LAYOUT, self.grads))
 
     def own_fields(self, i: int) -> list[tuple[Field, Tensor]]:
-        """The i-th parameter's fields and their tensors, but for those of a block that others share."""
+        """The i-th parameter's fields and their tensors, without those of a shared block."""
         return [(field, self.state[field.key][i]) for field in self.fields if field.key in self.state]
 
     def unscale(self, scale: Tensor) -> None:
@@ -104,12 +104,11 @@ class Batch:
         )
 
     def lr(self, i: int, dtype: torch.dtype) -> Any:
-        """The i-th parameter's learning rate in this step, decayed as torch.optim.Adagrad's; not read back to the
-        host."""
+        """The i-th parameter's learning rate in this step, decayed as in torch.optim.Adagrad, on its device."""
         return self._decayed(self.steps[i].to(dtype), dtype) if self.lr_decay else self._lr(dtype)
 
     def lrs(self, dtype: torch.dtype) -> Any:
-        """All of them: a row of numbers, or one where they are equal."""
+        """The learning rates of all parameters: a row, or one number where they are equal."""
         return self._decayed(torch.stack(self.steps).to(dtype), dtype) if self.lr_decay else self._lr(dtype)
 
     def lr_after(self, i: int, dtype: torch.dtype) -> Any:

@@ -1,4 +1,4 @@
-"""What our optimizers are as torch optimizers: checked param groups, state from declared fields, steps, state dicts."""
+"""The common base of our torch optimizers: checked param groups, state from declared fields, steps, state dicts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Set
@@ -38,7 +38,7 @@ class EngineOptimizer(Optimizer, ABC):
     arguments: ClassVar[Table]
     warns_of_large_first_step: ClassVar[bool] = False
     _cannot_step: str = ""
-    """Why no step can be taken and nothing loaded now, as a sentence."""
+    """Why steps and loading are refused at the moment; empty if they are not."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
         _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
 
@@ -50,7 +50,7 @@ class EngineOptimizer(Optimizer, ABC):
 
     @abstractmethod
     def _settings(self, group: Mapping[str, Any]) -> Any:
-        """A param group's settings as the rule takes them."""
+        """A param group's settings, as the rule takes them."""
 
     def _scope(self, group: Mapping[str, Any]) -> Scope:
         return group[self.arguments.scope]
@@ -71,7 +71,7 @@ class EngineOptimizer(Optimizer, ABC):
         )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group; what it leaves out is taken from the constructor's arguments."""
+        """Adds a group. Missing arguments are the constructor's."""
         if isinstance(param_group, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
             full = checked(self.arguments, {**self.defaults, **param_group}, self.param_groups)
             param_group = {key: full[key] for key in param_group}
@@ -85,7 +85,7 @@ class EngineOptimizer(Optimizer, ABC):
         self._put_readings(self.param_groups[-1])
 
     def _put_readings(self, group: dict[str, Any]) -> None:
-        """Lets a param group show its γ and its learning rate to whoever looks there."""
+        """Puts γ and the learning rate into a param group, for users and trainers that read them there."""
         group.update({key: Reading(key, self) for key in READINGS})
 
     @overload
@@ -102,7 +102,7 @@ class EngineOptimizer(Optimizer, ABC):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler's, as is grad_scale
+        found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
         is_first = not torch.compiler.is_compiling() and not any(self.state.values())
@@ -110,7 +110,7 @@ class EngineOptimizer(Optimizer, ABC):
             self._step_groups(is_first)
         except Exception:
             if is_first and not any(bool(state.get("step")) for state in self.state.values()):
-                self.state.clear()  # nothing has been done yet
+                self.state.clear()  # Nothing has been stepped yet.
             raise
         return loss
 
@@ -144,7 +144,7 @@ class EngineOptimizer(Optimizer, ABC):
             watch.after()
 
     def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
-        """The param groups that have gradients, and what they bring to the step; makes state where there is none."""
+        """The param groups that have gradients, and their batches. Makes missing state."""
         groups: list[dict[str, Any]] = []
         batches: list[Batch] = []
         for index, group in enumerate(self.param_groups):
@@ -164,9 +164,10 @@ class EngineOptimizer(Optimizer, ABC):
             refuse_foreign_settings(group, self.defaults)
             batch = self._empty_batch(group)
             self._init_group(group, batch.params, batch.grads)
-            batch.param_states = [self.state[parameter] for parameter in batch.params]  # which it cannot hand on
+            # torch.compile cannot pass this list to _init_group.
+            batch.param_states = [self.state[parameter] for parameter in batch.params]
         else:
-            # Settings are worked out anew only if a value in the group has been exchanged for another.
+            # Settings are derived again only if a value in the group was replaced.
             values, empty = self._empty[index] if index < len(self._empty) else ([], None)
             if empty is None or len(values) != len(group) or not all(map(is_, values, group.values())):
                 refuse_foreign_settings(group, self.defaults)
@@ -193,9 +194,9 @@ class EngineOptimizer(Optimizer, ABC):
         states: list[dict[str, Any]] | None = None,
         keys: Set[str] | None = None,
     ) -> None:
-        """Finds the parameters that have a gradient, and their states, and makes what these lack.
+        """Collects the parameters that have a gradient, and their states, and makes missing state.
 
-        torch.compile runs a method of this name instead of tracing it, so that making state is no part of the graph.
+        torch.compile runs a method of this name instead of tracing it, so making state is not part of the graph.
         """
         if keys is None:
             keys = {field.key for field in self.rule.fields(self._settings(group))}
@@ -226,13 +227,13 @@ class EngineOptimizer(Optimizer, ABC):
         return batch
 
     def _catch_up(self) -> None:
-        """Brings rows that sparse gradients left out up to date."""
+        """Brings idle rows up to date."""
         for group in self.param_groups:
             for parameter in (p for p in group["params"] if "row_steps" in self.state.get(p, ())):
                 catch_up(self._alone(group, parameter), 0)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restores a pickle or a state dict; arguments that its version did not have take this optimizer's defaults."""
+        """Restores a pickle or a state dict; missing arguments take this optimizer's defaults."""
         super().__setstate__(state)
         self._watch, self._handles = self.__dict__.get("_watch"), HandleCache()
         self._empty = []
@@ -245,13 +246,13 @@ class EngineOptimizer(Optimizer, ABC):
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
-        self._catch_up()  # distributed checkpoints fill in what the loading optimizer has, which are no clocks of rows
+        self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
             if "projection" in group:
                 group["projection"] = None
             group["state_dtype"] = checkpoint.dtype_name(group["state_dtype"])
-            group.update(dict.fromkeys(READINGS))  # the keys stay: distributed checkpoints ask for those of live groups
+            group.update(dict.fromkeys(READINGS))  # The keys stay, because distributed checkpoints expect them.
         return result
 
     @torch._disable_dynamo
@@ -264,7 +265,7 @@ class EngineOptimizer(Optimizer, ABC):
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
-        """Whether GradScaler may leave scaled gradients and its findings to `step`."""
+        """Whether GradScaler may leave unscaling and the check for infinities to `step`."""
         return all(group["fused"] is True for group in self.param_groups)
 
     def _parameters(self) -> Iterator[Tensor]:

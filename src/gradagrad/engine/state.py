@@ -1,4 +1,4 @@
-"""State as the rule's fields declare it: made before a parameter's first step, and one tensor for all who share it."""
+"""State as the rule's fields declare it, made before a parameter's first step. Shared numbers are one tensor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def field_scope(field: Field, scope: str) -> str:
-    """The scope of a field's tensors: an element field is an element's whatever the blocks are."""
+    """The scope of a field's tensors: "element" for element fields, whatever the blocks are."""
     return "element" if field.at == "element" else scope
 
 
@@ -31,7 +31,7 @@ def field_dtype(field: Field, scope: str, state_dtype: torch.dtype | str, parame
 
 
 def new_step(group: Mapping[str, Any], parameter: Tensor) -> Tensor:
-    """A step counter: on the parameter's device if it is to be captured, and whole, since floats stop counting."""
+    """A step counter, an integer because floats stop counting; on the parameter's device if it is to be captured."""
     device = sharding.local(parameter.detach()).device if group["capturable"] else torch.device("cpu")
     return torch.zeros((), dtype=torch.int64, device=device)
 
@@ -64,7 +64,7 @@ def shared_keys(fields: tuple[Field, ...], scope: str) -> list[str]:
 
 
 def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
-    """Makes what a parameter's state lacks: all of it before its first step."""
+    """Makes whatever is missing in a parameter's state."""
     settings, scope = optimizer._settings(group), optimizer._scope(group)
     state = optimizer.state[parameter]
     fields = optimizer.rule.fields(settings)
@@ -80,12 +80,12 @@ def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tenso
             state[key] = peer[key]
             continue
         state[key] = new_field(field, group, settings, scope, parameter)
-        for other in peers if key in shared else ():  # a field that a setting has just brought in
+        for other in peers if key in shared else ():  # A changed setting has added this field.
             other[key] = state[key]
 
 
 def mark_idle(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
-    """Notes since when a parameter has no gradient, if what it shares goes on meanwhile and it shall catch up later."""
+    """Records the step at which a parameter without a gradient became idle, if it must catch up later."""
     state = optimizer.state.get(parameter, {})
     if CLOCK not in state or "row_steps" in state:
         return
@@ -95,7 +95,7 @@ def mark_idle(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: T
 
 
 def join_shared(optimizer: EngineOptimizer) -> None:
-    """After loading, lets all parameters that share a block have one tensor for each of its numbers again."""
+    """Merges shared numbers after loading, so that all parameters of a block hold the same tensors again."""
     for group in optimizer.param_groups:
         keys = shared_keys(optimizer.rule.fields(optimizer._settings(group)), optimizer._scope(group))
         states = [state for p in _sharing(optimizer, group) if (state := optimizer.state.get(p))] if keys else []

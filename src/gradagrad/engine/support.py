@@ -1,4 +1,4 @@
-"""What cannot be stepped, and what to do instead. Asked before anything is written."""
+"""What cannot be stepped, and what to do instead. Checked before anything is written."""
 
 import torch
 from torch import Tensor
@@ -9,7 +9,7 @@ from gradagrad.torch_ops.ops import real_shape
 
 
 def refuse_unfit(batch: Batch) -> None:
-    """Raises on parameters and gradients that the settings cannot be used with; nothing has been changed then."""
+    """Raises for parameters and gradients that do not work with the settings."""
     for parameter, gradient in zip(batch.params, batch.grads, strict=True):
         is_sparse = gradient.layout != torch.strided
         if type(parameter) is torch.nn.Parameter and not is_sparse:
@@ -24,7 +24,7 @@ def refuse_unfit(batch: Batch) -> None:
 
 
 def refuse_misfits(batch: Batch) -> None:
-    """Raises where shapes of gradients or state differ from the parameters', for backends that do not look."""
+    """Raises where the shape of a gradient or of state differs from its parameter's, for backends that do not check."""
     states = [batch.state[field.key] for field in batch.fields if field.at == "element"]
     for parameter, gradient, *state in zip(batch.params, batch.grads, *states, strict=True):
         if reason := _misfit(parameter, gradient, state):

@@ -1,7 +1,7 @@
 """The backend that runs the compiled kernel: csrc, whose loops are generated from the rules.
 
-A step is prepared first: the kernel checks every tensor, writes nothing and returns a ticket. Under it the step is
-taken, whole or phase by phase. Nothing of the mathematics is here or in csrc.
+A step is prepared first: the kernel checks every tensor, writes nothing and returns a ticket. The ticket
+then takes the step, whole or phase by phase. The mathematics is neither here nor in csrc.
 """
 
 import math
@@ -44,18 +44,18 @@ _REFUSALS = (
     "the clocks of the rows of {p} must be int32, one for each row.",
 )
 _ops = cast("Callable[[], Any]", load.ops)
-"""The kernel's ops, which are there if anything could be prepared."""
+"""The kernel's ops. They exist if anything could be prepared."""
 CACHE_FROM_PARAMS = 16
-"""From so many parameters on, handing their state over takes a good part of a step."""
+"""With this many parameters, passing their state takes a good part of a step."""
 MAX_CACHED_LISTS = 32
-"""Lists that are kept for one optimizer."""
+"""Lists kept for one optimizer."""
 
 
 class HandleCache:
-    """State tensors that the kernel has handles of, so that a step need not hand them over. Belongs to an optimizer.
+    """State tensors that the kernel keeps handles of, so that a step need not pass them. Belongs to one optimizer.
 
-    Only handles: memory, shapes and strides are read and checked at every step, and a list in which one tensor was
-    exchanged for another is handed over anew. Parameters and gradients are never kept: they may be swapped for others.
+    Memory, shapes and strides are still checked at every step, and a list in which a tensor was replaced is passed
+    again. Parameters and gradients are never kept, because users may replace them.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class HandleCache:
             for _, other in outdated:
                 ops.release_list(other)
             known = (state, number)
-        self._known[id(state[0])] = known  # as the youngest
+        self._known[id(state[0])] = known  # Move it to the end: the oldest list is dropped first.
         return known[1]
 
     def __del__(self) -> None:
@@ -109,7 +109,7 @@ class Kernel:
     def step(self, batch: Batch) -> None:
         for ticket in batch.prepared or self._tickets(batch):
             _ops().step_(ticket)
-        batch.prepared = None  # used up
+        batch.prepared = None
         torch.autograd.graph.increment_version(batch.params)
 
     def measure(self, batch: Batch) -> Tensor | None:
@@ -149,7 +149,7 @@ class Kernel:
         return batch.prepared or []
 
     def _find_tickets(self, batch: Batch) -> list[int] | str:
-        """Tickets, or why there are none. Under a ticket the kernel takes the step, whole or phase by phase."""
+        """The tickets of a step, or why there are none."""
         common = batch.derived.get("kernel") or _common(batch)
         if isinstance(common, str):
             return common
@@ -206,7 +206,7 @@ class RowKernel(Kernel):
         self.write_shared(batch, sums, self.move(batch, sums))
 
     def _tickets(self, batch: Batch) -> list[int]:
-        # Clocks of rows are state, which preparing must not make; the step cannot do without.
+        # The step needs clocks of rows. They are state, so preparing must not make them.
         if batch.rule.needs_catch_up(batch.settings) and batch.param_states:
             for i, own in enumerate(batch.param_states):
                 if "row_steps" in own and own["row_steps"].dim() != 1:
@@ -221,12 +221,12 @@ KERNEL, ROW_KERNEL = Kernel(), RowKernel()
 
 
 def kernel_for(batch: Batch) -> Kernel:
-    """The kernel's half for a batch, whose gradients are all dense or all sparse."""
+    """The kernel for a batch, whose gradients are all dense or all sparse."""
     return KERNEL if batch.grads[0].layout == torch.strided else ROW_KERNEL
 
 
 def _common(batch: Batch) -> tuple[Any, tuple[int, int, list[float], int, int]] | str:
-    """The kernel's ops and what they are told besides tensors, or why they cannot be used."""
+    """The kernel's ops and their arguments besides tensors, or why they cannot be used."""
     ops = load.ops()
     if ops is None:
         status = load.kernel_status()
@@ -248,14 +248,14 @@ def _common(batch: Batch) -> tuple[Any, tuple[int, int, list[float], int, int]] 
     given = [*variants.kernel_settings(s, bounds), batch.coupled_decay, batch.lr_decay]
     flags = batch.maximize + 2 * batch.stochastic_rounding
     common = ops, (variant, SCOPES.index(batch.scope), given, flags, precision.SEED)
-    if project is None and not any(isinstance(a, Tensor) for a in s):  # whose numbers may change in place
+    if project is None and not any(isinstance(a, Tensor) for a in s):  # A tensor's value may change in place.
         batch.derived["kernel"] = common
     return common
 
 
 def _bounds(project: Any) -> tuple[float, float] | str:
-    projection = getattr(project, "projection", project)  # without the checks around it
-    if type(projection) is NonNegative:  # a subclass may do something else
+    projection = getattr(project, "projection", project)  # Without the wrapper that checks it.
+    if type(projection) is NonNegative:  # A subclass may behave differently.
         return 0.0, math.inf
     if type(projection) is Box:
         lower, upper = projection.lower, projection.upper
@@ -269,7 +269,7 @@ def _block_fields(batch: Batch) -> list[Any]:
 
 
 def _counts(batch: Batch) -> tuple[int, int]:
-    """How many sums and statistics the rule has for a block."""
+    """How many sums and statistics the rule has per block."""
     phases = variants.phases_of(variants.variant_of(batch.settings) or 0)
     return phases.sums, phases.statistics
 
@@ -279,7 +279,7 @@ def _blocks(batch: Batch, tickets: Sequence[int]) -> int:
 
 
 def _joined(batch: Batch, parts: list[Tensor]) -> Tensor:
-    """One row for a block that all share, else one for each parameter."""
+    """One row for a shared block, else one for each parameter."""
     if len(parts) == 1:
         return parts[0]
     return torch.stack(parts).sum(0) if batch.is_shared else torch.cat(parts)

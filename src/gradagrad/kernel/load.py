@@ -1,4 +1,4 @@
-"""Finding and loading the compiled kernel, and saying why when there is none."""
+"""Finds and loads the compiled kernel, or explains why there is none."""
 
 import json
 import os
@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
-# Without the cache, or pip would take the wheel it made the last time.
+# Without --no-cache-dir pip would take the wheel that it built last time.
 _BUILD = (
     "pip install 'setuptools>=77' && pip install --no-build-isolation --no-deps --force-reinstall --no-cache-dir "
     "--no-binary gradagrad gradagrad (or, for the last word, the path of its source)."
 )
-# By the kind of reason that setup.py records: the reason, and what to do that has not just been done.
+# For each kind of reason that setup.py records: the reason, and the remedy.
 _REASONS = {
     "no torch": (
         "torch was not there when gradagrad was built; pip builds in an environment of its own unless told otherwise.",
@@ -72,7 +72,7 @@ class KernelStatus:
 
 @cache
 def build_record() -> dict[str, Any]:
-    """What setup.py wrote down: whether there is a kernel and, as far as known, why not, the compiler and its torch."""
+    """What setup.py recorded: whether there is a kernel, why not, the compiler and its torch."""
     try:
         return json.loads(Path(__file__).with_name("_build.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -81,8 +81,8 @@ def build_record() -> dict[str, Any]:
 
 @cache
 def kernel_status() -> KernelStatus:
-    """Loads the kernel at the first call and remembers what came of it."""
-    chosen = os.environ.get("GRADAGRAD_KERNEL_PATH")  # another build of it, for sanitizers and other compilers
+    """Loads the kernel at the first call and remembers the outcome."""
+    chosen = os.environ.get("GRADAGRAD_KERNEL_PATH")  # Another build, for sanitizers and other compilers.
     beside = sorted(p for p in Path(__file__).parent.glob("_kernel*") if p.suffix in (".so", ".dylib", ".pyd"))
     found = [Path(chosen)] if chosen else beside
     if not found:
@@ -108,7 +108,7 @@ def _missing(record: dict[str, Any]) -> KernelStatus:
 
 @cache
 def ops() -> Any | None:
-    """The kernel's ops, or None. Their inmost callables: torch's wrappers in Python take a microsecond each."""
+    """The kernel's ops, or None. These are the innermost callables: torch's Python wrappers cost a microsecond each."""
     if not kernel_status().loaded:
         return None
     names = ("keep", "release_list", "release_step", "prepare", "prepare_sparse")
@@ -118,7 +118,7 @@ def ops() -> Any | None:
 
 @cache
 def warn_once() -> None:
-    """Says, once in a process, that steps on the CPU could be faster."""
+    """Warns, once in a process, that steps on the CPU could be faster."""
     status = kernel_status()
     if not status.loaded:
         warnings.warn(

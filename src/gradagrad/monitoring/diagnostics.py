@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 SAMPLE = 1_000_000
-"""How many values the inner quantiles are taken of at most; sorting more would take seconds and show no more."""
+"""Inner quantiles are taken of at most this many values; sorting more would take seconds and show no more."""
 
 
 @dataclass(frozen=True)
 class GroupDiagnostics:
-    """One param group's adapted learning rates. What several groups share stands in each of them.
+    """One param group's adapted learning rates. Shared numbers appear in every group.
 
-    With sharded parameters, over this rank's shards: asking costs no communication, and one rank may ask alone.
+    For sharded parameters they describe this rank's shards: no communication is needed, and one rank may ask alone.
     """
 
     step: int
     """The largest number of steps any parameter of the group has taken."""
     blocks: int
-    """Over how many blocks (whoever shares a γ) the quantiles of γ are taken."""
+    """How many blocks, each with its own γ, the quantiles of γ are taken over."""
     gamma: dict[float, float]
     """Quantiles of γ, the numerator, lr included."""
     step_size: dict[float, float]
@@ -43,7 +43,7 @@ class GroupDiagnostics:
     total_growth: float
     """γ/γ₀, geometric mean over blocks."""
     spoilt: int
-    """How many entries of the state a NaN or an infinity has spoilt; they are left out of everything else."""
+    """How many entries of the state are NaN or infinite; they are left out of everything else."""
 
     @property
     def effective_lr(self) -> float:
@@ -57,15 +57,15 @@ def effective_lr(gamma: float, step: int) -> float:
 
 
 class Reading:
-    """What stands in a param group as ``"gamma"`` and ``"effective_lr"``: a number worked out when it is looked at.
+    """The value of ``"gamma"`` and ``"effective_lr"`` in a param group: a number computed when it is read.
 
-    ``float()``, ``print`` and formatting look, and wait for a GPU then; a step does neither. State dicts hold None in
+    ``float()``, ``print`` and formatting read it, and wait for a GPU then; a step never does. State dicts hold None in
     its place. NaN before the group's first step.
     """
 
     def __init__(self, key: str = "", optimizer: EngineOptimizer | None = None) -> None:
         self._key = key
-        # Weak, or an optimizer would hold itself, and its state would stay until Python's collector comes by.
+        # A strong reference would be a cycle and keep the optimizer's state alive until Python collects garbage.
         self._optimizer = weakref.ref(optimizer) if optimizer is not None else None
 
     def __float__(self) -> float:
@@ -82,23 +82,23 @@ class Reading:
         return f"{float(self):.4g}"
 
     def __eq__(self, other: object) -> bool:
-        # As part of a group's settings, which are compared: not what has come of them.
+        # Torch compares the settings of groups, and a reading's value is not a setting.
         return isinstance(other, Reading) and other._key == self._key
 
     def __hash__(self) -> int:
         return hash(self._key)
 
     def __reduce__(self) -> tuple[type[Reading], tuple[()]]:
-        return Reading, ()  # a copied or unpickled optimizer puts its own readings in
+        return Reading, ()  # A copied or unpickled optimizer makes its own readings.
 
 
 READINGS = ("gamma", "effective_lr")
-"""The keys of a param group under which readings stand."""
+"""The keys of the readings in a param group."""
 
 
 @torch.no_grad()
 def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, float]:
-    """The median γ of a param group, and the learning rate that it makes: little is looked at and moved for them."""
+    """The median γ of a param group and its effective learning rate, without reading the whole state."""
     gammas: list[Tensor] = []
     steps = 0
     for parameter in (p for p in group["params"] if optimizer.state.get(p)):
@@ -115,10 +115,10 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
 
 
 class Watch:
-    """Counts, around each step, the blocks that grow. Exists only once someone has asked for diagnostics."""
+    """Counts the blocks that grow in each step. Exists only once diagnostics were asked for."""
 
     def __init__(self) -> None:
-        self.active = True  # False: the coming step is not counted, and costs nothing
+        self.active = True  # False: the next step is not counted and costs nothing.
         self.shares: dict[int, float | Tensor] = {}
         self._before: list[tuple[int, list[Tensor], list[Tensor | None], list[Tensor]]] = []
 
@@ -159,7 +159,7 @@ def _at(blocks: Tensor, rows: Tensor | None) -> Tensor:
 
 @torch.no_grad()
 def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any = float("nan")) -> GroupDiagnostics:
-    """The diagnostics of one of an optimizer's param groups; what is ``growing`` only a `Watch` knows."""
+    """The diagnostics of one param group; ``growing`` comes from a `Watch`."""
     gammas: list[Tensor] = []
     growths: list[Tensor] = []
     sizes: list[Tensor] = []
@@ -209,7 +209,7 @@ def _joined(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _quantiles(values: Tensor) -> dict[float, float]:
-    """Nearest-rank quantiles of what is finite; torch.quantile refuses more than 16 million values."""
+    """Nearest-rank quantiles of the finite values; torch.quantile refuses more than 16 million."""
     values = values[torch.isfinite(values)]
     if not values.numel():
         return dict.fromkeys(QUANTILES, float("nan"))
@@ -219,7 +219,7 @@ def _quantiles(values: Tensor) -> dict[float, float]:
 
 
 def _sampled(values: Tensor) -> Tensor:
-    """At most `SAMPLE` of them, drawn with a generator of its own: asking must not change what training draws."""
+    """At most `SAMPLE` values, drawn with a separate generator so that training draws the same numbers."""
     if values.numel() <= SAMPLE:
         return values
     drawn = torch.randint(values.numel(), (SAMPLE,), generator=torch.Generator().manual_seed(0))

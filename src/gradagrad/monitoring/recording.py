@@ -45,7 +45,7 @@ class History(Sequence[Record]):
         return iter(self.records)
 
     def stop(self) -> None:
-        """Records no more; the optimizer forgets about it."""
+        """Stops recording."""
         if self._stop is not None:
             self._stop()
         self._stop = None
@@ -69,7 +69,7 @@ class History(Sequence[Record]):
 
 
 def _restored(record: dict[str, Any]) -> Record:
-    """JSON has made strings of the quantiles."""
+    """Turns the quantiles back into numbers, because JSON made strings of them."""
     for group in record["groups"]:
         for name in ("gamma", "step_size"):
             group[name] = {float(quantile): value for quantile, value in group[name].items()}
@@ -77,7 +77,7 @@ def _restored(record: dict[str, Any]) -> Record:
 
 
 def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float]:
-    """The diagnostics as flat names and numbers, as loggers take them; what is not known yet is left out.
+    """The diagnostics as flat names and numbers for loggers, without those that are not known yet.
 
     Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``effective_lr``, ``growing``,
     ``total_growth``, and ``spoilt`` if anything is; see `gradagrad.GroupDiagnostics`. ``optimizer`` may be wrapped, as
@@ -137,7 +137,7 @@ def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, pr
         for handle in handles:
             handle.remove()
         if inner._watch is not None:
-            inner._watch.active = True  # for whoever asks for diagnostics next
+            inner._watch.active = True  # The next call of diagnostics() expects it.
 
     history._stop = stop
     return history
@@ -168,12 +168,11 @@ def _flat(record: Record, prefix: str) -> dict[str, float]:
 # timm's Lookahead.
 _WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer", "_base_optimizer")
 _DEPTH = 100
-"""Wrappers in wrappers; one that makes a new wrapper whenever it is asked has no end."""
+"""The deepest nesting followed; a wrapper that makes a new wrapper at every access would have no end."""
 
 
 def unwrapped(optimizer: Any) -> EngineOptimizer:
-    """The innermost optimizer: Lightning's wrapper is itself an instance of what it wraps, but not the one that
-    steps."""
+    """The innermost optimizer. Lightning's wrapper is an instance of the class it wraps, but does not step."""
     inner, seen = optimizer, {id(optimizer)}
     for _ in range(_DEPTH):
         within = next((a for name in _WITHIN if (a := _inside(inner, name)) is not None), None)

@@ -9,7 +9,7 @@ from gradagrad.projections.sets import Projection
 
 
 class Checked:
-    """Calls a projection and checks what it returns; its values only if asked, since that waits for them."""
+    """Calls a projection and checks its result. Values are checked only if asked, because that waits for the device."""
 
     def __init__(self, projection: Projection, *, values: bool = False) -> None:
         self.projection = projection

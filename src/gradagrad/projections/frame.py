@@ -1,4 +1,4 @@
-"""What projections onto sets that couple coordinates have in common, see `gradagrad.projections`."""
+"""The common part of projections onto sets that couple coordinates; see `gradagrad.projections`."""
 
 from abc import ABC, abstractmethod
 from math import copysign, inf
@@ -40,7 +40,7 @@ class Coupled(ABC):
         # Rounding a member to the nearest point of the dtype takes it out of the set by half of this at most.
         outside = self._violated(z, own, torch.finfo(point.dtype).eps)
         outside = outside & z.isfinite().all(-1, keepdim=True) & a.isfinite().all(-1, keepdim=True)
-        # Vectors that stay are replaced by harmless ones, lest their NaNs reach a gradient through `where`.
+        # Vectors that stay are replaced by harmless ones, so that their NaNs cannot reach a gradient through `where`.
         # Only ratios of the metric matter. With 1 as its largest entry neither A nor 1/A overflows.
         a = torch.where(outside, a, 1.0)
         a = (a / a.detach().amax(-1, keepdim=True)).clamp(min=_tiny(a))

@@ -1,13 +1,13 @@
 """The rule of AutoGradaGrad, ours: log γ is one more parameter, trained by the AdaGrad that trains the others.
 
 AdaGrad keeps its denominator for each element; all of them share one numerator γ. The gradient of log γ is the
-agreement of the new gradient with the way made so far, and log γ moves along it by AdaGrad's own step::
+agreement of the new gradient with the displacement so far, and log γ moves along it by AdaGrad's own step::
 
-    P   = √γ · c · Σ g·Y                agreement of this gradient with the way so far, one sum over all parameters
+    P   = √γ · c · Σ g·Y                agreement of this gradient with the displacement, one sum over all parameters
     B  += k·g²,   h += (1−β)(g − h)     linearly weighted sum of squares, and momentum
     d   = h / √(2B/(k+1))               AdaGrad's direction
     x  −= lr·γ·d
-    Y  += (lr₀·√γ/c) · d                the way so far is y = c·Y; lr₀ is the group's lr without its schedule
+    Y  += (lr₀·√γ/c) · d                the displacement is y = c·Y; lr₀ is the group's lr without its schedule
     c  ← c·(1 − w/(k+1))                an old step fades, by one number that all share
     v  += (P² − v)·r,  r = 2/(k+1)      the same weighted mean of squares, for log γ …
     γ  ← γ·(1 + P/(2√(k·v)))            … and its AdaGrad step at rate ½, for the next step
@@ -16,18 +16,18 @@ agreement of the new gradient with the way made so far, and log γ moves along i
 here                  meaning
 ====================  =============================================================================================
 ``B``                 Σ i·g_i² (field "accumulator"); from step ``LONG`` on old squares fade from it instead
-``h``, ``Y``          momentum and the way so far (fields "momentum", "displacement")
+``h``, ``Y``          momentum and displacement (fields "momentum", "displacement")
 ``k``                 how many steps the block has seen (field "clock")
 ``c``, ``v``          fields "displacement_scale" and "agreement_square"
 ``weight``            of the newest square: k, and ``LONG`` at most
 ``r``                 weight over the total of the weights, 1 + 2 + … + k
 ``damp``              the guard: a factor so that no gradient weighs more than all before it together
-``pull``              λ/√k: decoupled decay in the step's own units; it counts in P and in the way as what it is, a step
+``pull``              λ/√k: decoupled decay in the step's own units; it counts in P and Y as part of the step
 ====================  =============================================================================================
 
-Block numbers are kept in double: float32 cannot multiply by 1 − 5e-9. An element whose gradient is exactly zero rests:
-it and its fields stay, so that sparse and dense gradients give the same numbers. A NaN or infinity spoils its element
-and is left out of the sums from then on.
+Block numbers are kept in double, because float32 cannot multiply by 1 − 5e-9. An element whose gradient is exactly zero
+is idle: it and its fields stay, so sparse and dense gradients give the same numbers. A NaN or infinity spoils its
+element and is left out of the sums from then on.
 """
 
 from collections.abc import Sequence
@@ -38,21 +38,21 @@ from gradagrad.rules.rule import CLOCK, PARAMETER, Array, Block, Field, Ops, Red
 FORGET = 2.0**-20
 """Smallest r, the share of the newest square: float32 cannot add less to a sum."""
 LONG = 2.0 / FORGET - 1.0
-"""From this step on r is ``FORGET``: weights stay, and B fades by that much whenever its element moves. An element
-that rests keeps its B, which therefore needs no clock."""
+"""From this step on r is ``FORGET``: weights stay, and B fades by that much whenever its element moves. An idle
+element keeps its B, so B needs no clock."""
 FADE = 0.5
-"""w: an old step of the way fades as k^−w. 1 would make the way the distance to the mean of all points."""
+"""w: an old displacement fades as k^−w. With w = 1 it would be the distance to the mean of all iterates."""
 RATE = 0.5
 """AdaGrad's rate for log γ: at most a factor of 1 ± ½ in one step."""
 POWER = 8
-"""Of the average's weights: the i-th of k points counts as about i⁸."""
+"""Of the average's weights: the i-th of k iterates counts as about i⁸."""
 
 
 class Settings(NamedTuple):
     """The numbers of one step of one param group."""
 
     lr: Array = 1.0
-    steady_lr: Array = 1.0  # lr₀: lr without what a scheduler does to it
+    steady_lr: Array = 1.0  # lr₀: lr as it was before any scheduler
     gamma0: Array = 1e-4
     beta: Array = 0.7
     eps: Array = 0.0
@@ -63,12 +63,12 @@ class Settings(NamedTuple):
 
 
 def _scale(k: Array, weight: Array) -> Array:
-    """k over the total of the weights of the squares: times B it is what AdaGrad takes the root of."""
+    """k over the total of the weights of the squares: B times this is what AdaGrad takes the root of."""
     return k / (weight * (weight + 1.0)) * 2.0
 
 
 class AutoRule(Rule):
-    """Move → learn; with the guard, a measure before."""
+    """Move → learn; the guard measures first."""
 
     name = "auto"
     numerator = "gamma"
@@ -103,7 +103,7 @@ class AutoRule(Rule):
     def decide(
         self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """Counts the step, and works out what its move multiplies with."""
+        """Counts the step and computes the factors of the move."""
         k = block["clock"] + 1.0
         weight = ops.minimum(k, LONG)
         fade = ops.minimum(k - weight, 1.0) * FORGET
@@ -112,7 +112,7 @@ class AutoRule(Rule):
         if s.guard:
             (gg,) = sums
             before = block["square_total"]
-            # No gradient may weigh more than all before it together: weight·g² ≤ ΣB. The first weighs what it does.
+            # No gradient may weigh more than all before it together: weight·g² ≤ ΣB. The first one is not limited.
             square = weight * gg
             damp_square = ops.minimum(before / ops.maximum(square, ops.tiny), 1.0)
             damp_square = ops.where(ops.less(before, ops.tiny), 1.0, damp_square)
@@ -133,10 +133,10 @@ class AutoRule(Rule):
         ops: Ops,
         touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """AdaGrad with momentum, the way it adds to, and how the gradient agrees with the way before."""
+        """AdaGrad with momentum, the displacement it adds to, and the agreement of g with the displacement before."""
         x, g, h, B, Y = (values[key] for key in ("x", "g", "momentum", "accumulator", "displacement"))
         weight, fade, scale, rate, onward, pull, damp, average_share = (ops.narrow(number) for number in factors)
-        moves = ops.indicator(g)  # as a factor, for lists of tensors cannot be selected from at once
+        moves = ops.indicator(g)  # 1 where the element moves, 0 where it is idle
         if s.guard:
             g = g * damp
         new_B = ops.minimum(B + (g * g * weight - B * fade) * moves, ops.largest)
@@ -162,7 +162,7 @@ class AutoRule(Rule):
         """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P²."""
         k, gamma, c, v = block["clock"], block["gamma"], block["displacement_scale"], block["agreement_square"]
         agreement = ops.sqrt(gamma) * c * statistics[0]
-        length = ops.minimum(k, LONG) * 0.5 + 0.5  # of the mean, in steps: 1/r
+        length = ops.minimum(k, LONG) * 0.5 + 0.5  # 1/r, the length of the mean in steps
         new_v = ops.minimum(v + (agreement * agreement - v) / length, ops.largest)
         change = agreement / ops.sqrt(ops.maximum(new_v * k, ops.tiny)) * RATE
         new_gamma = ops.maximum(gamma * (change + 1.0), ops.tiny)
@@ -180,13 +180,13 @@ class AutoRule(Rule):
         return s.averaging
 
     def idle(self, values: Values, block: Block, since: Array, now: Array, s: Settings, ops: Ops) -> dict[str, Array]:
-        """Only the average goes on: it moves towards the resting point, by the product of all 1 − share in between."""
+        """Only the average changes: it moves towards x by the product of all 1 − share in between."""
         x, mean = values["x"], values["average"]
         left, now = 1.0, ops.maximum(now, 1.0)
         for t in range(POWER + 1):
             left = left * ((since + float(t)) / (now + float(t)))
         left = ops.narrow(left)
-        return {"average": mean * left + x * (1.0 - left)}  # a row that is up to date stays exactly as it is
+        return {"average": mean * left + x * (1.0 - left)}  # A row that is up to date stays exactly as it is.
 
 
 RULE = AutoRule()

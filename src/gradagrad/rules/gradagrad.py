@@ -7,16 +7,16 @@ here                  meaning
 ``m``                 previous momentum gradient m_{k-1}; the previous gradient itself when β = 0
 ``growth``            γ_k / γ₀: what the method has multiplied the learning rate's numerator by; starts at 1
 ``alpha``             α_k: the sum under the root (field "accumulator")
-``gg``, ``gm``        Σ g² and Σ g·m over whoever shares a step size (a *block*)
+``gg``, ``gm``        Σ g² and Σ g·m over a *block*, the elements that share a step size
 ``rho``, ``beta``     adaptivity ρ and momentum β
 ``A``                 (√α + ε) / growth: the metric of the step, before the learning rate
 ``rate``, ``carry``   the factors: 1/A' and β·A'/A
 ====================  =============================================================================================
 
-Three things differ from the paper's listing, none in exact arithmetic. The point z is not stored, because
+Three things differ from the paper's listing, none of them in exact arithmetic. z is not stored, because
 z_k = x_k − β/(1−β) · m_{k-1}/A_k. m is carried by a recursion instead of by subtracting iterates, which in float32
-returns zero for a small γ₀ and would end all adaptation. And one root serves two cases: where v < 0 only γ changes, so
-that the root of 1 − v/α is wanted and A'/A = γ/γ'; where v ≥ 0 only α does, so that √α is wanted and A'/A = √α'/√α.
+returns zero for a small γ₀ and would end all adaptation. And one root serves two cases: where v < 0 only γ changes and
+A'/A = γ/γ' needs the root of 1 − v/α; where v ≥ 0 only α changes and A'/A = √α'/√α needs √α.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +42,7 @@ class Settings(NamedTuple):
 
 
 class GradaGradRule(Rule):
-    """Measure → decide → move; nothing is left to learn afterwards."""
+    """Measure → decide → move."""
 
     name = "gradagrad"
     numerator = "growth"
@@ -53,7 +53,7 @@ class GradaGradRule(Rule):
         return (
             Field("momentum", "element"),
             Field("growth", "block", start=1.0, least=1.0, lane=1),
-            # One word for both: where one of them changes the other does not.
+            # Both use one lane, because never both change in the same step.
             Field("accumulator", "block", start="initial_accumulator_value", least="initial_accumulator_value", lane=1),
         )
 
@@ -70,7 +70,7 @@ class GradaGradRule(Rule):
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """γ rises where v < 0, α where v > 0; ``surplus`` is −v."""
         (gg, gm), growth, alpha = sums, block["growth"], block["accumulator"]
-        # Finite gradients can have infinite products; with one of the two finite there is no inf − inf.
+        # Finite gradients can have infinite products; limiting one of the two avoids inf − inf.
         agreement = ops.minimum(gm * s.rho, ops.largest)
         surplus = agreement - gg
         cap: Array = ops.largest
@@ -83,8 +83,8 @@ class GradaGradRule(Rule):
             first = ops.less(alpha, s.initial_accumulator_value + square * 0.5)
             bounded = ops.where(ops.less(0.0, gg), -square, surplus) if s.lazy else -square
             surplus = ops.where(first, bounded, surplus)
-        # Both divisors can be 0 (no gradient yet, or a square that underflowed). Floored, 0/0 is 0 and x/0 is large,
-        # and the minimum keeps whichever of the two is sane.
+        # Both divisors can be 0: no gradient yet, or a square that underflowed. With a floor 0/0 is 0 and x/0 is large,
+        # and the minimum takes the other one.
         floored = ops.maximum(alpha, ops.tiny)
         positive = ops.maximum(surplus, 0.0)
         clip = positive / ops.maximum(gg, ops.tiny) + 1.0  # restricted increase: √(1+r) = ρ·gm/gg
@@ -105,7 +105,7 @@ class GradaGradRule(Rule):
         after = {"growth": new_growth, "accumulator": new_alpha}
         rate = new_growth / new_root
         if root is None:
-            return after, (rate,)  # β·(A'/A)·m could be 0·inf
+            return after, (rate,)  # Forming β·(A'/A)·m could give 0·inf.
         old_root = ops.where(grows, new_root, root + s.eps)
         return after, (rate, growth / (old_root * rate) * s.beta)
 
@@ -128,7 +128,8 @@ class GradaGradRule(Rule):
             new_x = start - new_m * rate * s.lr
         else:
             z = start - (g + m * carried[0] / share if carried else g) * (rate * s.lr)
-            metric = 1.0 / (rate * ops.maximum(s.lr, ops.sqrt(ops.tiny)))  # stays finite at lr = 0, where z − p is 0
+            # The metric stays finite at lr = 0, where z − p is 0.
+            metric = 1.0 / (rate * ops.maximum(s.lr, ops.sqrt(ops.tiny)))
             p = s.project(z, metric)
             new_m = new_m + (z - p) * (metric * share)
             new_x = start + (p - start) * share if carried else p
@@ -160,15 +161,14 @@ class GradaGradRule(Rule):
         return not s.lazy
 
     def idle(self, values: Values, block: Block, since: Array, now: Array, s: Settings, ops: Ops) -> dict[str, Array]:
-        """A zero gradient is a previous gradient of zero (β = 0), and G∞ counts at the first step whatever it
-        brings."""
-        rested = ops.less(since, now)
-        result = {"momentum": ops.where(rested, 0.0, values["momentum"])}
+        """With β = 0 a zero gradient clears m, and G∞ counts at the first step whatever its gradient."""
+        idle = ops.less(since, now)
+        result = {"momentum": ops.where(idle, 0.0, values["momentum"])}
         if s.grad_bound is not None:
             square = s.grad_bound * s.grad_bound
             alpha = block["accumulator"]
             first = ops.less(alpha, s.initial_accumulator_value + square * 0.5)
-            result["accumulator"] = ops.where(rested, ops.where(first, alpha + square, alpha), alpha)
+            result["accumulator"] = ops.where(idle, ops.where(first, alpha + square, alpha), alpha)
         return result
 
 

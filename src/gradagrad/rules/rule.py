@@ -2,13 +2,13 @@
 
 A step has four phases, of which a rule uses those it needs::
 
-    measure   sums over whoever shares a decision (a *block*), before anything moves
-    decide    the block's numbers for this step, and the *factors*: what the move multiplies with
-    move      x and the element fields after this step, and *statistics*: what is to be summed for the phase below
+    measure   sums over a *block* (the elements that share a step size), before anything moves
+    decide    the block's numbers for this step, and the *factors* that the move multiplies with
+    move      x and the element fields after this step, and *statistics* to be summed over the block
     learn     the block's numbers for the next step, from the statistics
 
-`GradaGrad` measures and decides for this step; `AutoGradaGrad` learns for the next one, so that one pass over memory
-suffices. Since no function branches on data, running one on symbols yields straight-line source
+`GradaGrad` measures and decides for this step. `AutoGradaGrad` learns for the next one, so one pass over memory is
+enough. No function branches on data, so running one on symbols yields straight-line source
 (`gradagrad.codegen.trace`).
 """
 
@@ -16,25 +16,25 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
-# Arrays of any framework, 0-d ones and plain floats included; a rule asks only for arithmetic.
+# Arrays of any framework, including 0-d ones and plain floats; a rule only needs arithmetic.
 Array = Any
 Values = Mapping[str, Array]
 """A tensor's numbers by name: ``x``, its gradient ``g``, and its element fields by key."""
 Block = Mapping[str, Array]
-"""The numbers of whoever shares a decision, by key."""
+"""The numbers of a block, by key."""
 
 S = TypeVar("S", bound=tuple[Any, ...])
 """A rule's own NamedTuple of settings."""
 
-PARAMETER = "point"
+PARAMETER = "parameter"
 CLOCK = "clock"
-"""The key of the block field that counts steps, if a rule has one; rows that rested catch up with it."""
+"""The key of the block field that counts steps, if a rule has one; idle rows catch up with it."""
 PARAMETER_LANE = 4
 """The random bits of a parameter that is itself rounded stochastically."""
 
 
 class Field(NamedTuple):
-    """A piece of state. State dicts, shards, rounding, kernels and checks of checkpoints follow from this line."""
+    """A piece of state. State dicts, shards, rounding, kernels and checkpoint checks are derived from it."""
 
     key: str
     at: Literal["element", "block"]
@@ -43,17 +43,16 @@ class Field(NamedTuple):
     least: float | str | None = None
     """The smallest value that can be right: a number or the name of a setting; None: any finite one."""
     lane: int = 0
-    """Which 16 of an element's random bits round it where state is kept in bf16; fields that change together differ."""
+    """Which 16 of an element's random bits round it in bf16 state; fields that change together use different lanes."""
 
 
 class Ops(Protocol):
-    """What a rule needs beyond ``+ - * /``, and the range of the numbers it computes in. NaN passes through all of
-    it."""
+    """What a rule needs beyond ``+ - * /``, and the limits of its arithmetic. NaN passes through every operation."""
 
     tiny: float
     """Smallest positive normal number: the floor of every divisor that may be zero."""
     largest: float
-    """Largest finite number, at which what must not become infinite stops."""
+    """Largest finite number: the ceiling of every number that must not become infinite."""
 
     def sqrt(self, a: Array, /) -> Array: ...
     def maximum(self, a: Array, b: Array, /) -> Array: ...
@@ -65,7 +64,7 @@ class Ops(Protocol):
         ...
 
     def narrow(self, a: Array, /) -> Array:
-        """A block's number, worked out in double, in the precision of the arrays that it is about to meet."""
+        """A block's number, computed in double, in the precision of the elements' arrays."""
         ...
 
 
@@ -73,36 +72,36 @@ class Reduction(Protocol):
     """Sums over each block. For blocks of one element nothing is summed."""
 
     def dot(self, a: Array, b: Array, /) -> Array:
-        """Σ a·b; NaN where an argument is, but never from finite ones: products stop at the largest number."""
+        """Σ a·b. NaN arguments give NaN; finite ones never do, because products stop at the largest number."""
         ...
 
     def total(self, a: Array, /) -> Array:
-        """Σ a over what is finite, so that one spoilt element does not spoil what all share."""
+        """Σ a over the finite elements, so that one NaN does not spoil the whole block."""
         ...
 
 
 class Rule(Protocol):
     """One optimizer's arithmetic. ``s`` is the rule's own NamedTuple of settings.
 
-    A rule that is derived from this class may leave out what it does not need.
+    A subclass may leave out what it does not need.
     """
 
     name: str
     numerator: str
     """The block field that lr multiplies to make γ."""
     denominator: str
-    """The field under the root: above 0 where there has been a gradient."""
+    """The field under the root; it is above 0 once there has been a gradient."""
 
     def fields(self, s: Any) -> tuple[Field, ...]:
         """The state that these settings need."""
         ...
 
     def measures(self, s: Any) -> bool:
-        """Whether `measure` is needed, and with it a look at the gradients before anything moves."""
+        """Whether the gradients must be measured before anything moves."""
         ...
 
     def learns(self, s: Any) -> bool:
-        """Whether the move leaves statistics from which `learn` decides for the next step."""
+        """Whether the move returns statistics, from which `learn` decides for the next step."""
         return False
 
     def measure(self, values: Values, s: Any, blocks: Reduction, ops: Ops) -> tuple[Array, ...]: ...
@@ -129,7 +128,7 @@ class Rule(Protocol):
         return dict(block)
 
     def rates(self, values: Values, block: Block, s: Any, ops: Ops) -> tuple[Array, Array, Array]:
-        """For diagnostics: γ, the factor by which it differs from its start, and what a gradient is multiplied by."""
+        """For diagnostics: γ, γ over its start, and the factor that multiplies a gradient."""
         ...
 
     decay_remedy: str
@@ -140,25 +139,24 @@ class Rule(Protocol):
         return None
 
     def needs_catch_up(self, s: Any) -> bool:
-        """Whether a zero gradient changes state, so that rows a sparse gradient leaves out must be brought up to
-        date."""
+        """Whether a zero gradient changes state, so that rows without a gradient must catch up later."""
         return False
 
     def idle(self, values: Values, block: Block, since: Array, now: Array, s: Any, ops: Ops) -> dict[str, Array]:
-        """Element and block fields of what was last touched at step ``since`` as they stand after step ``now``."""
+        """Element and block fields of a row last touched at step ``since``, as they are after step ``now``."""
         ...
 
 
 def settings_of(kind: type[S], arguments: Mapping[str, Any], **others: Any) -> S:
-    """A rule's settings from a user's arguments of the same names, and ``others``, which are not an argument as it is.
+    """A rule's settings from the user's arguments of the same names; ``others`` come on top.
 
-    A limit that is infinite becomes None, for which the rule has no operations.
+    An infinite limit becomes None, which removes its operations from the rule.
     """
-    names: tuple[str, ...] = kind._fields  # pyright: ignore[reportAttributeAccessIssue]  # as every NamedTuple has
+    names: tuple[str, ...] = kind._fields  # pyright: ignore[reportAttributeAccessIssue]
     given = {name: arguments[name] for name in names if name in arguments} | others
     return kind(**{name: None if isinstance(a, float) and a == math.inf else a for name, a in given.items()})
 
 
 def is_off(number: Array) -> bool:
-    """Whether an option is a plain zero. A traced or symbolic number never is: nothing can be known of it."""
+    """Whether an option is a plain zero. A traced or symbolic number never counts as one."""
     return isinstance(number, int | float) and number == 0

@@ -1,7 +1,7 @@
-"""Who shares a decision: one entry (`element`), a first-dimension slice (`row`), a `tensor`, a param `group`, or `all`.
+"""The scope of a block: one `element`, a first-dimension slice (`row`), a `tensor`, a param `group`, or `all`.
 
-The scope decides only what is summed and the shape of the state that holds a block's numbers. Shapes are those of the
-real view: a complex parameter counts as real pairs.
+The scope decides only what is summed, and the shape of a block's state. Shapes are those of the real view: a complex
+parameter counts as real pairs.
 """
 
 from collections.abc import Sequence

@@ -32,14 +32,14 @@ class TensorOps:
         return b.clamp(max=a) if isinstance(b, Tensor) else min(a, b)
 
     def within(self, bound: Any, dtype: torch.dtype) -> Any:
-        """An upper bound that ``dtype`` can hold, for torch refuses others; γ's cap is one where lr is 0."""
+        """An upper bound that ``dtype`` can hold, because torch refuses larger ones, such as γ's cap at lr = 0."""
         return bound if bound <= self.largest else min(bound, torch.finfo(dtype).max)
 
     def where(self, condition: Any, a: Any, b: Any) -> Any:
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):
             a = torch.full_like(condition, a, dtype=self.dtype)
         if not isinstance(a, Tensor) and b.shape == condition.shape:
-            return b.masked_fill(condition, a)  # which torch.where would first make a tensor of
+            return b.masked_fill(condition, a)  # torch.where would first turn the number into a tensor.
         return torch.where(condition, a, b)
 
     def less(self, a: Any, b: Any) -> Any:
@@ -89,7 +89,7 @@ class Whole:
 
 
 class Row(Whole):
-    """Sums over first-dimension slices, which stay a dimension, so that the result broadcasts."""
+    """Sums over first-dimension slices; the result keeps all dimensions, so that it broadcasts."""
 
     @staticmethod
     def added(a: Tensor) -> Tensor:
@@ -139,7 +139,7 @@ def products(a: Tensor, b: Tensor) -> Tensor:
 
 
 def limited(a: Tensor, *, bounded: bool) -> Tensor:
-    """Numbers that stop at the largest one, or else without those that are not finite."""
+    """Clamps to the finite range if ``bounded``, else replaces what is not finite by 0."""
     return a.clamp(-largest_of(a), largest_of(a)) if bounded else a.nan_to_num(0.0, 0.0, 0.0)
 
 
@@ -189,10 +189,10 @@ def real_view(a: Tensor) -> Tensor:
 def write_scalars(targets: list[Tensor], values: list[Tensor]) -> None:
     """Writes single numbers, such as those of a block.
 
-    Compiled, all are worked out in one place before any is written, for one would else be recomputed from another that
-    was. And as a list: a single number that is copied by itself is lost in compiled steps (torch 2.13).
+    In a compiled step all values are computed before any is written; otherwise one could be recomputed from another
+    that was already overwritten. They are written as a list, because torch 2.13 loses a single number copied by itself.
     """
-    if any(value.requires_grad for value in values):  # a differentiable step, which autograd follows
+    if any(value.requires_grad for value in values):  # Autograd follows a differentiable step.
         for target, value in zip(targets, values, strict=True):
             target.copy_(value)
     elif targets:
