@@ -16,8 +16,7 @@ from gradagrad.kernel import load
 from gradagrad.kernel.backend import KERNEL, kernel_for
 from gradagrad.sharding import Axes
 from gradagrad.torch_ops.steps import TorchSteps
-from gradagrad.triton.backend import TRITON
-from gradagrad.triton.runtime import interprets
+from gradagrad.triton.backend import TRITON, interprets
 
 _RANKS = "rows that share a decision are split over several ranks."
 ONE_BY_ONE, TOGETHER = TorchSteps(together=False), TorchSteps(together=True)

@@ -20,11 +20,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,36 +33,12 @@ from gradagrad.engine.state import new_field, shared_keys
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import computing_dtype, real_view
 from gradagrad.torch_ops.steps import TorchSteps
-from gradagrad.triton.launch import (
-    DTYPES,
-    Launcher,
-    Prepared,
-    Run,
-    Sizes,
-    Spec,
-    box_of,
-    common_spec,
-    key_of,
-    launch,
-    load,
-    prepare,
-    projection_of,
-    same_layout,
-    sizes_for,
-    specs_of,
-)
+from gradagrad.triton import launch
+from gradagrad.triton.launch import Prepared, Run, Sizes
+from gradagrad.triton.source import Spec
 
-SIZES = sizes_for(torch.version.hip is not None)
+SIZES = launch.sizes_for(torch.version.hip is not None)
 MAX_PREPARED = 64
-_PROBE = """\
-import triton
-import triton.language as tl
-
-
-@triton.jit
-def probe_kernel(at):
-    tl.store(at, 1.0)
-"""
 _NOT_CAPTURED = (
     "a CUDA graph needs the addresses of all tensors on the device before the capture: take a step first, and keep the "
     "gradients where they are with zero_grad(set_to_none=False)."
@@ -76,10 +51,10 @@ class TritonBackend:
     name = "triton"
     is_one_call = False
 
-    def __init__(self, launcher: Launcher = launch, sizes: Sizes = SIZES, *, read_counters: bool = True) -> None:
+    def __init__(self, launcher: launch.Launcher = launch.launch, sizes: Sizes = SIZES, *, read_counters: bool = True) -> None:
         """``read_counters=False`` passes step numbers as arguments even if counters are on the device; for tests."""
         self.launcher, self.sizes, self.read_counters = launcher, sizes, read_counters
-        self._known: OrderedDict[Hashable, Prepared] = OrderedDict()
+        self._known: dict[Hashable, Prepared] = {}
         self._captured: list[Prepared] = []  # CUDA graphs read these tables whenever they are replayed
         self._verdicts: dict[tuple[Spec, torch.device], str | None] = {}
 
@@ -89,15 +64,15 @@ class TritonBackend:
             return None
         if (reason := _why_not(batch)) is not None:
             return reason
-        common = common_spec(batch, read_counters=self.read_counters)
-        if key_of(batch, common) in self._known:
+        common = launch.common_spec(batch, read_counters=self.read_counters)
+        if launch.key_of(batch, common) in self._known:
             return None  # the same tensors were accepted at an earlier step
         if _capturing(batch):
             return _NOT_CAPTURED
         for i in range(len(batch.params)):
             if (reason := _why_not_tensor(batch, i)) is not None:
                 return reason
-        first = {spec: i for i, spec in reversed([*enumerate(specs_of(batch, common))])}
+        first = {spec: i for i, spec in reversed([*enumerate(launch.specs_of(batch, common))])}
         return next((reason for spec, i in first.items() if (reason := self._check_once(batch, i, spec))), None)
 
     def forget(self, batch: Batch) -> None:
@@ -112,7 +87,7 @@ class TritonBackend:
             sums = run.measure()
             run.write_shared(sums, run.move(sums))
         else:
-            run.walk("step", 0)
+            run.walk("step")
         torch._foreach_add_(batch.steps, 1)
         self.forget(batch)
 
@@ -147,19 +122,19 @@ class TritonBackend:
         return Run(batch, batch.prepared[0], self.launcher, self.sizes, ahead=ahead)
 
     def _prepare(self, batch: Batch) -> Prepared:
-        common = common_spec(batch, read_counters=self.read_counters)
-        key = key_of(batch, common)
+        common = launch.common_spec(batch, read_counters=self.read_counters)
+        key = launch.key_of(batch, common)
         prepared = self._known.get(key)
         if _capturing(batch):
             if prepared is None:
                 raise RuntimeError(_NOT_CAPTURED)
             self._captured.append(prepared)
         if prepared is None:
-            prepared = prepare(batch, common, self.sizes)
+            prepared = launch.prepare(batch, common, self.sizes)
             if key is not None and not prepared.copies:
+                if len(self._known) == MAX_PREPARED:
+                    self._known.clear()
                 self._known[key] = prepared
-                if len(self._known) > MAX_PREPARED:
-                    self._known.popitem(last=False)
         return prepared
 
     def _check_once(self, batch: Batch, i: int, spec: Spec) -> str | None:
@@ -168,19 +143,20 @@ class TritonBackend:
         if (spec, device) not in self._verdicts:
             # A backend of its own takes these steps, so that their tables are not kept.
             checked = TritonBackend(self.launcher, self.sizes, read_counters=self.read_counters)
+            reason = None
             try:
                 with torch.no_grad():
-                    found = compare(sample_of(batch, i, spec), checked)
-                problem = None if found.relative <= tolerance(spec) else str(found)
+                    relative, text = compare(sample_of(batch, i, spec), checked)
+                if relative > tolerance(spec):
+                    reason = f"its kernel disagrees with torch on {device} ({text})."
             except Exception as error:  # compilers and drivers raise errors of many types
-                problem = f"{type(error).__name__}: {_first_line(error)}"
-            reason = f"the kernel disagreed with torch when it was checked on {device} ({problem})."
-            self._verdicts[spec, device] = reason if problem else None
-            if problem:
+                first_line = (str(error).strip().splitlines() or ["no message"])[0]
+                reason = f"triton cannot run on {device} ({type(error).__name__}: {first_line})."
+            self._verdicts[spec, device] = reason
+            if reason:
                 warnings.warn(
-                    f"The Triton kernel for {spec.rule.name} ({spec.scope}, {spec.layout}) disagrees with torch: "
-                    f"{problem}. Steps like this one do without Triton from now on. Please report this message, with "
-                    f"your settings: {'; '.join(versions(device))}.",
+                    f"{spec.rule.name} ({spec.scope}, {spec.layout}) steps without Triton from now on: {reason} Please "
+                    f"report this message, unless it names something that your machine lacks. {versions(device)}.",
                     RuntimeWarning,
                     stacklevel=2,
                 )
@@ -188,18 +164,6 @@ class TritonBackend:
 
 
 # The check of a kernel before its first use.
-
-
-class Difference(NamedTuple):
-    """The largest relative difference between the kernels and torch, and the two numbers."""
-
-    relative: float
-    what: str
-    kernel: float
-    torch: float
-
-    def __str__(self) -> str:
-        return f"{self.what} is {self.kernel:.9g} by the kernel and {self.torch:.9g} by torch"
 
 
 def tolerance(spec: Spec) -> float:
@@ -219,9 +183,7 @@ def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
     params = [torch.zeros(shape, dtype=parameter.dtype, device=parameter.device) for shape in shapes]
     empty = {"state": {}, "shared": {}, "prepared": None, "handles": None, "owners": params}
     sample = replace(batch, settings=s, scope=spec.scope, params=params, streams=[0, 1, 2], **empty)  # pyright: ignore[reportArgumentType]
-    sample.grads = [torch.zeros_like(p, dtype=batch.grads[i].dtype) for p in params]
-    if spec.layout == "sparse":
-        sample.grads = [g.to_sparse(1) for g in sample.grads]
+    sample.grads = [batch.grads[i]] * len(params)  # `compare` draws others of the same dtype and layout
     sample.steps = [torch.zeros_like(batch.steps[i]) for _ in params]
     sample.param_states = [{} for _ in params]
     for f in sample.fields:
@@ -234,8 +196,11 @@ def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
     return sample
 
 
-def compare(batch: Batch, backend: TritonBackend, steps: int = 3) -> Difference:
-    """Steps a batch with the kernels and a copy of it with torch, from the same gradients; its own are replaced."""
+def compare(batch: Batch, backend: TritonBackend, steps: int = 3) -> tuple[float, str]:
+    """Steps a batch with the kernels and a copy of it with torch, from new gradients.
+
+    Returns the largest difference relative to a tensor's largest number, and a text with both numbers.
+    """
     plain = replace(
         batch,
         params=[p.clone() for p in batch.params],
@@ -278,26 +243,24 @@ def _results(batch: Batch) -> dict[str, Tensor]:
     return {what: a for what, a in (result | batch.shared).items() if a.numel()}
 
 
-def _difference(what: str, ours: Tensor, theirs: Tensor) -> Difference:
+def _difference(what: str, ours: Tensor, theirs: Tensor) -> tuple[float, str]:
     a, b = ours.double().flatten(), theirs.double().flatten()
     same = (a == b) | (a.isnan() & b.isnan())
     off = ((a - b).abs() / b.abs().max().clamp(min=1e-30)).nan_to_num(nan=float("inf")).masked_fill(same, 0.0)
     worst = int(off.argmax())
-    return Difference(float(off[worst]), what, float(a[worst]), float(b[worst]))
+    return float(off[worst]), f"{what} is {a[worst]:.9g} by the kernel and {b[worst]:.9g} by torch"
 
 
-def versions(device: torch.device) -> list[str]:
+def versions(device: torch.device) -> str:
     """The versions and the device, for reports."""
     import gradagrad
 
-    lines = [f"gradagrad {gradagrad.__version__}", f"torch {torch.__version__}"]
     try:
-        import triton
-
-        lines.append(f"triton {triton.__version__}")
+        from triton import __version__ as version
     except Exception as error:  # a broken installation can raise anything
-        lines.append(f"triton: {error}")
-    return [*lines, torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)]
+        version = str(error)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+    return f"gradagrad {gradagrad.__version__}, torch {torch.__version__}, triton {version}, {name}"
 
 
 # What is refused.
@@ -313,32 +276,9 @@ def unavailable() -> str | None:
     return None
 
 
-@cache
-def cannot_launch(device: torch.device) -> str | None:
-    """Why Triton cannot compile and launch on this device, as a sentence; tried once, with the smallest kernel."""
-    try:
-        with torch.cuda.device(device):
-            load(_PROBE, "probe")["probe_kernel"][(1,)](torch.empty(1, device=device))
-    except Exception as error:  # a missing C compiler, an old driver and an old GPU raise different types
-        return f"triton cannot run on {device} ({type(error).__name__}: {_first_line(error)})."
-    return None
-
-
 def interprets() -> bool:
     """Whether a developer has asked for Triton's interpreter on CPU tensors."""
     return os.environ.get("GRADAGRAD_BACKEND") == "triton" and os.environ.get("TRITON_INTERPRET") == "1"
-
-
-def triton_status() -> str:
-    """One line on whether steps on this machine's GPU use Triton kernels."""
-    if not torch.cuda.is_available():
-        return "not used: torch finds no CUDA or ROCm device here."
-    device = torch.device("cuda", torch.cuda.current_device())
-    if (reason := unavailable() or cannot_launch(device)) is not None:
-        return f"not used: {reason} Steps on the GPU run as torch operations, several times slower."
-    import triton
-
-    return f"{triton.__version__}, used on {torch.cuda.get_device_name(device)}"
 
 
 def _why_not(batch: Batch) -> str | None:
@@ -351,14 +291,12 @@ def _why_not(batch: Batch) -> str | None:
     device = devices.pop()
     if device.type != "cuda" and not (device.type == "cpu" and interprets()):
         return f"parameters must be on a GPU that Triton knows (cuda), got {device}."
-    if device.type == "cuda" and (reason := cannot_launch(device)) is not None:
-        return reason
     if torch.compiler.is_compiling():
         return "torch.compile makes kernels of its own."
     if batch.differentiable:
         return "differentiable=True needs steps that autograd can follow."
-    projection = projection_of(batch.settings)
-    if projection is not None and box_of(projection) is None:
+    projection = launch.projection_of(batch.settings)
+    if projection is not None and launch.box_of(projection) is None:
         return f"projection must be NonNegative() or a Box with plain numbers, got {projection!r}."
     lr = batch.settings.lr
     if isinstance(lr, Tensor) and lr.device not in (device, torch.device("cpu")):
@@ -373,7 +311,7 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
     parameter, gradient = batch.params[i], batch.grads[i]
     name = f"parameter {batch.streams[i] if batch.streams else i}"
     real = real_view(parameter)
-    if real.dtype not in DTYPES or gradient.dtype not in (*DTYPES, parameter.dtype):
+    if real.dtype not in launch.DTYPES or gradient.dtype not in (*launch.DTYPES, parameter.dtype):
         return f"{name} must be a floating-point tensor of 16, 32 or 64 bits, got {parameter.dtype}."
     if not _is_dense(real):
         return f"{name} must fill its memory without gaps, got strides {parameter.stride()} for {[*parameter.shape]}."
@@ -394,13 +332,15 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
             wanted = f"{allowed[0]} on {parameter.device}"
             return f'"{f.key}" of {name} must be {wanted}, got {state.dtype} on {state.device}.'
         whole = f.at == "element" or batch.scope == "element"
-        if not (same_layout(state, real) if whole else state.is_contiguous()):
+        if not (launch.same_layout(state, real) if whole else state.is_contiguous()):
             return f'"{f.key}" of {name} must be laid out as the parameter is, got strides {state.stride()}.'
     return None
 
 
 def _is_dense(a: Tensor) -> bool:
     """Whether a tensor's elements fill a piece of memory, in any order."""
+    if a.is_contiguous():
+        return True
     expected = 1
     for stride, size in sorted((stride, size) for stride, size in zip(a.stride(), a.shape, strict=True) if size > 1):
         if stride != expected:
@@ -411,10 +351,6 @@ def _is_dense(a: Tensor) -> bool:
 
 def _has_contiguous_rows(a: Tensor) -> bool:
     return a.dim() < 2 or a.numel() == 0 or a.shape[0] == 1 or a.stride(0) == a.numel() // a.shape[0]
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or ["no message"])[0]
 
 
 def _capturing(batch: Batch) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import linecache
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import chain
 from operator import attrgetter
@@ -29,6 +28,8 @@ from gradagrad.triton.source import REGULAR, ROW_TILES, Spec, source_of
 
 Launcher = Callable[[Spec, str, int, dict[str, Any]], None]
 """Runs a spec's kernel of this name in so many programs."""
+Extent = tuple[int, int, bool]
+"""How many rows of a tensor the kernels walk, how long a row is, and whether all addresses are aligned."""
 WARPS = 4
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
@@ -42,9 +43,9 @@ class Sizes(NamedTuple):
     tile: int = 512
     """Elements that a program takes at a time: four for each of 128 threads, so that float32 moves by 128 bits."""
     chunk: int = 8192
-    """Elements of a program that moves; a multiple of the tile."""
-    programs: int = 1024
-    """About how many programs measure. There are few, because each program that moves adds up all their sums."""
+    """Elements of a program; a multiple of the tile."""
+    programs: int = 2048
+    """About how many programs there are if they measure: each program that moves adds up the sums of all of them."""
     width: int = 512
     """Partial sums that are added at a time."""
 
@@ -175,34 +176,31 @@ def _lr_in_memory(batch: Batch) -> Tensor | None:
 # Tables.
 
 
-@dataclass
-class Part:
+class Part(NamedTuple):
     """The tensors of a batch that have the same spec."""
 
     spec: Spec
     indices: list[int]
     """Their places in the batch."""
     table: Tensor
-    extents: tuple[tuple[int, int, bool], ...]
-    """For each tensor: how many rows the kernels walk, how long a row is, and whether all addresses are aligned."""
-    shares: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
-    """For "measure" and "move", four numbers for each program: the tensor, the first element or row, how many, and how
-    many elements are in full aligned tiles (or whether the rows are regular)."""
-    first: dict[str, int] = field(default_factory=dict[str, int])
-    """For "measure" and "move": where the partial sums of this part begin."""
+    shares: Tensor
+    """Four numbers for each program: the tensor, the first element or row, how many, and how many elements are in full
+    aligned tiles (or whether the rows are regular)."""
+    first: int
+    """Where the partial sums of this part begin."""
 
 
-@dataclass
-class Prepared:
+class Prepared(NamedTuple):
     """A batch that is ready to be launched."""
 
     parts: list[Part]
+    programs: int
+    spans: Tensor
+    """The first row and the number of rows of each block in partial sums."""
+    complete: Tensor
+    """The same for sums that are complete: one row each."""
     copies: list[Any]
     """Gradients copied for this step, kept until the kernels are launched. Without any, it is good for more steps."""
-    programs: dict[str, int] = field(default_factory=dict[str, int])
-    """For "measure" and "move": how many programs there are."""
-    spans: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
-    """For "measure", "move" and "complete" sums: the first row and the number of rows of each block."""
 
 
 def key_of(batch: Batch, common: Spec) -> Hashable | None:
@@ -238,25 +236,21 @@ def prepare(batch: Batch, common: Spec, sizes: Sizes) -> Prepared:
         number = int(batch.steps[i]) if spec.counter == "argument" else 0
         members.setdefault((spec, number), []).append(i)
     copies: list[Any] = []
-    parts = [_part(batch, spec, indices, copies) for (spec, _), indices in members.items()]
-    prepared = Prepared(parts, copies)
-    prepared.spans["complete"] = upload(device, tuple(n for block in range(blocks_of(batch)) for n in (block, 1)))
-    chunks = {"move": sizes.chunk}
-    if batch.scope in SINGLE and batch.rule.measures(batch.settings):
-        total = sum(rows * length for part in parts for rows, length, _ in part.extents)
-        chunks["measure"] = max(-(-total // (sizes.programs * sizes.chunk)), 1) * sizes.chunk
-    for name, chunk in chunks.items():
-        spans, begin = [0] * (2 * len(batch.params)), 0
-        for part in parts:
-            tile = sizes.tile if part.spec.layout == "flat" else None
-            part.shares[name], counts = shares_of(device, part.extents, chunk, tile)
-            part.first[name] = begin
-            for i, count in zip(part.indices, counts, strict=True):
-                spans[2 * i : 2 * i + 2] = begin, count
-                begin += count
-        prepared.programs[name] = begin
-        prepared.spans[name] = upload(device, tuple(spans) if batch.scope == "tensor" else (0, begin))
-    return prepared
+    tables = [_table(batch, spec, indices, copies) for (spec, _), indices in members.items()]
+    total = sum(rows * length for _, extents in tables for rows, length, _ in extents)
+    few = batch.scope in SINGLE and batch.rule.measures(batch.settings)
+    size = max(-(-total // (sizes.programs * sizes.chunk)), 1) * sizes.chunk if few else sizes.chunk
+    parts: list[Part] = []
+    spans, first = [0] * (2 * len(batch.params)), 0
+    for ((spec, _), indices), (table, extents) in zip(members.items(), tables, strict=True):
+        shares, counts = shares_of(device, extents, size, sizes.tile if spec.layout == "flat" else None)
+        parts.append(Part(spec, indices, table, shares, first))
+        for i, count in zip(indices, counts, strict=True):
+            spans[2 * i : 2 * i + 2] = first, count
+            first += count
+    complete = tuple(n for block in range(blocks_of(batch)) for n in (block, 1))
+    spanned = upload(device, tuple(spans) if batch.scope == "tensor" else (0, first))
+    return Prepared(parts, first, spanned, upload(device, complete), copies)
 
 
 def blocks_of(batch: Batch) -> int:
@@ -264,9 +258,9 @@ def blocks_of(batch: Batch) -> int:
     return len(batch.params) if batch.scope == "tensor" else 1
 
 
-def _part(batch: Batch, spec: Spec, indices: list[int], copies: list[Any]) -> Part:
+def _table(batch: Batch, spec: Spec, indices: list[int], copies: list[Any]) -> tuple[Tensor, tuple[Extent, ...]]:
     source = source_of(spec)
-    extents: list[tuple[int, int, bool]] = []
+    extents: list[Extent] = []
     table: dict[str, list[int]] = {key: [] for key in source.table}
     for i in indices:
         gradient, index = _gradient(batch, i)
@@ -291,7 +285,7 @@ def _part(batch: Batch, spec: Spec, indices: list[int], copies: list[Any]) -> Pa
         for key, numbers in table.items():
             numbers.append(at[key])
     numbers = tuple(chain.from_iterable(table.values()))
-    return Part(spec, indices, upload(batch.params[0].device, numbers), tuple(extents))
+    return upload(batch.params[0].device, numbers), tuple(extents)
 
 
 def _gradient(batch: Batch, i: int) -> tuple[Tensor, Tensor | None]:
@@ -315,7 +309,7 @@ def upload(device: torch.device, numbers: tuple[int, ...]) -> Tensor:
 
 @lru_cache(maxsize=128)
 def shares_of(
-    device: torch.device, extents: tuple[tuple[int, int, bool], ...], size: int, tile: int | None
+    device: torch.device, extents: tuple[Extent, ...], size: int, tile: int | None
 ) -> tuple[Tensor, list[int]]:
     """The shares of all programs, about ``size`` elements each, and how many programs each tensor has.
 
@@ -340,15 +334,8 @@ def shares_of(
 # Launches.
 
 
-class Sums(NamedTuple):
-    """Partial sums, and which rows of them belong to each block."""
-
-    partial: Tensor
-    spans: Tensor
-
-    def arguments(self, kind: str) -> dict[str, Tensor]:
-        """How they are passed to a kernel."""
-        return {f"{kind}s": self.partial, f"{kind}_spans": self.spans}
+Sums = tuple[Tensor, Tensor] | None
+"""Partial sums, and which rows of them belong to each block."""
 
 
 class Run:
@@ -362,44 +349,44 @@ class Run:
         self.arguments: dict[str, Any] = {**numbers, "coupled_decay": batch.coupled_decay, "lr_decay": batch.lr_decay}
         self.arguments |= {"lr_at": lr, "ahead": ahead, "TILE": sizes.tile, "WIDTH": sizes.width}
 
-    def measure(self) -> Sums | None:
+    def walk(self, name: str, columns: int = 0, sums: Sums = None) -> Sums:
+        """Launches a kernel over all parts; returns the partial sums of its programs, so many columns of them."""
+        rows, given = max(self.prepared.programs, 1), _arguments("sum", sums)
+        given["partial"] = partial = torch.empty(
+            (rows, columns), dtype=torch.float64, device=self.batch.params[0].device
+        )
+        for part in self.prepared.parts:
+            self._launch(part, name, len(part.shares) // 4, work=part.shares, first=part.first, **given)
+        return (partial, self.prepared.spans) if columns else None
+
+    def measure(self) -> Sums:
         """The rule's sums; None if it measures nothing."""
         return self.walk("measure", self.source.sums) if self.source.sums else None
 
-    def move(self, sums: Sums | None) -> Sums | None:
+    def move(self, sums: Sums) -> Sums:
         """Moves, and returns the statistics if there are any."""
-        return self.walk("move", self.source.statistics, **(sums.arguments("sum") if sums else {}))
+        return self.walk("move", self.source.statistics, sums)
 
-    def walk(self, name: str, columns: int, **given: Tensor) -> Sums | None:
-        """Launches a kernel over all parts, and returns the partial sums of its programs."""
-        kind = "measure" if name == "measure" else "move"
-        rows = max(self.prepared.programs[kind], 1)
-        partial = torch.empty((rows, columns), dtype=torch.float64, device=self.batch.params[0].device)
-        for part in self.prepared.parts:
-            work = part.shares[kind]
-            self._launch(part, name, len(work) // 4, work=work, partial=partial, first=part.first[kind], **given)
-        return Sums(partial, self.prepared.spans[kind]) if columns else None
-
-    def write_shared(self, sums: Sums | None, statistics: Sums | None) -> None:
+    def write_shared(self, sums: Sums, statistics: Sums) -> None:
         """Writes the blocks after the step."""
-        given = (sums.arguments("sum") if sums else {}) | (statistics.arguments("statistic") if statistics else {})
+        given = _arguments("sum", sums) | _arguments("statistic", statistics)
         by_tensor = self.batch.scope == "tensor"
         for part in self.prepared.parts if by_tensor else self.prepared.parts[:1]:
             self._launch(part, "write_shared", len(part.indices) if by_tensor else 1, **given)
 
-    def complete(self, sums: Sums | None) -> Tensor | None:
+    def complete(self, sums: Sums) -> Tensor | None:
         """Each block's sums, added up."""
         if sums is None:
             return None
-        columns = sums.partial.shape[1]
-        result = torch.empty((blocks_of(self.batch), columns), dtype=torch.float64, device=sums.partial.device)
-        arguments = {"partial": sums.partial, "spans": sums.spans, "result": result, "COLUMNS": columns}
-        self._launch(self.prepared.parts[0], "complete", len(result), **arguments)
+        partial, spans = sums
+        result = partial.new_empty((blocks_of(self.batch), partial.shape[1]))
+        given = {"partial": partial, "spans": spans, "result": result, "COLUMNS": partial.shape[1]}
+        self._launch(self.prepared.parts[0], "complete", len(result), **given)
         return result
 
-    def given(self, sums: Tensor | None) -> Sums | None:
+    def given(self, sums: Tensor | None) -> Sums:
         """Complete sums in the form of partial ones."""
-        return None if sums is None else Sums(sums.contiguous(), self.prepared.spans["complete"])
+        return None if sums is None else (sums.contiguous(), self.prepared.complete)
 
     def _launch(self, part: Part, name: str, programs: int, **arguments: Any) -> None:
         if not programs:
@@ -408,3 +395,7 @@ class Run:
         step = int(self.batch.steps[part.indices[0]]) + self.ahead if is_argument else 0
         own = {"table": part.table, "n": len(part.indices), "step": step}
         self.launcher(part.spec, name, programs, {**self.arguments, **own, **arguments})
+
+
+def _arguments(kind: str, sums: Sums) -> dict[str, Any]:
+    return {} if sums is None else {f"{kind}s": sums[0], f"{kind}_spans": sums[1]}

@@ -1,4 +1,4 @@
-"""Kernels in Triton's interpreter, on CPU tensors; tests/engine/test_triton.py runs them in a process of their own."""
+"""Kernels in Triton's interpreter, on CPU tensors; tests/gpu/test_triton.py runs them in a process of their own."""
 
 import os
 from typing import Any
