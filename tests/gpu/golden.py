@@ -60,7 +60,16 @@ SPECS = {
     "auto": _spec(
         auto.RULE,
         "all",
-        {"x": _F, "g": _F, "momentum": _F, "accumulator": _F, "displacement": _F, "average": _F, **_SHARED, "square_total": _D},
+        {
+            "x": _F,
+            "g": _F,
+            "momentum": _F,
+            "accumulator": _F,
+            "displacement": _F,
+            "average": _F,
+            **_SHARED,
+            "square_total": _D,
+        },
         ("lr", "steady_lr", "gamma0", "beta", "weight_decay"),
         auto.Settings(guard=True, averaging=True),
     ),

@@ -1,15 +1,6 @@
-"""Steps on a GPU with Triton kernels that are generated from the rule. One launch serves any number of tensors:
+"""Steps on a GPU with Triton kernels that are generated from the rule. One launch serves any number of tensors.
 
-========================  ===========================================================================
-scope                     launches of a step
-========================  ===========================================================================
-element, row              one
-tensor, group             three: measure, move, write_shared
-all (AutoGradaGrad)       two: move, write_shared; with the guard three
-========================  ===========================================================================
-
-A batch that mixes dtypes, layouts or sparse gradients needs more: each kind has kernels of its own. Nothing is read back
-to the host. Inside a CUDA graph everything that changes must be in device memory: the counters, a learning rate that a
+Each dtype and layout, and sparse gradients, have kernels of their own. Nothing is read back to the host. Inside a CUDA graph everything that changes must be in device memory: the counters, a learning rate that a
 schedule changes, and gradients at the addresses that they had in a step before the capture.
 
 Triton comes with torch for CUDA and ROCm; this package does not depend on it. ``GRADAGRAD_BACKEND=triton
@@ -51,7 +42,9 @@ class TritonBackend:
     name = "triton"
     is_one_call = False
 
-    def __init__(self, launcher: launch.Launcher = launch.launch, sizes: Sizes = SIZES, *, read_counters: bool = True) -> None:
+    def __init__(
+        self, launcher: launch.Launcher = launch.launch, sizes: Sizes = SIZES, *, read_counters: bool = True
+    ) -> None:
         """``read_counters=False`` passes step numbers as arguments even if counters are on the device; for tests."""
         self.launcher, self.sizes, self.read_counters = launcher, sizes, read_counters
         self._known: dict[Hashable, Prepared] = {}
@@ -179,7 +172,7 @@ def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
     parameter, lr = batch.params[i], batch.settings.lr
     # A schedule may start from zero, and nothing would move. From x = 0, even small steps are not lost to rounding.
     s = batch.settings._replace(lr=torch.full_like(lr, 0.1) if isinstance(lr, Tensor) else 0.1)
-    shapes = ((20, 7), (3, 70), (2, 528))  # every kind of tile, a full tile and a remainder
+    shapes = ((20, 7), (3, 60), (1, 1040))  # every kind of tile, a full tile and a remainder
     params = [torch.zeros(shape, dtype=parameter.dtype, device=parameter.device) for shape in shapes]
     empty = {"state": {}, "shared": {}, "prepared": None, "handles": None, "owners": params}
     sample = replace(batch, settings=s, scope=spec.scope, params=params, streams=[0, 1, 2], **empty)  # pyright: ignore[reportArgumentType]
@@ -196,7 +189,7 @@ def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
     return sample
 
 
-def compare(batch: Batch, backend: TritonBackend, steps: int = 3) -> tuple[float, str]:
+def compare(batch: Batch, backend: TritonBackend, steps: int = 2) -> tuple[float, str]:
     """Steps a batch with the kernels and a copy of it with torch, from new gradients.
 
     Returns the largest difference relative to a tensor's largest number, and a text with both numbers.
@@ -240,6 +233,7 @@ def _gradients(batch: Batch, k: int) -> list[Tensor]:
 def _results(batch: Batch) -> dict[str, Tensor]:
     result = {f"x of tensor {i}": real_view(p.detach()) for i, p in enumerate(batch.params)}
     result |= {f"{key} of tensor {i}": a for key, values in batch.state.items() for i, a in enumerate(values)}
+    result |= {f"row_steps of tensor {i}": a for i, own in enumerate(batch.param_states) for a in own.values()}
     return {what: a for what, a in (result | batch.shared).items() if a.numel()}
 
 

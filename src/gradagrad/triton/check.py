@@ -136,7 +136,9 @@ def _times(device: torch.device) -> Iterator[tuple[str, bool]]:
     params = _parameters(SHAPES if free > 6 * 2**30 else SHAPES[:40], device)
     adam = 0.0
     for name, fused in (("torch Adam, fused", True), ("torch Adam, foreach", False)):
-        line, gpu = _timed(name, torch.optim.Adam(params, lr=1e-6, fused=fused, foreach=not fused).step, params, 0, adam)
+        line, gpu = _timed(
+            name, torch.optim.Adam(params, lr=1e-6, fused=fused, foreach=not fused).step, params, 0, adam
+        )
         adam = adam or gpu
         yield line, True
     for name, make in KINDS.items():

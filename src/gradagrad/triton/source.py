@@ -231,7 +231,11 @@ class Source:
 
     def _numbers(self, name: str) -> list[str]:
         """The arguments of a kernel that are float64 numbers."""
-        inside = {"measure": [self.measure], "move": [self.factors, self.move], "write_shared": [self.after, self.learn]}
+        inside = {
+            "measure": [self.measure],
+            "move": [self.factors, self.move],
+            "write_shared": [self.after, self.learn],
+        }
         inside["step"] = [self.step] if self.step else [self.measure, self.decide, self.move]
         functions = [f for f in (*inside[name], self.idle if name != "write_shared" else None) if f]
         used = {key for f in functions for key in f.used()} | ({"lr"} if self.spec.lr_decay else set())
@@ -390,7 +394,9 @@ class Source:
 
         head = self._head(name, given)
         if self.catches_up:  # how many steps there were before this one
-            head.append(f"now = tl.load({self._pointer(CLOCK)})" if self.has_clock else "now = (step - 1).to(tl.float64)")
+            head.append(
+                f"now = tl.load({self._pointer(CLOCK)})" if self.has_clock else "now = (step - 1).to(tl.float64)"
+            )
         length = f"{self._row('length')}.to(tl.int32)"
         head += [f"length = {length}", *(f"at_{key} = {self._pointer(key)}" for key in walked)]
 
@@ -404,7 +410,10 @@ class Source:
             head += [f"{'el' if i else ''}if length <= {shape[1]}:", call_rows("at_", "length", shape)]
         head.append("elif tl.load(work + 4 * program + 3) != 0:")
         head += [f"    any_{key} = {self._pointer(key, 'aligned')}" for key in walked if key not in _UNALIGNED]
-        head += [f"    any_length = tl.multiple_of({length}, {REGULAR})", call_rows("any_", "any_length", ROW_TILES[-1])]
+        head += [
+            f"    any_length = tl.multiple_of({length}, {REGULAR})",
+            call_rows("any_", "any_length", ROW_TILES[-1]),
+        ]
         head += ["else:", call_rows("at_", "length", ROW_TILES[-1])]
         return [*texts, self._kernel(name, [*head, *self._store(tile.results, "{}")])]
 

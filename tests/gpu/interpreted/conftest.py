@@ -9,6 +9,15 @@ collect_ignore_glob = [] if os.environ.get("TRITON_INTERPRET") == "1" else ["tes
 
 
 @pytest.fixture(autouse=True)
+def unchecked(request, monkeypatch):
+    """The check before first use takes as long as most tests, which compare with torch themselves."""
+    from gradagrad.triton.backend import TritonBackend
+
+    if request.module.__name__.split(".")[-1] not in ("test_first_use", "test_optimizers"):
+        monkeypatch.setattr(TritonBackend, "_check_once", lambda *_: None)
+
+
+@pytest.fixture(autouse=True)
 def correct_roots(monkeypatch):
     """torch's float32 root on a CPU is off by a bit for one number in a hundred; a GPU's and numpy's are not."""
     from gradagrad.torch_ops.ops import TensorOps
