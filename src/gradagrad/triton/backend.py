@@ -1,7 +1,8 @@
 """Steps on a GPU with Triton kernels that are generated from the rule. One launch serves any number of tensors.
 
-Each dtype and layout, and sparse gradients, have kernels of their own. Nothing is read back to the host. Inside a CUDA graph everything that changes must be in device memory: the counters, a learning rate that a
-schedule changes, and gradients at the addresses that they had in a step before the capture.
+Each dtype and layout, and sparse gradients, have kernels of their own. Nothing is read back to the host. Inside a CUDA
+graph everything that changes must be in device memory: the counters, a learning rate that a schedule changes, and
+gradients at the addresses that they had in a step before the capture.
 
 Triton comes with torch for CUDA and ROCm; this package does not depend on it. ``GRADAGRAD_BACKEND=triton
 TRITON_INTERPRET=1`` steps CPU tensors in Triton's interpreter, so that the kernels can be tested without a GPU.

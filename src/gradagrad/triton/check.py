@@ -9,6 +9,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -144,7 +145,7 @@ def _times(device: torch.device) -> Iterator[tuple[str, bool]]:
     for name, make in KINDS.items():
         batch = _batch(make(params))
         size = source_of(launch.specs_of(batch, launch.common_spec(batch, read_counters=True))[0]).traffic
-        step = lambda batch=batch, backend=TritonBackend(): backend.step(batch)
+        step = partial(TritonBackend().step, batch)
         yield _guarded(name, lambda name=name, step=step, size=size: (_timed(name, step, params, size, adam)[0], True))
 
 

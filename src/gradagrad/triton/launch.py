@@ -1,8 +1,8 @@
 """From a batch to launches: the spec of each tensor, tables of addresses on the device, shares of work, arguments.
 
 Tables stay valid while every tensor keeps its address and layout; a backend keeps them, so that most steps upload
-nothing. Sparse gradients, and gradients that are laid out differently from their parameter, are copied at every step and
-get new tables each time.
+nothing. Sparse gradients, and gradients that are laid out differently from their parameter, are copied at every step
+and get new tables each time.
 """
 
 from __future__ import annotations

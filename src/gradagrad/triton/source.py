@@ -7,8 +7,8 @@ or a row, one kernel ``step`` does everything. Programs never wait for each othe
 order of every sum depends on shapes alone.
 
 There are three layouts. ``flat`` is for dense tensors: a program takes one chunk of a tensor, full aligned tiles of it
-without a mask (128 bits at a time) and the remainder with one. ``rows`` takes tiles of whole rows. ``sparse`` also takes
-rows, and finds them through an index. Programs find their tensors in a table of addresses made by `launch`.
+without a mask (128 bits at a time) and the remainder with one. ``rows`` takes tiles of whole rows. ``sparse`` also
+takes rows, and finds them through an index. Programs find their tensors in a table of addresses made by `launch`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from gradagrad.triton import launch
 from gradagrad.triton.backend import TritonBackend, sample_of
 from gradagrad.triton.source import source_of
 
-# What is exchanged in the text of a kernel to make it wrong: the move, a block's decision, partial sums, what is written.
+# Each change makes a kernel wrong: its move, a block's decision, the addition of partial sums, the statistics.
 MAKERS: dict[str, tuple[Any, bool, tuple[str, str]]] = {
     "element": (lambda p, **how: GradaGrad(p, 0.1, **how), False, ("x - ", "x + ")),
     "row": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), False, ("tl.sqrt(", "(")),
