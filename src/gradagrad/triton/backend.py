@@ -139,8 +139,7 @@ class TritonBackend:
             checked = TritonBackend(self.launcher, self.sizes, read_counters=self.read_counters)
             reason = None
             try:
-                with torch.no_grad():
-                    relative, text = compare(sample_of(batch, i, spec), checked)
+                relative, text = compare(sample_of(batch, i, spec), checked)
                 if relative > tolerance(spec):
                     reason = f"its kernel disagrees with torch on {device} ({text})."
             except Exception as error:  # compilers and drivers raise errors of many types
@@ -190,6 +189,7 @@ def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
     return sample
 
 
+@torch.no_grad()
 def compare(batch: Batch, backend: TritonBackend, steps: int = 2) -> tuple[float, str]:
     """Steps a batch with the kernels and a copy of it with torch, from new gradients.
 
@@ -234,7 +234,8 @@ def _gradients(batch: Batch, k: int) -> list[Tensor]:
 def _results(batch: Batch) -> dict[str, Tensor]:
     result = {f"x of tensor {i}": real_view(p.detach()) for i, p in enumerate(batch.params)}
     result |= {f"{key} of tensor {i}": a for key, values in batch.state.items() for i, a in enumerate(values)}
-    result |= {f"row_steps of tensor {i}": a for i, own in enumerate(batch.param_states) for a in own.values()}
+    clocks = {f"row_steps of tensor {i}": own.get("row_steps") for i, own in enumerate(batch.param_states)}
+    result |= {what: a for what, a in clocks.items() if a is not None}
     return {what: a for what, a in (result | batch.shared).items() if a.numel()}
 
 
@@ -248,14 +249,14 @@ def _difference(what: str, ours: Tensor, theirs: Tensor) -> tuple[float, str]:
 
 def versions(device: torch.device) -> str:
     """The versions and the device, for reports."""
-    import gradagrad
+    from gradagrad import __version__  # pyright: ignore[reportAttributeAccessIssue]
 
     try:
-        from triton import __version__ as version
+        from triton import __version__ as version  # pyright: ignore[reportAttributeAccessIssue]
     except Exception as error:  # a broken installation can raise anything
         version = str(error)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
-    return f"gradagrad {gradagrad.__version__}, torch {torch.__version__}, triton {version}, {name}"
+    return f"gradagrad {__version__}, torch {torch.__version__}, triton {version}, {name}"
 
 
 # What is refused.
