@@ -1,7 +1,7 @@
 """Compiles the Triton kernels for GPUs that need not be present, and reads the compilers' output.
 
 ``python -m benchmarks.gpu_compile [sm_80 sm_90 gfx942]`` prints registers, spills, widths of accesses and instructions
-per element of the loop over whole blocks. Quotients and roots near the ends of the range call a function, which is not
+per element of the loop over whole tiles. Quotients and roots near the ends of the range call a function, which is not
 counted. The budget is the number of instructions that a GPU can issue at half its rate while it waits for an element's
 bytes at 85 % of its bandwidth. Above it, a kernel may wait for arithmetic instead of memory.
 """
@@ -21,10 +21,8 @@ import torch
 from gradagrad.engine.batch import Batch
 from gradagrad.rules import auto, gradagrad
 from gradagrad.rules.scope import SHARED, SINGLE, block_shape
-from gradagrad.triton.backend import WARPS, module
-from gradagrad.triton.plan import Planner
-from gradagrad.triton.program import Plan
-from gradagrad.triton.tables import sizes_for
+from gradagrad.triton.launch import WARPS, common_spec, module, sizes_for, specs_of
+from gradagrad.triton.source import Spec
 
 TARGETS = {"sm_80": ("cuda", 80, 32), "sm_90": ("cuda", 90, 32), "gfx942": ("hip", "gfx942", 64)}
 
@@ -69,19 +67,19 @@ class Compiled:
     """Reciprocals, roots and reciprocal roots in the unmasked loop, per element."""
 
 
-def compiled(plan: Plan, name: str, target: str, size: float) -> Compiled:
-    """Compiles one kernel of a plan."""
+def compiled(spec: Spec, name: str, target: str, size: float) -> Compiled:
+    """Compiles one kernel of a spec."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    function = module(plan)[f"{name}_kernel"]
+    function = module(spec)[f"{name}_kernel"]
     sizes = {
         key: getattr(sizes_for(target.startswith("gfx")), key.lower())
-        for key in ("BLOCK", "LANES")
+        for key in ("TILE", "WIDTH")
         if key in function.arg_names
     }
-    signature = {key: "constexpr" if key in sizes else _type(key, plan) for key in function.arg_names}
+    signature = {key: "constexpr" if key in sizes else _type(key, spec) for key in function.arg_names}
     aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind.startswith("*")}
     source = ASTSource(function, signature, constexprs=sizes, attrs=aligned)
     options = {"num_warps": WARPS, "enable_fp_fusion": False}
@@ -90,13 +88,13 @@ def compiled(plan: Plan, name: str, target: str, size: float) -> Compiled:
     return Compiled(name, target, *read(result, size))
 
 
-def _type(argument: str, plan: Plan) -> str:
-    if argument in ("table", "work", "sum_spans", "trace_spans", "spans"):
+def _type(argument: str, spec: Spec) -> str:
+    if argument in ("table", "work", "sum_spans", "statistic_spans", "spans"):
         return "*i64"
-    if argument in ("sums", "traces", "partial"):
+    if argument in ("sums", "statistics", "partial"):
         return "*fp64"
     if argument == "lr_at":
-        return {"float32": "*fp32", "float64": "*fp64"}[plan.lr]
+        return {"float32": "*fp32", "float64": "*fp64"}[spec.lr]
     return "i32" if argument in ("n", "first", "step", "ahead") else "fp64"
 
 
@@ -157,8 +155,8 @@ def _run(tool: Path, *arguments: Any) -> str:
     return subprocess.run([str(tool), *map(str, arguments)], check=True, capture_output=True, text=True).stdout
 
 
-def plan_of(rule: Any, scope: str, state: torch.dtype = torch.float32, **settings: Any) -> Plan:
-    """The plan of a batch of dense float32 tensors."""
+def spec_of(rule: Any, scope: str, state: torch.dtype = torch.float32, **settings: Any) -> Spec:
+    """The spec of a batch of dense float32 tensors."""
     batch = Batch(rule, (gradagrad.Settings if rule is gradagrad.RULE else auto.Settings)(**settings), scope)  # pyright: ignore[reportArgumentType]
     batch.params = batch.grads = [torch.zeros(2, 2)]
     batch.steps = [torch.zeros((), dtype=torch.int64)]
@@ -170,33 +168,33 @@ def plan_of(rule: Any, scope: str, state: torch.dtype = torch.float32, **setting
             batch.state[f.key] = [torch.zeros(block_shape((2, 2), scope), dtype=dtype)]
         else:
             batch.state[f.key] = [torch.zeros(2, 2, dtype=state)]
-    return Planner(batch, read_counters=False).plan(0)
+    return specs_of(batch, common_spec(batch, read_counters=False))[0]
 
 
-_GROUP, _AUTO = plan_of(gradagrad.RULE, "group", beta=0.9), plan_of(auto.RULE, "all")
-KERNELS: dict[str, tuple[Plan, str, int]] = {
-    "element, β = 0": (plan_of(gradagrad.RULE, "element"), "step", 36),
-    "element, β = 0.9": (plan_of(gradagrad.RULE, "element", beta=0.9), "step", 36),
-    "element, β = 0.9, bf16 state": (plan_of(gradagrad.RULE, "element", torch.bfloat16, beta=0.9), "step", 24),
+_GROUP, _AUTO = spec_of(gradagrad.RULE, "group", beta=0.9), spec_of(auto.RULE, "all")
+KERNELS: dict[str, tuple[Spec, str, int]] = {
+    "element, β = 0": (spec_of(gradagrad.RULE, "element"), "step", 36),
+    "element, β = 0.9": (spec_of(gradagrad.RULE, "element", beta=0.9), "step", 36),
+    "element, β = 0.9, bf16 state": (spec_of(gradagrad.RULE, "element", torch.bfloat16, beta=0.9), "step", 24),
     "group, β = 0.9: measure": (_GROUP, "measure", 8),
     "group, β = 0.9: move": (_GROUP, "move", 20),
-    "group, β = 0.9: settle": (_GROUP, "settle", 0),
-    "row, β = 0.9": (plan_of(gradagrad.RULE, "row", beta=0.9), "step", 0),
+    "group, β = 0.9: write_shared": (_GROUP, "write_shared", 0),
+    "row, β = 0.9": (spec_of(gradagrad.RULE, "row", beta=0.9), "step", 0),
     "auto: measure": (_AUTO, "measure", 4),
     "auto: move": (_AUTO, "move", 36),
-    "auto, no guard: move": (plan_of(auto.RULE, "all", guard=False), "move", 36),
-    "auto, averaged: move": (plan_of(auto.RULE, "all", averaging=True), "move", 44),
-    "auto: settle": (_AUTO, "settle", 0),
+    "auto, no guard: move": (spec_of(auto.RULE, "all", guard=False), "move", 36),
+    "auto, averaged: move": (spec_of(auto.RULE, "all", averaging=True), "move", 44),
+    "auto: write_shared": (_AUTO, "write_shared", 0),
 }
-"""Plan, kernel, and bytes of memory per element, by name."""
+"""By name: spec, kernel, and bytes of memory per element."""
 
 
 def main(targets: list[str]) -> None:
     print("| kernel | target | registers | spills | 128-bit / narrower | instructions per element | MUFU | budget |")
     print("|---|---|---|---|---|---|---|---|")
     for target in targets or TARGETS:
-        for label, (plan, name, size) in KERNELS.items():
-            c = compiled(plan, name, target, size)
+        for label, (spec, name, size) in KERNELS.items():
+            c = compiled(spec, name, target, size)
             budget = f"{GPUS[target].instructions(size):.0f}" if target in GPUS and size else ""
             each = "" if c.instructions is None else f"{c.instructions:.0f}"
             row = (label, target, c.registers, c.spills, f"{c.wide} / {c.narrow}", each, c.roots, budget)

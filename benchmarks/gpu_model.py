@@ -22,8 +22,8 @@ from benchmarks.gpu_compile import GPUS, Gpu
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.torch_ops.steps import TorchSteps
 from gradagrad.triton.backend import TritonBackend
-from gradagrad.triton.plan import Planner
-from gradagrad.triton.source import writer
+from gradagrad.triton.launch import common_spec, specs_of
+from gradagrad.triton.source import source_of
 
 SHAPES = [(1024, 1024), (1024,)] * 80
 """The modelled tensors: 160 with 84 million parameters."""
@@ -107,8 +107,9 @@ def kernels(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
     """Launches of the Triton backend and bytes that its generated text moves."""
     launched: list[str] = []
     _, batches = make(_parameters(SMALL))._batches()
-    TritonBackend(lambda plan, name, programs, arguments: launched.append(name)).step(batches[0])
-    return Cost(len(launched), len(launched), writer(Planner(batches[0], read_counters=True).plan(0)).traffic)
+    TritonBackend(lambda spec, name, programs, arguments: launched.append(name)).step(batches[0])
+    spec = specs_of(batches[0], common_spec(batches[0], read_counters=True))[0]
+    return Cost(len(launched), len(launched), source_of(spec).traffic)
 
 
 def foreach(make: Callable[[list[nn.Parameter]], Any]) -> Cost:

@@ -81,7 +81,7 @@ def part(seconds: float, order: str) -> int:
     tests = ROOT / "tests"
     # One test of these files may take longer than the whole part.
     slow = {"lab", "dlrm", "distributed", "jax_half", "docs", "interpreted", "test_install.py", "test_examples.py"}
-    slow |= {"test_compile.py", "test_triton_compile.py", "test_frameworks.py"}
+    slow |= {"test_compile.py", "test_frameworks.py"}
     files = [file.relative_to(ROOT) for file in sorted(tests.rglob("test_*.py"))]
     files = [file.as_posix() for file in files if not slow & set(file.parts)]
     dice = random.Random(order)

@@ -10,7 +10,7 @@ import torch
 
 import gradagrad
 from gradagrad.kernel.load import build_record, kernel_status
-from gradagrad.triton.runtime import triton_status
+from gradagrad.triton import check
 
 
 def lines() -> list[str]:
@@ -28,7 +28,7 @@ def lines() -> list[str]:
         table["built by"] = f"{record['compiler']}, with torch {record['torch']}"
     if torch.cuda.is_available():
         table["gpu"] = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
-    table["triton"] = str(triton_status())
+    table["triton"] = str(check.triton_status())
     if all(importlib.util.find_spec(name) for name in ("jax", "optax")):
         table["jax"] = f"{importlib.metadata.version('jax')}, with optax {importlib.metadata.version('optax')}"
     return [f"{name:10} {value}" for name, value in table.items()]
@@ -37,9 +37,7 @@ def lines() -> list[str]:
 def main() -> None:
     """Prints them; ``--version`` prints the version alone, ``gpu`` checks and times the steps on a GPU."""
     if sys.argv[1:] == ["gpu"]:
-        from gradagrad.triton import check as gpu_check  # imports Triton
-
-        raise SystemExit(gpu_check.main())
+        raise SystemExit(check.main())
     print(f"gradagrad {gradagrad.__version__}" if sys.argv[1:] == ["--version"] else "\n".join(lines()))
 
 

@@ -15,8 +15,7 @@ from gradagrad.engine.support import refuse_misfits
 from gradagrad.kernel import load
 from gradagrad.kernel.backend import KERNEL, kernel_for
 from gradagrad.torch_ops.steps import TorchSteps
-from gradagrad.triton.backend import TRITON
-from gradagrad.triton.runtime import interprets
+from gradagrad.triton.backend import TRITON, interprets
 
 
 class Backend(Protocol):

@@ -1,192 +1,352 @@
-"""Steps on a GPU by Triton kernels that are generated from the rule: a few launches for any number of tensors.
+"""Steps on a GPU with Triton kernels that are generated from the rule. One launch serves any number of tensors.
 
-========================  ===========================================================================
-scope                     launches of a step
-========================  ===========================================================================
-element, row              one
-tensor, group             three: measure, move, settle
-all (AutoGradaGrad)       two: move, settle; with the guard three
-========================  ===========================================================================
+Each dtype and layout, and sparse gradients, have kernels of their own. Nothing is read back to the host. Inside a CUDA
+graph everything that changes must be in device memory: the counters, a learning rate that a schedule changes, and
+gradients at the addresses that they had in a step before the capture.
 
-More where a batch mixes dtypes, layouts or sparse gradients: each kind is walked by kernels of its own. Nothing is
-read back to the host. Inside a CUDA graph everything that changes must be in device memory: the counters, a learning
-rate that a schedule changes, and gradients at the addresses they had in a step before the capture.
-
-Triton comes with torch for CUDA and ROCm; the package does not ask for it. Developers run the kernels without a GPU by
-``GRADAGRAD_BACKEND=triton TRITON_INTERPRET=1``, which lets Triton's interpreter step tensors on the CPU.
+Triton comes with torch for CUDA and ROCm; this package does not depend on it. ``GRADAGRAD_BACKEND=triton
+TRITON_INTERPRET=1`` steps CPU tensors in Triton's interpreter, so that the kernels can be tested without a GPU.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import nullcontext
+import os
+import warnings
+from collections.abc import Hashable
+from dataclasses import replace
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
+from gradagrad.engine.state import new_field, shared_keys
 from gradagrad.rules.scope import SINGLE
-from gradagrad.triton.plan import launch_settings, refusal
-from gradagrad.triton.program import Plan
-from gradagrad.triton.ready import NotCapturedError, Part, Preparation, slots_of
-from gradagrad.triton.runtime import load
-from gradagrad.triton.source import source, writer
-from gradagrad.triton.tables import Sizes, sizes_for
+from gradagrad.torch_ops.ops import computing_dtype, real_view
+from gradagrad.torch_ops.steps import TorchSteps
+from gradagrad.triton import launch
+from gradagrad.triton.launch import Prepared, Run, Sizes
+from gradagrad.triton.source import Spec
 
-Launcher = Callable[[Plan, str, int, dict[str, Any]], None]
-"""Runs a plan's kernel of this name in so many programs."""
-WARPS = 4
-SIZES = sizes_for(torch.version.hip is not None)
-
-
-@cache
-def module(plan: Plan) -> dict[str, Any]:
-    """A plan's kernels by name."""
-    return load(source(plan), f"{plan.rule.name} {plan.scope}")
-
-
-def launch(plan: Plan, name: str, programs: int, arguments: dict[str, Any]) -> None:
-    """Compiles the kernel at its first use, and runs it."""
-    kernel = module(plan)[f"{name}_kernel"]
-    given = {key: arguments[key] for key in kernel.arg_names}
-    # Without fused multiply-adds, whose default differs between versions of Triton, numbers are those of the rule.
-    kernel[(programs,)](**given, num_warps=WARPS, enable_fp_fusion=False)
-
-
-class Sums(NamedTuple):
-    """Partial sums, and which of them belong to a slot: (first, count) for each."""
-
-    partial: Tensor
-    spans: Tensor
+SIZES = launch.sizes_for(torch.version.hip is not None)
+MAX_PREPARED = 64
+_NOT_CAPTURED = (
+    "a CUDA graph needs the addresses of all tensors on the device before the capture: take a step first, and keep the "
+    "gradients where they are with zero_grad(set_to_none=False)."
+)
 
 
 class TritonBackend:
-    """`gradagrad.engine.backend.Backend`; takes sparse gradients too."""
+    """`gradagrad.engine.backend.Backend`, for dense and sparse gradients."""
 
     name = "triton"
     is_one_call = False
 
-    def __init__(self, launcher: Launcher = launch, sizes: Sizes = SIZES, *, read_counters: bool = True) -> None:
-        """``read_counters=False`` passes the number of a step instead of reading a counter on the device, for tests."""
-        self.launcher, self.sizes = launcher, sizes
-        self.preparation = Preparation(sizes, read_counters=read_counters)
-
-    def forget(self, batch: Batch) -> None:
-        """Nothing is held between preparing and stepping."""
+    def __init__(
+        self, launcher: launch.Launcher = launch.launch, sizes: Sizes = SIZES, *, read_counters: bool = True
+    ) -> None:
+        """``read_counters=False`` passes step numbers as arguments even if counters are on the device; for tests."""
+        self.launcher, self.sizes, self.read_counters = launcher, sizes, read_counters
+        self._known: dict[Hashable, Prepared] = {}
+        self._captured: list[Prepared] = []  # CUDA graphs read these tables whenever they are replayed
+        self._verdicts: dict[tuple[Spec, torch.device], str | None] = {}
 
     def prepare(self, batch: Batch) -> str | None:
-        """Why this batch cannot be stepped, as a sentence; None if it can. Checks everything, writes nothing."""
-        capturing = batch.params != [] and _capturing(batch)
-        if not batch.params or (not capturing and self.preparation.is_fit(batch)):
+        """Why this batch cannot be stepped, as a sentence; None if it can. Changes nothing in the batch."""
+        if not batch.params:
             return None
-        reason = refusal(batch)
-        if reason is None and capturing:
-            try:
-                self.preparation.ready(batch, capturing=True)
-            except NotCapturedError as error:
-                return str(error)
-        if reason is None:
-            self.preparation.remember_fit(batch)
-        return reason
+        if (reason := _why_not(batch)) is not None:
+            return reason
+        common = launch.common_spec(batch, read_counters=self.read_counters)
+        if launch.key_of(batch, common) in self._known:
+            return None  # the same tensors were accepted at an earlier step
+        if _capturing(batch):
+            return _NOT_CAPTURED
+        for i in range(len(batch.params)):
+            if (reason := _why_not_tensor(batch, i)) is not None:
+                return reason
+        first = {spec: i for i, spec in reversed([*enumerate(launch.specs_of(batch, common))])}
+        return next((reason for spec, i in first.items() if (reason := self._check_once(batch, i, spec))), None)
+
+    def forget(self, batch: Batch) -> None:
+        """Lets go of tables and copied gradients."""
+        batch.prepared = None
 
     def step(self, batch: Batch) -> None:
-        """Counts and takes the whole step of a batch that has all of its slots: measure, decide, move, learn."""
-        with _Run(self, batch, ahead=1) as run:
-            if batch.scope in SINGLE:
-                sums = run.measure()
-                run.settle(sums, run.move(sums))
-            else:
-                run.walk("step", 0)
-            torch._foreach_add_(batch.steps, 1)
+        """Counts and takes the whole step of a batch that has all of its blocks: measure, decide, move, learn."""
+        self.forget(batch)
+        run = self._run(batch, ahead=1)
+        if batch.scope in SINGLE:
+            sums = run.measure()
+            run.write_shared(sums, run.move(sums))
+        else:
+            run.walk("step")
+        torch._foreach_add_(batch.steps, 1)
+        self.forget(batch)
 
     def measure(self, batch: Batch) -> Tensor | None:
-        """The rule's sums, a row for each tensor or one for all; None if the rule measures nothing. Writes nothing."""
-        with _Run(self, batch, ahead=1) as run:
-            return run.complete(run.measure())
+        """The rule's sums, a row for each tensor or one for all; None if the rule measures nothing."""
+        self.forget(batch)
+        run = self._run(batch, ahead=1)
+        return run.complete(run.measure())
 
     def move(self, batch: Batch, sums: Any) -> Tensor | None:
-        """Counts the step and moves, given complete sums; the traces. A shared slot stays, others are written too."""
-        with _Run(self, batch, ahead=1) as run:
-            given = run.given(sums)
-            traces = run.move(given)
-            if not batch.is_shared:
-                run.settle(given, traces)
-            torch._foreach_add_(batch.steps, 1)
-            return run.complete(traces)
+        """Counts the step and moves, given complete sums; returns the statistics.
 
-    def write_shared(self, batch: Batch, sums: Tensor | None, traces: Tensor | None) -> None:
-        """Writes a shared slot as it stands after the step, given complete sums and traces."""
-        with _Run(self, batch, ahead=0) as run:
-            run.settle(run.given(sums), run.given(traces))
+        A shared block is left for `write_shared`; other blocks are written.
+        """
+        run = self._run(batch, ahead=1)
+        given = run.given(sums)
+        statistics = run.move(given)
+        if not batch.is_shared:
+            run.write_shared(given, statistics)
+        torch._foreach_add_(batch.steps, 1)
+        return run.complete(statistics)
 
+    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
+        """Writes a shared block after the step, given complete sums and statistics."""
+        run = self._run(batch, ahead=0)
+        run.write_shared(run.given(sums), run.given(statistics))
+        self.forget(batch)
 
-class _Run:
-    """The launches of one call. The batch's counters still lack ``ahead`` of this step's number."""
+    def _run(self, batch: Batch, *, ahead: int) -> Run:
+        if batch.prepared is None:
+            batch.prepared = [self._prepare(batch)]
+        return Run(batch, batch.prepared[0], self.launcher, self.sizes, ahead=ahead)
 
-    def __init__(self, backend: TritonBackend, batch: Batch, *, ahead: int) -> None:
-        self.batch, self.launcher, self.sizes = batch, backend.launcher, backend.sizes
-        self.ready = backend.preparation.ready(batch, capturing=_capturing(batch))
-        self.arguments = launch_settings(batch) | {"BLOCK": self.sizes.block, "LANES": self.sizes.lanes, "ahead": ahead}
-        self.ahead = ahead
-        device = batch.params[0].device
-        self._device: Any = torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    def _prepare(self, batch: Batch) -> Prepared:
+        common = launch.common_spec(batch, read_counters=self.read_counters)
+        key = launch.key_of(batch, common)
+        prepared = self._known.get(key)
+        if _capturing(batch):
+            if prepared is None:
+                raise RuntimeError(_NOT_CAPTURED)
+            self._captured.append(prepared)
+        if prepared is None:
+            prepared = launch.prepare(batch, common, self.sizes)
+            if key is not None and not prepared.copies:
+                if len(self._known) == MAX_PREPARED:
+                    self._known.clear()
+                self._known[key] = prepared
+        return prepared
 
-    def __enter__(self) -> _Run:
-        self._device.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._device.__exit__(*error)
-
-    def measure(self) -> Sums | None:
-        columns = writer(self.ready.parts[0].plan).sums
-        return self.walk("measure", columns) if columns else None
-
-    def move(self, sums: Sums | None) -> Sums | None:
-        return self.walk("move", len(writer(self.ready.parts[0].plan).traces), **_named("sum", sums))
-
-    def walk(self, name: str, columns: int, **given: Tensor) -> Sums | None:
-        """Launches a kernel over all parts; what its programs leave to be summed."""
-        walk = self.ready.walks["measure" if name == "measure" else "move"]
-        device = self.batch.params[0].device
-        partial = torch.empty((max(walk.firsts[-1], 1), columns), dtype=torch.float64, device=device)
-        for part, work, first in zip(self.ready.parts, walk.works, walk.firsts, strict=False):
-            self.launch(part, name, work.programs, work=work.shares, partial=partial, first=first, **given)
-        return Sums(partial, walk.spans) if columns else None
-
-    def write_shared(self, sums: Sums | None, traces: Sums | None) -> None:
-        given = _named("sum", sums) | _named("trace", traces)
-        for part in self.ready.parts if self.batch.scope == "tensor" else self.ready.parts[:1]:
-            programs = len(part.indices) if self.batch.scope == "tensor" else 1
-            self.launch(part, "settle", programs, **given)
-
-    def complete(self, sums: Sums | None) -> Tensor | None:
-        """Each slot's sums, added up."""
-        if sums is None:
-            return None
-        slots, columns = slots_of(self.batch), sums.partial.shape[1]
-        result = torch.empty((slots, columns), dtype=torch.float64, device=sums.partial.device)
-        arguments = {"partial": sums.partial, "spans": sums.spans, "result": result, "COLUMNS": columns}
-        self.launch(self.ready.parts[0], "complete", slots, **arguments)
-        return result
-
-    def given(self, sums: Tensor | None) -> Sums | None:
-        """Complete sums as partial ones, one for each slot."""
-        return None if sums is None else Sums(sums.contiguous(), self.ready.given)
-
-    def launch(self, part: Part, name: str, programs: int, **arguments: Any) -> None:
-        if not programs:
-            return
-        counted = part.plan.counter == "argument"
-        step = int(self.batch.steps[part.indices[0]]) + self.ahead if counted else 0
-        own = {"table": part.table, "n": len(part.indices), "step": step}
-        self.launcher(part.plan, name, programs, {**self.arguments, **own, **arguments})
+    def _check_once(self, batch: Batch, i: int, spec: Spec) -> str | None:
+        """Compares a kernel with torch before its first use on a device; why it must not be used, or None."""
+        device = batch.params[i].device
+        if (spec, device) not in self._verdicts:
+            # A backend of its own takes these steps, so that their tables are not kept.
+            checked = TritonBackend(self.launcher, self.sizes, read_counters=self.read_counters)
+            reason = None
+            try:
+                relative, text = compare(sample_of(batch, i, spec), checked)
+                if relative > tolerance(spec):
+                    reason = f"its kernel disagrees with torch on {device} ({text})."
+            except Exception as error:  # compilers and drivers raise errors of many types
+                first_line = (str(error).strip().splitlines() or ["no message"])[0]
+                reason = f"triton cannot run on {device} ({type(error).__name__}: {first_line})."
+            self._verdicts[spec, device] = reason
+            if reason:
+                warnings.warn(
+                    f"{spec.rule.name} ({spec.scope}, {spec.layout}) steps without Triton from now on: {reason} Please "
+                    f"report this message, unless it names something that your machine lacks. {versions(device)}.",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        return self._verdicts[spec, device]
 
 
-def _named(kind: str, sums: Sums | None) -> dict[str, Tensor]:
-    return {} if sums is None else {f"{kind}s": sums.partial, f"{kind}_spans": sums.spans}
+# The check of a kernel before its first use.
+
+
+def tolerance(spec: Spec) -> float:
+    """How much of a tensor's largest number may be lost to rounding and to the order of sums."""
+    dtypes = {dtype for _, dtype in spec.dtypes}
+    if dtypes & {"bfloat16", "float16"}:
+        return 2.0**-5  # a sum that differs in its last bit can round to the other neighbour in 16 bits
+    return 1e-9 if dtypes == {"float64"} else 1e-4
+
+
+def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
+    """A small batch that is stepped by the same kernels as the i-th tensor."""
+    parameter, lr = batch.params[i], batch.settings.lr
+    # A schedule may start from zero, and nothing would move. From x = 0, even small steps are not lost to rounding.
+    s = batch.settings._replace(lr=torch.full_like(lr, 0.1) if isinstance(lr, Tensor) else 0.1)
+    shapes = ((20, 7), (3, 60), (1, 1040))  # every kind of tile, a full tile and a remainder
+    params = [torch.zeros(shape, dtype=parameter.dtype, device=parameter.device) for shape in shapes]
+    empty = {"state": {}, "shared": {}, "prepared": None, "handles": None, "owners": params}
+    sample = replace(batch, settings=s, scope=spec.scope, params=params, streams=[0, 1, 2], **empty)  # pyright: ignore[reportArgumentType]
+    sample.grads = [batch.grads[i]] * len(params)  # `compare` draws others of the same dtype and layout
+    sample.steps = [torch.zeros_like(batch.steps[i]) for _ in params]
+    sample.param_states = [{} for _ in params]
+    for f in sample.fields:
+        made = [new_field(f, {"state_dtype": torch.float32}, s, spec.scope, p) for p in params]
+        if f.key in shared_keys(sample.fields, spec.scope):
+            sample.shared[f.key] = made[0]
+        else:
+            dtype = batch.state[f.key][i].dtype
+            sample.state[f.key] = [a.to(dtype) for a in made]
+    return sample
+
+
+@torch.no_grad()
+def compare(batch: Batch, backend: TritonBackend, steps: int = 2) -> tuple[float, str]:
+    """Steps a batch with the kernels and a copy of it with torch, from new gradients.
+
+    Returns the largest difference relative to a tensor's largest number, and a text with both numbers.
+    """
+    plain = replace(
+        batch,
+        params=[p.clone() for p in batch.params],
+        steps=[step.clone() for step in batch.steps],
+        state={key: [a.clone() for a in values] for key, values in batch.state.items()},
+        shared={key: a.clone() for key, a in batch.shared.items()},
+        param_states=[{} for _ in batch.params],
+    )
+    for k in range(steps):
+        batch.grads = plain.grads = _gradients(batch, k)
+        if k == 1 and batch.scope in SINGLE:  # as the shards of a tensor are stepped
+            sums = backend.measure(batch)
+            statistics = backend.move(batch, sums)
+            if batch.is_shared:
+                backend.write_shared(batch, sums, statistics)
+        else:
+            backend.step(batch)
+        TorchSteps(together=False).step(plain)
+    ours, theirs = _results(batch), _results(plain)
+    return max(_difference(what, ours[what], theirs[what]) for what in ours)
+
+
+def _gradients(batch: Batch, k: int) -> list[Tensor]:
+    """Gradients in which some rows are zero, or missing if they are sparse, and others at each step."""
+    generator = torch.Generator().manual_seed(k)
+    result: list[Tensor] = []
+    for p, g in zip(batch.params, batch.grads, strict=True):
+        wide = torch.complex128 if g.is_complex() else torch.float64
+        new = torch.randn(p.shape, generator=generator, dtype=wide, device="cpu") + 0.5
+        if p.dim():
+            new[k % 3 :: 3] = 0.0
+        new = new.to(p.device, g.dtype)
+        result.append(new if g.layout == torch.strided else new.to_sparse(1))
+    return result
+
+
+def _results(batch: Batch) -> dict[str, Tensor]:
+    result = {f"x of tensor {i}": real_view(p.detach()) for i, p in enumerate(batch.params)}
+    result |= {f"{key} of tensor {i}": a for key, values in batch.state.items() for i, a in enumerate(values)}
+    clocks = {f"row_steps of tensor {i}": own.get("row_steps") for i, own in enumerate(batch.param_states)}
+    result |= {what: a for what, a in clocks.items() if a is not None}
+    return {what: a for what, a in (result | batch.shared).items() if a.numel()}
+
+
+def _difference(what: str, ours: Tensor, theirs: Tensor) -> tuple[float, str]:
+    a, b = ours.double().flatten(), theirs.double().flatten()
+    same = (a == b) | (a.isnan() & b.isnan())
+    off = ((a - b).abs() / b.abs().max().clamp(min=1e-30)).nan_to_num(nan=float("inf")).masked_fill(same, 0.0)
+    worst = int(off.argmax())
+    return float(off[worst]), f"{what} is {a[worst]:.9g} by the kernel and {b[worst]:.9g} by torch"
+
+
+def versions(device: torch.device) -> str:
+    """The versions and the device, for reports."""
+    from gradagrad import __version__  # pyright: ignore[reportAttributeAccessIssue]
+
+    try:
+        from triton import __version__ as version  # pyright: ignore[reportAttributeAccessIssue]
+    except Exception as error:  # a broken installation can raise anything
+        version = str(error)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+    return f"gradagrad {__version__}, torch {torch.__version__}, triton {version}, {name}"
+
+
+# What is refused.
+
+
+@cache
+def unavailable() -> str | None:
+    """Why Triton cannot be used in this process, as a sentence; None if it can be imported."""
+    try:
+        import triton  # noqa: F401  # pyright: ignore[reportUnusedImport]
+    except Exception as error:  # a broken installation can raise anything
+        return f"triton cannot be imported ({error}); it comes with torch for CUDA and ROCm."
+    return None
+
+
+def interprets() -> bool:
+    """Whether a developer has asked for Triton's interpreter on CPU tensors."""
+    return os.environ.get("GRADAGRAD_BACKEND") == "triton" and os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def _why_not(batch: Batch) -> str | None:
+    """Why no kernel can step this batch, whatever its tensors look like."""
+    if (reason := unavailable()) is not None:
+        return reason
+    devices = {p.device for p in batch.params}
+    if len(devices) > 1:
+        return f"its parameters must be on one device, got {sorted(map(str, devices))}."
+    device = devices.pop()
+    if device.type != "cuda" and not (device.type == "cpu" and interprets()):
+        return f"parameters must be on a GPU that Triton knows (cuda), got {device}."
+    if torch.compiler.is_compiling():
+        return "torch.compile makes kernels of its own."
+    if batch.differentiable:
+        return "differentiable=True needs steps that autograd can follow."
+    projection = launch.projection_of(batch.settings)
+    if projection is not None and launch.box_of(projection) is None:
+        return f"projection must be NonNegative() or a Box with plain numbers, got {projection!r}."
+    lr = batch.settings.lr
+    if isinstance(lr, Tensor) and lr.device not in (device, torch.device("cpu")):
+        return f"lr must be a number or a tensor on {device}, got one on {lr.device}."
+    for key, value in batch.shared.items():
+        if value.device != device or value.dtype != torch.float64:
+            return f'the shared "{key}" must be float64 on {device}, got {value.dtype} on {value.device}.'
+    return None
+
+
+def _why_not_tensor(batch: Batch, i: int) -> str | None:
+    parameter, gradient = batch.params[i], batch.grads[i]
+    name = f"parameter {batch.streams[i] if batch.streams else i}"
+    real = real_view(parameter)
+    if real.dtype not in launch.DTYPES or gradient.dtype not in (*launch.DTYPES, parameter.dtype):
+        return f"{name} must be a floating-point tensor of 16, 32 or 64 bits, got {parameter.dtype}."
+    if not _is_dense(real):
+        return f"{name} must fill its memory without gaps, got strides {parameter.stride()} for {[*parameter.shape]}."
+    if gradient.layout == torch.sparse_coo:
+        if gradient.sparse_dim() != 1 or not real.is_contiguous():
+            return f"{name} must be contiguous and its gradient sparse in the first dimension only."
+    elif gradient.layout != torch.strided:
+        return f"{name} must have a dense or a sparse COO gradient, got {gradient.layout}."
+    elif batch.scope == "row" and not _has_contiguous_rows(real):
+        return f'{name} must have each row in one piece for "row", got strides {parameter.stride()}.'
+    for f in batch.fields:
+        if f.key not in batch.state:
+            continue
+        state = batch.state[f.key][i]
+        single = f.at == "block" and batch.scope in SINGLE
+        allowed = (torch.float64,) if single else (computing_dtype(real.dtype), torch.bfloat16)
+        if state.dtype not in allowed or state.device != parameter.device:
+            wanted = f"{allowed[0]} on {parameter.device}"
+            return f'"{f.key}" of {name} must be {wanted}, got {state.dtype} on {state.device}.'
+        whole = f.at == "element" or batch.scope == "element"
+        if not (launch.same_layout(state, real) if whole else state.is_contiguous()):
+            return f'"{f.key}" of {name} must be laid out as the parameter is, got strides {state.stride()}.'
+    return None
+
+
+def _is_dense(a: Tensor) -> bool:
+    """Whether a tensor's elements fill a piece of memory, in any order."""
+    if a.is_contiguous():
+        return True
+    expected = 1
+    for stride, size in sorted((stride, size) for stride, size in zip(a.stride(), a.shape, strict=True) if size > 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _has_contiguous_rows(a: Tensor) -> bool:
+    return a.dim() < 2 or a.numel() == 0 or a.shape[0] == 1 or a.stride(0) == a.numel() // a.shape[0]
 
 
 def _capturing(batch: Batch) -> bool:

@@ -1,6 +1,7 @@
-"""How Triton writes what a rule asks for: templates, constants, and the functions that generated texts start with.
+"""How Triton writes what a rule asks for: templates, constants, and the device functions that every kernel can call.
 
-Divisions and roots of values are the correctly rounded ones, as on a CPU: a kernel that waits for memory has the time.
+Division and square root are the correctly rounded versions. They cost nothing in a kernel that waits for memory, and
+they give the same bits as a CPU.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from gradagrad.codegen.trace import Function, Kind, Language, Symbol
 from gradagrad.precision import _FIRST_KEY, _GOLDEN
 from gradagrad.rules.rule import PARAMETER_LANE, Field
 
-_LIMITS = {  # smallest normal and largest finite number
+_LIMITS = {
     "float32": ("1.1754943508222875e-38", "3.4028234663852886e+38"),
     "float64": ("2.2250738585072014e-308", "1.7976931348623157e+308"),
 }
+"""The smallest normal and the largest finite number."""
 
 _TEMPLATES = {
     "add": "{0} + {1}",
@@ -33,13 +35,13 @@ _TEMPLATES = {
 
 
 def language(computing: str) -> Language:
-    """Triton with values of this dtype; wide numbers are float64 always."""
+    """The language for values of this dtype; wide numbers are always float64."""
     templates = {**_TEMPLATES, "narrow": f"({{0}}).to(tl.{computing})"}
     if computing == "float32":
         templates |= {"div value": "tl.div_rn({0}, {1})", "sqrt value": "tl.sqrt_rn({0})"}
 
     def constant(number: float, kind: Kind) -> str:
-        # Triton takes a literal for float32 wherever nothing says otherwise; most constants are exact there.
+        # Triton reads a literal as float32, which holds most constants exactly.
         exact = computing == "float32" and kind in ("value", "mask")
         return repr(number) if exact or _fits_float32(number) else f"tl.full([], {number!r}, tl.float64)"
 
@@ -54,7 +56,7 @@ def _fits_float32(number: float) -> bool:
 
 
 def function(name: str, traced: Function, writing: Language, computing: str) -> str:
-    """The source of a traced function, its arguments those it uses."""
+    """The source of a traced function; it takes the arguments that it uses."""
     named = {a.name: a for o in traced.needed() for a in o.arguments if isinstance(a, Symbol)}
     named |= {r.name: r for r in traced.results.values() if isinstance(r, Symbol)}
     lines: list[str] = []
@@ -73,10 +75,10 @@ def define(name: str, arguments: list[str], lines: list[str], decorator: str = "
     return f"{decorator}\ndef {name}({', '.join(arguments)}):\n" + "".join(f"    {line}\n" for line in lines)
 
 
-def words(fields: tuple[Field, ...]) -> dict[str, tuple[int, str]]:
-    """By key: which of an element's hashes rounds it to bf16, and how its 16 bits are taken."""
-    words = {f.key: f.lane for f in fields} | {"x": PARAMETER_LANE}
-    return {key: (word // 2, ">> 16" if word % 2 else "& 0xFFFF") for key, word in words.items()}
+def lanes(fields: tuple[Field, ...]) -> dict[str, tuple[int, str]]:
+    """By key: which of an element's hashes rounds it to bf16, and the expression that takes its 16 bits."""
+    numbers = {f.key: f.lane for f in fields} | {"x": PARAMETER_LANE}
+    return {key: (lane // 2, ">> 16" if lane % 2 else "& 0xFFFF") for key, lane in numbers.items()}
 
 
 BASICS = """\
@@ -85,7 +87,7 @@ import triton.language as tl
 
 
 @triton.jit
-def larger(a, b):  # NaN passes
+def larger(a, b):  # NaN passes through
     return tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
 
 
@@ -95,7 +97,7 @@ def smaller(a, b):
 
 
 @triton.jit
-def widened(a):  # a sum of finite numbers, which float32 may have lost at its end
+def widened(a):  # a sum of finite numbers can overflow in float32
     if a.dtype == tl.float32:
         a = larger(smaller(a, 3.4028234663852886e38), -3.4028234663852886e38)
     return a.to(tl.float64)
@@ -107,7 +109,7 @@ def pointer(table, row, tensor, n, dtype: tl.constexpr):
 
 
 @triton.jit
-def aligned(table, row, tensor, n, dtype: tl.constexpr):  # the table's maker has looked
+def aligned(table, row, tensor, n, dtype: tl.constexpr):  # launch.py checks the alignment
     return tl.multiple_of(tl.load(table + row * n + tensor).to(tl.pointer_type(dtype)), 16)
 
 
@@ -131,25 +133,25 @@ def write(at, a, mask, MASKED: tl.constexpr):
 ADDING = """
 
 @triton.jit
-def add_up(partial, spans, slot, column, COLUMNS: tl.constexpr, LANES: tl.constexpr):
-    first = tl.load(spans + 2 * slot)
-    count = tl.load(spans + 2 * slot + 1)
-    lane = tl.arange(0, LANES)
-    total = tl.zeros([LANES], tl.float64)
-    for j in range(0, count, LANES):
-        at = partial + (first + j + lane) * COLUMNS + column
-        total += tl.load(at, mask=j + lane < count, other=0.0)
+def add_up(partial, spans, block, column, COLUMNS: tl.constexpr, WIDTH: tl.constexpr):
+    first = tl.load(spans + 2 * block)
+    count = tl.load(spans + 2 * block + 1)
+    offset = tl.arange(0, WIDTH)
+    total = tl.zeros([WIDTH], tl.float64)
+    for j in range(0, count, WIDTH):
+        at = partial + (first + j + offset) * COLUMNS + column
+        total += tl.load(at, mask=j + offset < count, other=0.0)
     return tl.sum(total)
 
 
 @triton.jit
-def complete_kernel(partial, spans, result, COLUMNS: tl.constexpr, LANES: tl.constexpr):
-    slot = tl.program_id(0).to(tl.int64)
+def complete_kernel(partial, spans, result, COLUMNS: tl.constexpr, WIDTH: tl.constexpr):
+    block = tl.program_id(0).to(tl.int64)
     for i in range(COLUMNS):
-        tl.store(result + slot * COLUMNS + i, add_up(partial, spans, slot, i, COLUMNS, LANES))
+        tl.store(result + block * COLUMNS + i, add_up(partial, spans, block, i, COLUMNS, WIDTH))
 """
 
-# The hash of `rounding.random_bits`, whose numbers these are.
+# The same hash as `gradagrad.precision.random_bits`, so that a GPU rounds as a CPU does.
 ROUNDING = f"""
 
 @triton.jit
@@ -168,21 +170,21 @@ def random_key(step, stream, HASH: tl.constexpr):
 
 
 @triton.jit
-def random_bits(key, place):  # elements n and n + 8 of sixteen share a hash, its halves exchanged
-    # ((place >> 4 << 3) | (place & 7)) · golden, of which the second half is the same in every block
+def random_bits(key, place):  # elements n and n + 8 of sixteen share a hash and take its halves in opposite order
+    # This is ((place >> 4 << 3) | (place & 7)) * golden; its second term is the same in every tile.
     pair = (place >> 4) * {(_GOLDEN << 3) & 0xFFFFFFFF:#x} + (place & 7) * {_GOLDEN:#x}
     bits = scramble(key ^ pair)
     return tl.where((place & 8) != 0, (bits << 16) | (bits >> 16), bits)
 
 
 @triton.jit
-def write_rounded(at, a, random16, mask, MASKED: tl.constexpr):  # to bf16, away from zero with the right probability
-    if a.dtype == tl.float64:  # float32 would make infinities of what only float64 holds
+def write_rounded(at, a, random16, mask, MASKED: tl.constexpr):  # to bf16, up or down at random
+    if a.dtype == tl.float64:  # a finite float64 must not become infinite in float32
         clipped = larger(smaller(a, 3.3895313892515355e38), -3.3895313892515355e38)
         a = tl.where(tl.abs(a) <= 1.7976931348623157e308, clipped, a)
     a = a.to(tl.float32)
     bits = a.to(tl.uint32, bitcast=True)
-    up = tl.where(tl.abs(a) < 3.3895313892515355e38, random16, 0)  # the largest bf16, infinities and NaN stay
+    up = tl.where(tl.abs(a) < 3.3895313892515355e38, random16, 0)  # the largest bf16, infinities and NaN do not change
     a = ((bits + up) >> 16).to(tl.uint16).to(tl.bfloat16, bitcast=True)
     if MASKED:
         tl.store(at, a, mask=mask)

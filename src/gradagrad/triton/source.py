@@ -1,104 +1,220 @@
-"""The text of the Triton kernels of one plan: a rule, its options that are on, who shares a decision, dtypes.
+"""The text of the Triton kernels for one `Spec`: a rule, the options that are on, the scope, the dtypes.
 
-The arithmetic is traced from the rule; what stands here is how memory is walked. Three kernels follow the three things
-a backend does, each one launch for any number of tensors: ``measure`` adds up over chunks, ``move`` works out its
-slot's factors from those sums and moves, ``settle`` writes the slots. Where slots are elements or rows, ``step`` does
-all of it at once. No program waits for another, nothing is added atomically, and the order of every sum follows from
-shapes alone.
+The arithmetic is traced from the rule; this file only adds how memory is read and written. Three kernels correspond to
+the phases of a step, and one launch of each serves any number of tensors: ``measure`` adds up over chunks, ``move``
+computes its block's factors from those sums and moves, ``write_shared`` writes the block. Where a block is an element
+or a row, one kernel ``step`` does everything. Programs never wait for each other, nothing is added atomically, and the
+order of every sum depends on shapes alone.
 
-Dense tensors whose slots need no rows are walked ``flat``: a program has a chunk of one tensor, whole aligned blocks of
-it without a mask (128 bits at a time), the rest with one. ``rows`` and ``sparse`` walk tiles of whole rows, ``sparse``
-through an index. All of it goes by a table of 64-bit integers that `gradagrad.triton.tables` makes.
+There are three layouts. ``flat`` is for dense tensors: a program takes one chunk of a tensor, full aligned tiles of it
+without a mask (128 bits at a time) and the remainder with one. ``rows`` takes tiles of whole rows. ``sparse`` also
+takes rows, and finds them through an index. Programs find their tensors in a table of addresses made by `launch`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any, Literal, NamedTuple
 
-from gradagrad.codegen.trace import Function
+from gradagrad.codegen import trace
+from gradagrad.codegen.trace import Function, Symbol
+from gradagrad.rules.rule import CLOCK, Rule
+from gradagrad.rules.scope import SINGLE
 from gradagrad.triton import language
 from gradagrad.triton.language import define
-from gradagrad.triton.program import SIZE, Plan, Program, unchanged
 
 PIECE = 16
-"""Blocks that a lane adds up in the values' own precision before it goes on in double."""
-_JIT = (
-    '@triton.jit(do_not_specialize=["n", "first", "step", "ahead"])'  # none of these is worth a compilation of its own
-)
+"""How many tiles are added up in the precision of the values before the sum continues in double."""
+ROW_TILES = ((64, 8), (8, 64), (1, 512))
+"""Rows and columns of a tile. A tensor takes the first that is as wide as its rows, or else the last one repeatedly."""
+REGULAR = 16
+"""Long rows whose length is a multiple of this and whose tensors are aligned are read 128 bits at a time."""
+_UNALIGNED = ("index", "row_steps")
+"""Integers that are stored once for each row; nothing is known about their alignment."""
+_STATISTIC = "trace"
+"""How `gradagrad.codegen.trace` begins the names of statistics."""
+_SIZE = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
+# Triton would otherwise compile a kernel again when one of these is 1 or a multiple of 16.
+_JIT = '@triton.jit(do_not_specialize=["n", "first", "step", "ahead"])'
+_COLUMNS = [
+    "for c in range(0, length, COLUMNS):",
+    "    column = c + tl.arange(0, COLUMNS)[None, :]",
+    "    mask = live & (column < length)",
+]
+_PLACES = ("place * length + column", "row * length + column")
+
+
+class Spec(NamedTuple):
+    """Everything that the text depends on; tensors with equal specs share kernels."""
+
+    rule: Rule
+    settings: Any
+    """The rule's settings; numbers that may change without a new text are replaced by 1."""
+    variable: tuple[str, ...]
+    """The names of those numbers, which are float64 arguments of the kernels."""
+    scope: str
+    layout: Literal["flat", "rows", "sparse"]
+    dtypes: tuple[tuple[str, str], ...]
+    """The dtypes of ``x``, ``g`` and the fields, by key."""
+    coupled: bool = False
+    maximize: bool = False
+    lr_decay: bool = False
+    lr: str = ""
+    """The dtype of a learning rate in device memory; empty if it is an argument."""
+    counter: Literal["", "argument", "device"] = ""
+    """Where the number of the step comes from, if the text needs it."""
+    box: tuple[float, float] | None = None
+    stochastic: bool = False
+    """Whether bf16 parameters are rounded stochastically."""
 
 
 @cache
-def writer(plan: Plan) -> Writer:
-    """What writes a plan's text, and knows what it says."""
-    return Writer(plan)
+def source_of(spec: Spec) -> Source:
+    """A spec's source; the rule is traced once."""
+    return Source(spec)
 
 
-@cache
-def source(plan: Plan) -> str:
-    """The module's text."""
-    return writer(plan).text()
+@dataclass
+class Tile:
+    """A device function that reads one tile of elements, calls a traced function, and writes the results."""
+
+    name: str
+    texts: list[str]
+    addresses: list[str]
+    extras: list[str]
+    """Arguments besides addresses, places and the mask; callers use the same names."""
+    results: list[str]
+    """What it returns to be summed."""
+    size: int
+    """How many bytes it reads and writes for each element."""
+
+    def call(self, at: str, i: str, j: str, mask: str, *, masked: bool) -> str:
+        """A call for the elements i and the gradients j."""
+        addresses = [f"{at}{key}" for key in self.addresses]
+        return f"{self.name}({', '.join([*addresses, i, j, mask, *self.extras])}, MASKED={masked})"
 
 
-class Writer(Program):
-    """Writes one plan's text."""
+class Source:
+    """Traces a spec's rule and writes the kernels around it."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec, rule = spec, spec.rule
+        self.s = spec.settings if spec.box is None else spec.settings._replace(project=_box(*spec.box))
+        self.types = dict(spec.dtypes)
+        self.computing = "float64" if self.types["x"] == "float64" else "float32"
+        self.single = spec.scope in SINGLE
+        self.catches_up = spec.layout == "sparse" and rule.needs_catch_up(self.s)
+        fields = rule.fields(self.s)
+        self.has_clock = CLOCK in [f.key for f in fields]
+        # Some keys store one number for each element, the others one for each block.
+        self.element = ["x", "g", *(f.key for f in fields if f.at == "element" or spec.scope == "element")]
+        self.block = [f.key for f in fields if f.key not in self.element]
+        rounded = {k for k in self.element if k not in ("x", "g") and self.types[k] == "bfloat16"}
+        rounded |= {"x"} if spec.stochastic and self.types["x"] == "bfloat16" else set()
+        self.lanes = {key: lane for key, lane in language.lanes(fields).items() if key in rounded}
+        # The table of addresses and numbers has these rows, and one column for each tensor.
+        self.table = [*self.element, *self.block]
+        self.table += ["step"] if spec.counter == "device" else []
+        self.table += ["stream"] if self.lanes else []
+        self.table += ["block"] if spec.scope == "tensor" else []
+        self.table += ["length"] if spec.layout != "flat" else []
+        self.table += ["index"] if spec.layout == "sparse" else []
+        self.table += ["row_steps"] if self.catches_up else []
+        self._trace()
+
+    def _trace(self) -> None:
+        spec, rule, s, variable = self.spec, self.spec.rule, self.s, self.spec.variable
+        products = trace.Contribution if self.single and self.computing == "float32" else trace.Bounded
+        self.measure = trace.measure(rule, s, variable, blocks=products) if rule.measures(s) else None
+        self.sums = len(self.measure.results) if self.measure else 0
+        self.step = trace.element_step(rule, s, variable) if spec.scope == "element" else None
+        decide = trace.decide(rule, s, variable, self.sums, wide=self.single)
+        factors = [key for key in decide.results if key.startswith("factor")]
+        touched = bool(getattr(s, "lazy", False)) and spec.layout != "flat" and spec.scope != "element"
+        self.move = trace.move(rule, s, variable, len(factors), touched=touched)
+        after = {key: a for key, a in decide.results.items() if key not in factors and not _is_unchanged(a, key)}
+        used = {key: a for key, a in decide.results.items() if key in self.move.used()}
+        self.factors = replace(decide, name="factors", results=used)
+        self.after = replace(decide, name="decide", results=after)
+        self.decide = replace(decide, results=used | after)
+        self.statistics = sum(key.startswith(_STATISTIC) for key in self.move.results)
+        self.idle = trace.idle(rule, s, variable, wide=self.single) if self.catches_up else None
+        self.learn: Function | None = None
+        if rule.learns(s):
+            learned = trace.learn(rule, s, variable, self.statistics)
+            self.learn = replace(learned, results={k: a for k, a in learned.results.items() if not _is_unchanged(a, k)})
+
+    @property
+    def kernels(self) -> tuple[str, ...]:
+        """The kernels in the order of a step."""
+        return (*(("measure",) if self.sums else ()), "move", "write_shared") if self.single else ("step",)
 
     @property
     def traffic(self) -> int:
-        """Bytes of memory that a step moves for each element, rows that are read twice counted once."""
-        moved = self.block("step" if self.step else "move", self.step or self.move).size
-        return moved + (self.block("measure", self.measure).size if self.measure and self.single else 0)
+        """How many bytes of memory a step moves for each element; rows that are read twice count once."""
+        moved = self._tile("step" if self.step else "move", self.step or self.move).size
+        return moved + (self._tile("measure", self.measure).size if self.measure and self.single else 0)
 
     def text(self) -> str:
-        """Imports, what the rule says, and the kernels around it."""
-        from gradagrad.triton import rows as triton_rows  # tiles of rows are a file of their own
-
+        """The module: imports, device functions, the traced rule and the kernels."""
         texts: list[str] = [language.BASICS]
         texts += [language.ADDING] if self.single else []
-        texts += [language.ROUNDING] if self.words else []
+        texts += [language.ROUNDING] if self.lanes else []
+        write = self._flat if self.spec.layout == "flat" else self._rows
         for name in self.kernels:
-            if name == "settle":
-                texts += self._settle()
-            elif self.plan.layout == "flat":
-                texts += self._flat(name)
-            else:
-                texts += triton_rows.kernel(self, name)
+            texts += self._write_shared() if name == "write_shared" else write(name)
         return "\n\n".join(texts)
 
-    def function(self, name: str, traced: Function, precision: str = "") -> str:
-        """A traced function's text, with values of the plan's or another precision."""
+    # Pieces of text that all kernels are made of.
+
+    def _row(self, key: str) -> str:
+        """The number of a key in the table, for this program's tensor."""
+        return f"tl.load(table + {self.table.index(key)} * n + tensor)"
+
+    def _pointer(self, key: str, maker: str = "pointer") -> str:
+        """The address of a key's values, for this program's tensor."""
+        dtype = {"step": "int64", "index": "int64", "row_steps": "int32"}.get(key) or self.types[key]
+        return f"{maker}(table, {self.table.index(key)}, tensor, n, tl.{dtype})"
+
+    def _function(self, name: str, traced: Function, precision: str = "") -> str:
         precision = precision or self.computing
         return language.function(name, traced, language.language(precision), precision)
 
-    def precision(self, name: str) -> str:
-        """A slot in double is measured in double, where products of float32 numbers are finite and exact."""
+    def _precision(self, name: str) -> str:
+        """Blocks kept in double are measured in double, where products of float32 numbers are finite and exact."""
         return "float64" if name == "measure" and self.single else self.computing
 
-    def block(self, name: str, traced: Function) -> Block:
-        """Reads one block of elements, takes it through a traced function, and writes what came of it."""
-        used, results = traced.used(), [key for key in traced.results if key.startswith(("sum", "trace"))]
-        written = [key for key in self.element if key in traced.results and not unchanged(traced.results[key], key)]
-        wanted = {*used, *(["x"] if self.plan.coupled else [])}
-        rest = self.resting([key for key in self.element if key in wanted])
-        wanted.update(rest.used() if rest else [])
-        read = [key for key in self.element if key in wanted]
-        extras = [key for key in _once([*used, *(rest.used() if rest else [])]) if key not in self.element]
-        rounded = {key: self.words[key] for key in written if key in self.words}
-        keys = sorted({number for number, _ in rounded.values()})
+    def _catch_up(self, keys: list[str]) -> Function | None:
+        """The function that brings these fields up to date in a row that was idle."""
+        results = {key: a for key, a in self.idle.results.items() if key in keys} if self.idle else {}
+        return replace(self.idle, results=results) if self.idle and results else None
+
+    def _tile(self, name: str, traced: Function) -> Tile:
+        used = traced.used()
+        results = [key for key in traced.results if key.startswith(("sum", _STATISTIC))]
+        written = [key for key in self.element if key in traced.results and not _is_unchanged(traced.results[key], key)]
+        wanted = {*used, *(["x"] if self.spec.coupled else [])}
+        idle = self._catch_up([key for key in self.element if key in wanted])
+        needed = [*used, *(idle.used() if idle else [])]
+        read = [key for key in self.element if key in wanted or key in needed]
+        extras = [key for key in dict.fromkeys(needed) if key not in self.element]
         lines = [f"{k} = read(at_{k} + {'j' if k == 'g' else 'i'}, mask, MASKED, tl.{self.computing})" for k in read]
-        lines += ["g = -g"] if self.plan.maximize else []
-        if self.plan.coupled:
+        lines += ["g = -g"] if self.spec.maximize else []
+        if self.spec.coupled:
             extras.append("coupled_decay")
             lines.append(f"g = g + x * coupled_decay.to(tl.{self.computing})")
-        lines += [f"{', '.join(rest.results)} = rule_rest_{name}({', '.join(rest.used())})"] if rest else []
-        precision = self.precision(name)
+        lines += [f"{', '.join(idle.results)} = rule_idle_{name}({', '.join(idle.used())})"] if idle else []
+        precision = self._precision(name)
         lines += ["g = g.to(tl.float64)"] if precision != self.computing else []
         targets = ", ".join(f"new_{key}" if key in self.element else key for key in traced.results)
         lines.append(f"{targets} = rule_{name}({', '.join(used)})")
+        rounded = {key: self.lanes[key] for key in written if key in self.lanes}
         if rounded:
-            extras += ["begin", *(f"key{number}" for number in keys)]
+            hashes = sorted({number for number, _ in rounded.values()})
+            extras += ["begin", *(f"key{number}" for number in hashes)]
             lines.append("place = (begin + i).to(tl.uint32)")
-            lines += [f"bits{number} = random_bits(key{number}, place)" for number in keys]
+            lines += [f"bits{number} = random_bits(key{number}, place)" for number in hashes]
         for key in written:
             if key in rounded:
                 bits = "bits{} {}".format(*rounded[key])
@@ -107,136 +223,235 @@ class Writer(Program):
                 lines.append(f"write(at_{key} + i, new_{key}, mask, MASKED)")
         lines += [f"return {', '.join(results)}"] if results else []
         addresses = [key for key in self.element if key in read or key in written]
-        size = sum(SIZE[self.types[key]] for key in (*read, *written))
         arguments = [*(f"at_{key}" for key in addresses), "i", "j", "mask", *extras, "MASKED: tl.constexpr"]
-        texts = [self.function(f"rule_rest_{name}", rest)] if rest else []
-        texts += [self.function(f"rule_{name}", traced, precision), define(f"{name}_block", arguments, lines)]
-        return Block(f"{name}_block", texts, addresses, extras, results, size)
+        texts = [self._function(f"rule_idle_{name}", idle)] if idle else []
+        texts += [self._function(f"rule_{name}", traced, precision), define(f"{name}_tile", arguments, lines)]
+        size = sum(_SIZE[self.types[key]] for key in (*read, *written))
+        return Tile(f"{name}_tile", texts, addresses, extras, results, size)
 
-    def arguments(self, name: str) -> list[str]:
-        """A kernel's arguments; a name means the same in all of them."""
-        plan, result = self.plan, ["table", "n"]
-        result += ["work"] if name != "settle" else []
-        result += ["sums", "sum_spans"] if self.single and self.sums and name != "measure" else []
-        result += ["traces", "trace_spans"] if name == "settle" and self.learn else []
-        result += ["partial", "first"] if name == "measure" or (name == "move" and self.traces) else []
-        doubles = [number for number in self.used_settings(name) if number != "lr" or not plan.lr]
-        doubles += [*(["coupled_decay"] if plan.coupled else []), *(["lr_decay"] if plan.lr_decay else [])]
-        result += [f"{number}: tl.float64" for number in doubles]
-        result += ["lr_at"] if plan.lr else []
-        return [*result, *({"argument": ["step"], "device": ["ahead"]}.get(plan.counter, []))]
-
-    def settings(self, name: str) -> list[str]:
-        """Reads the arguments that are numbers."""
-        given = [a.removesuffix(": tl.float64") for a in self.arguments(name) if a.endswith(": tl.float64")]
-        lines = [f"{number} = tl.full([], {number}, tl.float64)" for number in given]
-        lines += ["lr = tl.load(lr_at).to(tl.float64)"] if self.plan.lr else []
-        if self.plan.counter:
-            device = self.plan.counter == "device"
-            read = f"step = tl.load({self.pointer('step')}) + ahead" if device else "step = tl.full([], step, tl.int64)"
-            lines.append(read)
-        return [*lines, *(["lr = lr / ((step - 1).to(tl.float64) * lr_decay + 1.0)"] if self.plan.lr_decay else [])]
-
-    def head(self, name: str, *, rounds: bool) -> list[str]:
-        """What every program starts with: its share of the work, the numbers, its slot's factors."""
-        lines = [
-            "program = tl.program_id(0).to(tl.int64)",
-            "tensor = tl.load(work + 4 * program)",
-            *self.settings(name),
+    def _numbers(self, name: str) -> list[str]:
+        """The arguments of a kernel that are float64 numbers."""
+        inside = {
+            "measure": [self.measure],
+            "move": [self.factors, self.move],
+            "write_shared": [self.after, self.learn],
+        }
+        inside["step"] = [self.step] if self.step else [self.measure, self.decide, self.move]
+        functions = [f for f in (*inside[name], self.idle if name != "write_shared" else None) if f]
+        used = {key for f in functions for key in f.used()} | ({"lr"} if self.spec.lr_decay else set())
+        numbers = [key for key in self.spec.variable if key in used and (key != "lr" or not self.spec.lr)]
+        return [
+            *numbers,
+            *(["coupled_decay"] if self.spec.coupled else []),
+            *(["lr_decay"] if self.spec.lr_decay else []),
         ]
-        if name == "move":
-            lines += [
-                *self._slot(self.factors),
-                f"{', '.join(self.factors.results)} = rule_factors({', '.join(self.factors.used())})",
-            ]
-            lines += [f"{key} = tl.full([], {key}, tl.float64).to(tl.{self.computing})" for key in self.factors.results]
-        lines += ["begin = tl.load(work + 4 * program + 1)", "count = tl.load(work + 4 * program + 2).to(tl.int32)"]
-        if rounds:
-            lines.append(f"stream = tl.load(table + {self.row('stream')} * n + tensor)")
-            lines += [f"key{number} = random_key(step, stream, {number})" for number in self.keys]
-        return lines
 
-    def _slot(self, *functions: Function) -> list[str]:
-        """Reads a slot's numbers and adds up its sums, as far as functions need them."""
+    def _kernel(self, name: str, lines: list[str], *sizes: str) -> str:
+        """A kernel's text. An argument's name means the same in all kernels."""
+        spec, arguments = self.spec, ["table", "n"]
+        arguments += ["work"] if name != "write_shared" else []
+        arguments += ["sums", "sum_spans"] if self.single and self.sums and name != "measure" else []
+        arguments += ["statistics", "statistic_spans"] if name == "write_shared" and self.learn else []
+        arguments += ["partial", "first"] if name == "measure" or (name == "move" and self.statistics) else []
+        arguments += [f"{number}: tl.float64" for number in self._numbers(name)]
+        arguments += ["lr_at"] if spec.lr else []
+        arguments += {"argument": ["step"], "device": ["ahead"]}.get(spec.counter, [])
+        sizes = (*sizes, *(["WIDTH"] if any("WIDTH" in line for line in lines) else []))
+        return define(f"{name}_kernel", [*arguments, *(f"{size}: tl.constexpr" for size in sizes)], lines, _JIT)
+
+    def _settings(self, name: str) -> list[str]:
+        """Reads the numbers."""
+        lines = [f"{number} = tl.full([], {number}, tl.float64)" for number in self._numbers(name)]
+        lines += ["lr = tl.load(lr_at).to(tl.float64)"] if self.spec.lr else []
+        if self.spec.counter == "device":
+            lines.append(f"step = tl.load({self._pointer('step')}) + ahead")
+        elif self.spec.counter:
+            lines.append("step = tl.full([], step, tl.int64)")
+        return [*lines, *(["lr = lr / ((step - 1).to(tl.float64) * lr_decay + 1.0)"] if self.spec.lr_decay else [])]
+
+    def _block(self, *functions: Function) -> list[str]:
+        """Reads the block's fields and adds up its sums, as far as the functions need them."""
         used = {key for function in functions for key in function.used()}
-        lines = [f"{key} = tl.load({self.pointer(key)})" for key in self.slots if key in used]
-        slot = f"tl.load(table + {self.row('slot')} * n + tensor)" if self.plan.scope == "tensor" else "0"
-        for kind, number in (("sum", self.sums), ("trace", len(self.traces))):
-            rest = f"{kind}s, {kind}_spans, {slot}"
+        lines = [f"{key} = tl.load({self._pointer(key)})" for key in self.block if key in used]
+        block = self._row("block") if self.spec.scope == "tensor" else "0"
+        for prefix, at, number in (("sum", "sum", self.sums), (_STATISTIC, "statistic", self.statistics)):
+            given = f"{at}s, {at}_spans, {block}"
             lines += [
-                f"{kind}{i} = add_up({rest}, {i}, {number}, LANES)" for i in range(number) if f"{kind}{i}" in used
+                f"{prefix}{i} = add_up({given}, {i}, {number}, WIDTH)" for i in range(number) if f"{prefix}{i}" in used
             ]
         return lines
 
-    def _flat(self, name: str) -> list[str]:
-        traced = {"step": self.step, "measure": self.measure, "move": self.move}[name]
-        assert traced is not None
-        block = self.block(name, traced)
-        lines = self.head(name, rounds=any(extra.startswith("key") for extra in block.extras))
-        lines += ["full = tl.load(work + 4 * program + 3).to(tl.int32)", "begin = begin >> 4 << 4"]
-        lines += [
-            "lane = tl.arange(0, BLOCK)",
-            *(f"total_{key} = tl.zeros([BLOCK], tl.float64)" for key in block.results),
-        ]
-        for masked in (False, True):
-            # Addresses are made anew for the masked part, since what is promised of the others need not hold for it.
-            at, maker, start, end = ("any_", "pointer", "full", "count") if masked else ("at_", "aligned", "0", "full")
-            lines += [f"{at}{key} = {self.pointer(key, maker)} + begin" for key in block.addresses]
-            call = block.call(at, "i + lane", "i + lane", f"i + lane < {end}", masked=masked)
-            if not block.results:
-                lines += [f"for i in range({start}, {end}, BLOCK):", f"    {call}"]
-                continue
-            lines.append(f"for piece in range({start}, {end}, BLOCK * {PIECE}):")
-            lines += [f"    part_{key} = tl.zeros([BLOCK], tl.{self.precision(name)})" for key in block.results]
-            lines.append(f"    for i in range(piece, tl.minimum(piece + BLOCK * {PIECE}, {end}), BLOCK):")
-            lines.append(f"        {', '.join(block.results)} = {call}")
-            lines += [f"        part_{key} += {key}" for key in block.results]
-            lines += [f"    total_{key} += widened(part_{key})" for key in block.results]
-        lines += self.leave(block.results, "tl.sum(total_{})")
-        texts = [self.function("rule_factors", self.factors)] if name == "move" else []
-        return [*texts, *block.texts, self.kernel(name, lines, "BLOCK")]
+    def _head(self, name: str, extras: list[str]) -> list[str]:
+        """The beginning of every program: its share of the work, the settings, its block's factors, its random keys."""
+        lines = ["program = tl.program_id(0).to(tl.int64)", "tensor = tl.load(work + 4 * program)"]
+        lines += self._settings(name)
+        if name == "move":
+            factors = self.factors.results
+            lines += [*self._block(self.factors), f"{', '.join(factors)} = rule_factors({_used(self.factors)})"]
+            lines += [f"{key} = tl.full([], {key}, tl.float64).to(tl.{self.computing})" for key in factors]
+        lines += ["begin = tl.load(work + 4 * program + 1)", "count = tl.load(work + 4 * program + 2).to(tl.int32)"]
+        if any(extra.startswith("key") for extra in extras):
+            lines.append(f"stream = {self._row('stream')}")
+            hashes = sorted({number for number, _ in self.lanes.values()})
+            lines += [f"key{number} = random_key(step, stream, {number})" for number in hashes]
+        return lines
 
-    def leave(self, results: list[str], form: str) -> list[str]:
+    def _store(self, results: list[str], form: str) -> list[str]:
         """Stores what a program has summed."""
         at = f"partial + (first + program) * {len(results)}"
         return [f"tl.store({at} + {i}, {form.format(key)})" for i, key in enumerate(results)]
 
-    def _settle(self) -> list[str]:
+    # The kernels.
+
+    def _write_shared(self) -> list[str]:
         functions = {"rule_decide": self.after} if self.after.results else {}
         functions |= {"rule_learn": self.learn} if self.learn else {}
-        lines = ["tensor = tl.program_id(0).to(tl.int64)", *self.settings("settle"), *self._slot(*functions.values())]
-        for name, f in functions.items():
-            lines.append(f"{', '.join(f.results)} = {name}({', '.join(f.used())})")
+        lines = ["tensor = tl.program_id(0).to(tl.int64)", *self._settings("write_shared")]
+        lines += self._block(*functions.values())
+        lines += [f"{', '.join(f.results)} = {name}({_used(f)})" for name, f in functions.items()]
         changed = dict.fromkeys(key for f in functions.values() for key in f.results)
-        lines += [f"tl.store({self.pointer(key)}, {key})" for key in changed]
-        return [*(self.function(name, f) for name, f in functions.items()), self.kernel("settle", lines)]
+        lines += [f"tl.store({self._pointer(key)}, {key})" for key in changed]
+        return [*(self._function(name, f) for name, f in functions.items()), self._kernel("write_shared", lines)]
 
-    def kernel(self, name: str, lines: list[str], *sizes: str) -> str:
-        """A kernel's text."""
-        sizes = (*sizes, *(["LANES"] if any("LANES" in line for line in lines) else []))
-        arguments = [*self.arguments(name), *(f"{size}: tl.constexpr" for size in sizes)]
-        return define(f"{name}_kernel", arguments, lines, _JIT)
+    def _flat(self, name: str) -> list[str]:
+        traced = {"step": self.step, "measure": self.measure, "move": self.move}[name]
+        assert traced is not None
+        tile = self._tile(name, traced)
+        lines = self._head(name, tile.extras)
+        lines += ["full = tl.load(work + 4 * program + 3).to(tl.int32)", "begin = begin >> 4 << 4"]
+        lines += ["offset = tl.arange(0, TILE)"]
+        lines += [f"total_{key} = tl.zeros([TILE], tl.float64)" for key in tile.results]
+        for masked in (False, True):
+            # The masked part must not use the aligned addresses: the compiler would assume the same alignment there.
+            at, maker, start, end = ("any_", "pointer", "full", "count") if masked else ("at_", "aligned", "0", "full")
+            lines += [f"{at}{key} = {self._pointer(key, maker)} + begin" for key in tile.addresses]
+            call = tile.call(at, "i + offset", "i + offset", f"i + offset < {end}", masked=masked)
+            if not tile.results:
+                lines += [f"for i in range({start}, {end}, TILE):", f"    {call}"]
+                continue
+            lines.append(f"for piece in range({start}, {end}, TILE * {PIECE}):")
+            lines += [f"    part_{key} = tl.zeros([TILE], tl.{self._precision(name)})" for key in tile.results]
+            lines.append(f"    for i in range(piece, tl.minimum(piece + TILE * {PIECE}, {end}), TILE):")
+            lines.append(f"        {', '.join(tile.results)} = {call}")
+            lines += [f"        part_{key} += {key}" for key in tile.results]
+            lines += [f"    total_{key} += widened(part_{key})" for key in tile.results]
+        lines += self._store(tile.results, "tl.sum(total_{})")
+        texts = [self._function("rule_factors", self.factors)] if name == "move" else []
+        return [*texts, *tile.texts, self._kernel(name, lines, "TILE")]
+
+    def _rows(self, name: str) -> list[str]:
+        """A kernel over whole rows, and the device function in it that is called with each shape of tile.
+
+        Where a block is a row, a program reads the row twice, to measure and to move; the second time it is in the
+        cache. With sparse gradients the index says which rows to read and write, and the step at which a row was last
+        touched says what it has to catch up with.
+        """
+        own = name == "step" and self.step is None  # a block is a row, and this kernel decides for it
+        traced = self.measure if name == "measure" else self.move if own or name == "move" else self.step
+        assert traced is not None
+        tile = self._tile("move" if own else name, traced)
+        measure = self._tile("measure", self.measure) if own and self.measure else None
+        tiles = [t for t in (measure, tile) if t]
+        extras = [key for t in tiles for key in t.extras]
+        sparse, touched = self.spec.layout == "sparse", "touched" in tile.extras
+        idle = self._catch_up(self.block) if own else None
+        block = self.block if own else []
+
+        walked = [key for key in self.element if any(key in t.addresses for t in tiles) or (touched and key == "g")]
+        walked += [*block, *(["index"] if sparse else []), *(["row_steps"] if self.catches_up else [])]
+        local = {"touched", "since", "now", "begin", *block, *(self.factors.results if own else [])}
+        wanted = [*extras, *(self.decide.used() if own else []), *(idle.used() if idle else [])]
+        given = [k for k in dict.fromkeys(wanted) if k not in {*local, *self.element} and not k.startswith("sum")]
+        given += ["now"] if self.catches_up else []
+
+        row = ["row = first_row + r + tl.arange(0, ROWS)[:, None]", "live = row < first_row + count"]
+        row += ["place = tl.load(at_index + row, mask=live, other=0)" if sparse else "place = row"]
+        if self.catches_up:
+            row += ["since = tl.load(at_row_steps + place, mask=live, other=0).to(tl.float64)"]
+        row += [f"{key} = read(at_{key} + place, live, True, tl.{self.computing})" for key in block]
+        row += [f"{', '.join(idle.results)} = rule_idle_block({_used(idle)})"] if idle else []
+        row += self._look_at_row(measure, touched=touched) if measure or touched else []
+        if own:
+            targets = [f"new_{key}" if key in block else key for key in self.decide.results]
+            row += [f"{', '.join(targets)} = rule_decide({_used(self.decide)})"]
+        call = tile.call("at_", *_PLACES, "mask", masked=True)
+        row += [*_COLUMNS, f"    {', '.join(tile.results)} = {call}" if tile.results else f"    {call}"]
+        row += [f"    total_{key} += {key}.to(tl.float64)" for key in tile.results]
+        row += [f"write(at_{key} + place, new_{key}, live, True)" for key in self.after.results] if own else []
+        if self.catches_up and name != "measure":
+            clock = "tl.zeros([ROWS, 1], tl.int32) + (now + 1.0).to(tl.int32)"
+            row += [f"tl.store(at_row_steps + place, {clock}, mask=live)"]
+        lines = ["begin = 0"] if "begin" in extras else []
+        lines += [f"total_{key} = tl.zeros([ROWS, COLUMNS], tl.float64)" for key in tile.results]
+        lines += ["for r in range(0, count, ROWS):", *(f"    {line}" for line in row)]
+        lines += ["return " + ", ".join(f"tl.sum(total_{key})" for key in tile.results)] if tile.results else []
+        arguments = [*(f"at_{key}" for key in walked), "first_row", "count", "length", *given]
+        texts = [text for t in tiles for text in t.texts]
+        texts += [self._function("rule_idle_block", idle)] if idle else []
+        texts += [self._function("rule_decide", self.decide)] if own else []
+        texts += [self._function("rule_factors", self.factors)] if name == "move" else []
+        texts.append(define(f"{name}_rows", [*arguments, "ROWS: tl.constexpr", "COLUMNS: tl.constexpr"], lines))
+
+        head = self._head(name, given)
+        if self.catches_up:  # how many steps there were before this one
+            head.append(
+                f"now = tl.load({self._pointer(CLOCK)})" if self.has_clock else "now = (step - 1).to(tl.float64)"
+            )
+        length = f"{self._row('length')}.to(tl.int32)"
+        head += [f"length = {length}", *(f"at_{key} = {self._pointer(key)}" for key in walked)]
+
+        def call_rows(at: str, length: str, shape: tuple[int, int]) -> str:
+            addresses = [f"at_{key}" if key in _UNALIGNED else f"{at}{key}" for key in walked]
+            passed = ", ".join([*addresses, "begin", "count", length, *given])
+            left = f"{', '.join(tile.results)} = " if tile.results else ""
+            return f"    {left}{name}_rows({passed}, ROWS={shape[0]}, COLUMNS={shape[1]})"
+
+        for i, shape in enumerate(ROW_TILES[:-1]):
+            head += [f"{'el' if i else ''}if length <= {shape[1]}:", call_rows("at_", "length", shape)]
+        head.append("elif tl.load(work + 4 * program + 3) != 0:")
+        head += [f"    any_{key} = {self._pointer(key, 'aligned')}" for key in walked if key not in _UNALIGNED]
+        head += [
+            f"    any_length = tl.multiple_of({length}, {REGULAR})",
+            call_rows("any_", "any_length", ROW_TILES[-1]),
+        ]
+        head += ["else:", call_rows("at_", "length", ROW_TILES[-1])]
+        return [*texts, self._kernel(name, [*head, *self._store(tile.results, "{}")])]
+
+    def _look_at_row(self, measure: Tile | None, *, touched: bool) -> list[str]:
+        """Reads a row for the first time: its sums, and whether any of its gradient is not zero."""
+        sums = measure.results if measure else []
+        lines = [f"part_{key} = tl.zeros([ROWS, COLUMNS], tl.{self.computing})" for key in sums]
+        lines += ["some = tl.zeros([ROWS, COLUMNS], tl.int32)"] if touched else []
+        lines += _COLUMNS
+        if measure:
+            lines.append(f"    {', '.join(sums)} = {measure.call('at_', *_PLACES, 'mask', masked=True)}")
+            lines += [f"    part_{key} += {key}" for key in sums]
+        if touched:
+            lines.append(f"    gradient = read(at_g + {_PLACES[1]}, mask, True, tl.{self.computing})")
+            if self.spec.coupled:
+                sign = "-" if self.spec.maximize else ""
+                lines.append(f"    point = read(at_x + {_PLACES[0]}, mask, True, tl.{self.computing})")
+                lines.append(f"    gradient = {sign}gradient + point * coupled_decay.to(tl.{self.computing})")
+            lines.append("    some = some | (gradient != 0.0).to(tl.int32)")
+        lines += [f"{key} = tl.sum(widened(part_{key}), axis=1)[:, None].to(tl.{self.computing})" for key in sums]
+        return [*lines, *(["touched = tl.max(some, axis=1)[:, None] != 0"] if touched else [])]
 
 
-@dataclass
-class Block:
-    """A function that takes one block or tile of elements through a traced function."""
-
-    name: str
-    texts: list[str]
-    addresses: list[str]
-    extras: list[str]
-    """Arguments beyond addresses, places and the mask, named as where it is called."""
-    results: list[str]
-    """What it leaves to be summed."""
-    size: int
-    """Bytes that it reads and writes of each element."""
-
-    def call(self, at: str, i: str, j: str, mask: str, *, masked: bool) -> str:
-        """A call of it, on the elements i and the gradients j."""
-        addresses = [f"{at}{key}" for key in self.addresses]
-        return f"{self.name}({', '.join([*addresses, i, j, mask, *self.extras])}, MASKED={masked})"
+def _used(function: Function) -> str:
+    return ", ".join(function.used())
 
 
-def _once(keys: list[str]) -> list[str]:
-    return list(dict.fromkeys(keys))
+def _is_unchanged(result: Any, key: str) -> bool:
+    return isinstance(result, Symbol) and result.name == key
+
+
+def _box(lower: float, upper: float) -> Any:
+    """`Box` for symbols."""
+
+    def project(point: Symbol, metric: Symbol) -> Any:
+        tape, inside = point.tape, point
+        if lower > -float("inf"):
+            inside = tape.where(tape.less(inside, lower), lower, inside)
+        return inside if upper == float("inf") else tape.where(tape.less(upper, inside), upper, inside)
+
+    return project

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from engine.interpreted.batches import SIZES
+from gpu.interpreted.batches import SIZES
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.triton import check as gpu_check
+from gradagrad.triton import check
 from gradagrad.triton.backend import TRITON, TritonBackend
 
 CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-12}
@@ -58,10 +58,10 @@ def test_fused_steps_are_the_plainest_ones(name, dense, monkeypatch):
     torch.testing.assert_close(optimizer.state_dict()["state"], other.state_dict()["state"], **CLOSE)
 
 
-@pytest.mark.parametrize("name", gpu_check.KINDS)
+@pytest.mark.parametrize("name", check.KINDS)
 def test_the_self_check_for_users_agrees(name):
     """What ``python -m gradagrad gpu`` does on a GPU, on the CPU."""
-    line, good = gpu_check.self_check(
+    line, good = check.self_check(
         name, torch.device("cpu"), shapes=((5, 110),), steps=2, backend=TritonBackend(sizes=SIZES)
     )
     assert good, line

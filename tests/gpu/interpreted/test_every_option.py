@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.interpreted.batches import SHAPES
+from gpu.interpreted.batches import SHAPES
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.projections import Box, NonNegative
 from gradagrad.triton.backend import TRITON

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from benchmarks.gpu_compile import GPUS, KERNELS, TARGETS, compiled
-from engine.interpreted.batches import batch_of
-from gradagrad.triton.backend import WARPS, TritonBackend, module
+from gpu.interpreted.batches import batch_of
+from gradagrad.triton.backend import TritonBackend
+from gradagrad.triton.launch import WARPS, module
 
 triton = pytest.importorskip("triton")
 REGISTERS = 128
@@ -29,8 +30,8 @@ def _own_cache(monkeypatch, tmp_path):
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("label", ACCESSES)
 def test_kernel(label, target):
-    plan, name, size = KERNELS[label]
-    result = compiled(plan, name, target, size)
+    spec, name, size = KERNELS[label]
+    result = compiled(spec, name, target, size)
     assert result.spills == 0
     assert result.registers <= REGISTERS
     if not (target == "gfx942" and label.startswith("row")):  # 64 lanes have 512 columns for 64 bits each
@@ -42,8 +43,8 @@ def test_kernel(label, target):
 
 def test_bf16_state_waits_for_memory_too():
     """On an A100, random bits and rounding included. Loads of 64 bits go with those of 128 bits of float32."""
-    plan, name, size = KERNELS["element, β = 0.9, bf16 state"]
-    result = compiled(plan, name, "sm_80", size)
+    spec, name, size = KERNELS["element, β = 0.9, bf16 state"]
+    result = compiled(spec, name, "sm_80", size)
     assert (result.spills, result.wide, result.narrow) == (0, 3, 6)
     assert result.instructions is not None
     assert result.instructions <= GPUS["sm_80"].instructions(size)
@@ -67,8 +68,8 @@ def test_a_schedule_compiles_nothing_anew(monkeypatch):
     monkeypatch.setattr(triton.runtime.driver, "_active", Driver())
     compiled_kernels = {}
 
-    def compile_only(plan, name, programs, arguments):
-        kernel = module(plan)[f"{name}_kernel"]
+    def compile_only(spec, name, programs, arguments):
+        kernel = module(spec)[f"{name}_kernel"]
         given = {key: arguments[key] for key in kernel.arg_names}
         result = kernel.warmup(grid=(programs,), **given, num_warps=WARPS, enable_fp_fusion=False)
         compiled_kernels[id(result)] = result

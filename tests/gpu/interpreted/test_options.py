@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from engine.interpreted.batches import SIZES, assert_same, batch_of, both, set_gradients
+from gpu.interpreted.batches import SIZES, assert_same, batch_of, both, set_gradients
 from gradagrad.rules import auto, gradagrad
 from gradagrad.torch_ops.steps import TorchSteps
 from gradagrad.triton.backend import TritonBackend

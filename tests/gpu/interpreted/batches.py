@@ -13,8 +13,8 @@ from gradagrad.torch_ops.steps import TorchSteps
 from gradagrad.triton.backend import Sizes, TritonBackend
 
 SHAPES: tuple[tuple[int, ...], ...] = ((41, 13), (9,), (), (0, 3))
-"""At blocks of 512: a whole one and a tail, little ones, nothing."""
-SIZES = Sizes(block=512, chunk=512, programs=2, lanes=4)
+"""With tiles of 512 elements: a full one and a remainder, small tensors, an empty one."""
+SIZES = Sizes(tile=512, chunk=512, programs=2, width=4)
 
 
 def batch_of(
@@ -80,7 +80,7 @@ def both(
     for k in range(steps):
         set_gradients(other, k, sparse=sparse)
         batch.grads = list(other.grads)
-        assert backend.refusal(batch) is None
+        assert backend.prepare(batch) is None
         backend.step(batch)
         TorchSteps(together=False).step(other)
     return batch, other

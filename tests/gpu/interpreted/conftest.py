@@ -1,4 +1,4 @@
-"""Kernels in Triton's interpreter, on CPU tensors; tests/engine/test_triton.py runs them in a process of their own."""
+"""Kernels in Triton's interpreter, on CPU tensors; tests/gpu/test_triton.py runs them in a process of their own."""
 
 import os
 from typing import Any
@@ -6,6 +6,15 @@ from typing import Any
 import pytest
 
 collect_ignore_glob = [] if os.environ.get("TRITON_INTERPRET") == "1" else ["test_*.py"]
+
+
+@pytest.fixture(autouse=True)
+def unchecked(request, monkeypatch):
+    """The check before first use takes as long as most tests, which compare with torch themselves."""
+    from gradagrad.triton.backend import TritonBackend
+
+    if request.module.__name__.split(".")[-1] not in ("test_first_use", "test_optimizers"):
+        monkeypatch.setattr(TritonBackend, "_check_once", lambda *_: None)
 
 
 @pytest.fixture(autouse=True)

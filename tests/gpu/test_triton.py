@@ -1,10 +1,10 @@
 """The Triton backend without a GPU: what it launches, remembers and refuses, its text, and Triton's interpreter."""
 
+import functools
 import os
 import re
 import subprocess
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,20 +12,16 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 from benchmarks import gpu_model
-from engine import golden
-from engine.interpreted.batches import batch_of, set_gradients
+from gpu import golden
+from gpu.interpreted.batches import batch_of, set_gradients
 from gradagrad.codegen import trace
 from gradagrad.engine import backends as choose_backend
 from gradagrad.engine.batch import Batch
 from gradagrad.projections import Ball, Box
 from gradagrad.rules import auto, gradagrad
-from gradagrad.triton import backend
-from gradagrad.triton import check as gpu_check
-from gradagrad.triton import plan as triton_plan
-from gradagrad.triton import runtime as triton_runtime
+from gradagrad.triton import backend, check, launch
 from gradagrad.triton.backend import TritonBackend
-from gradagrad.triton.source import source
-from gradagrad.triton.tables import Memory
+from gradagrad.triton.source import source_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +31,7 @@ def test_in_the_interpreter(file):
     """Triton must be told before it is imported, so these run in a process of their own."""
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "GRADAGRAD_BACKEND": "triton", "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/engine/interpreted/{file}"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/gpu/interpreted/{file}"]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
 
@@ -46,8 +42,8 @@ def test_in_the_interpreter(file):
 class Launches(list):
     """A launcher that checks that each kernel gets what it asks for."""
 
-    def __call__(self, plan, name, programs, arguments):
-        header = re.search(rf"def {name}_kernel\((.*?)\):", source(plan), re.DOTALL)
+    def __call__(self, spec, name, programs, arguments):
+        header = re.search(rf"def {name}_kernel\((.*?)\):", source_of(spec).text(), re.DOTALL)
         assert header
         wanted = {argument.split(":")[0].strip() for argument in header[1].split(",")}
         assert wanted <= arguments.keys()
@@ -64,7 +60,8 @@ def _as_if_interpreting(monkeypatch):
     """CPU tensors stand for those of a GPU; Triton itself is not needed."""
     monkeypatch.setenv("GRADAGRAD_BACKEND", "triton")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.setattr(triton_plan, "unavailable", lambda: None)
+    monkeypatch.setattr(backend, "unavailable", lambda: None)
+    monkeypatch.setattr(TritonBackend, "_check_once", lambda *_: None)  # recorded launches compute nothing
 
 
 CACHE_FROM_PARAMS = [(64, 33), (33,)] * 80
@@ -102,9 +99,9 @@ def test_kinds_of_tensors_have_kernels_of_their_own_and_share_the_block():
     assert launches.names == ["measure"] * 3 + ["move"] * 3 + ["write_shared"]
     measured = [arguments for name, _, arguments in launches if name == "measure"]
     assert [arguments["first"] for arguments in measured] == [0, 1, 2]  # one after the other in the same memory
-    settled = launches[-1][2]
-    assert settled["sums"].shape == (3, 2)
-    assert settled["sum_spans"].tolist() == [0, 3]
+    written = launches[-1][2]
+    assert written["sums"].shape == (3, 2)
+    assert written["sum_spans"].tolist() == [0, 3]
 
 
 def test_chunks_cover_every_element_once_and_promise_only_what_is_aligned():
@@ -124,8 +121,9 @@ def test_chunks_cover_every_element_once_and_promise_only_what_is_aligned():
 
 def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
     uploads = []
-    upload = Memory.upload
-    monkeypatch.setattr(Memory, "upload", lambda self, numbers: uploads.append(len(numbers)) or upload(self, numbers))
+    upload = functools.lru_cache(lambda device, numbers: uploads.append(len(numbers)) or torch.tensor(numbers))
+    monkeypatch.setattr(launch, "upload", upload)
+    launch.shares_of.cache_clear()
     batch, launches = batch_of("group", shapes=CACHE_FROM_PARAMS), Launches()
     steps = TritonBackend(launches)
     steps.step(batch)
@@ -147,11 +145,12 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
 
 
 def test_a_schedule_changes_no_text():
-    def plan(**settings):
-        return triton_plan.Planner(batch_of("element", **settings), read_counters=True).plan(0)
+    def spec(**settings):
+        batch = batch_of("element", **settings)
+        return launch.specs_of(batch, launch.common_spec(batch, read_counters=True))[0]
 
-    assert plan(lr=0.1, rho=2.0, beta=0.9) == plan(lr=0.0, rho=3.0, beta=0.5)
-    assert plan(lr=0.1) != plan(lr=0.1, beta=0.9)
+    assert spec(lr=0.1, rho=2.0, beta=0.9) == spec(lr=0.0, rho=3.0, beta=0.5)
+    assert spec(lr=0.1) != spec(lr=0.1, beta=0.9)
 
 
 def _refused(change, scope="element", **settings):
@@ -197,7 +196,7 @@ def test_refuses_rows_in_pieces_and_other_devices(monkeypatch):
 def test_says_that_triton_is_missing():
     code = (
         "import sys; sys.modules['triton'] = None\n"
-        "from gradagrad.triton.backend import TRITON; from engine.interpreted.batches import batch_of\n"
+        "from gradagrad.triton.backend import TRITON; from gpu.interpreted.batches import batch_of\n"
         "print(TRITON.prepare(batch_of('element')))"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT / "tests")])}
@@ -219,7 +218,7 @@ def test_a_captured_graph_needs_its_tables_and_keeps_them(monkeypatch):
     monkeypatch.setattr(backend, "_capturing", lambda batch: True)
     assert steps.prepare(batch) is None
     steps.step(batch)
-    assert steps.preparation._captured
+    assert steps._captured
 
 
 def _on(device: str) -> Batch:
@@ -250,27 +249,13 @@ def test_who_is_refused_is_stepped_by_others():
         assert int(batch.steps[0]) == 1
 
 
-def test_says_why_triton_cannot_run(monkeypatch):
-    """A machine without a C compiler has Triton and cannot use it; steps must not break there."""
-
-    def fails(*_):
-        raise RuntimeError("Failed to find C compiler.\nPlease specify it.")
-
-    monkeypatch.setattr(triton_runtime, "load", fails)
-    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
-    reason = triton_runtime.cannot_launch.__wrapped__(torch.device("cuda", 7))
-    assert reason == "triton cannot run on cuda:7 (RuntimeError: Failed to find C compiler.)."
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert triton_runtime.triton_status() == "not used: torch finds no CUDA or ROCm device here."
-
-
 # The text.
 
 
-@pytest.mark.parametrize("name", golden.PLANS)
+@pytest.mark.parametrize("name", golden.SPECS)
 def test_generated_source_is_the_golden_one(name):
-    assert source(golden.PLANS[name]) == golden.path(name).read_text(), (
-        "if this is meant: python tests/engine/golden.py"
+    assert source_of(golden.SPECS[name]).text() == golden.path(name).read_text(), (
+        "if this is meant: python tests/gpu/golden.py"
     )
 
 
@@ -285,10 +270,10 @@ def test_a_rule_that_branches_on_data_is_refused():
 
 def test_the_gpu_command_says_that_there_is_none(monkeypatch, capsys):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert gpu_check.main() == 1
+    assert check.main() == 1
     assert capsys.readouterr().out.startswith("No GPU: torch")
-    lines = list(gpu_check.versions(torch.device("cpu")))
-    assert lines[0].startswith("gradagrad ")
+    assert check.triton_status() == "not used: torch finds no CUDA or ROCm device here."
+    assert backend.versions(torch.device("cpu")).startswith("gradagrad ")
 
 
 # The cost model.

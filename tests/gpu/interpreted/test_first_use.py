@@ -1,0 +1,101 @@
+"""Before its first use a kernel is compared with torch; a wrong one is reported once and never used."""
+
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+from gpu.interpreted.batches import SIZES, batch_of
+from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.engine import backends
+from gradagrad.triton import launch
+from gradagrad.triton.backend import TritonBackend, sample_of
+from gradagrad.triton.source import source_of
+
+# Each change makes a kernel wrong: its move, a block's decision, the addition of partial sums, the statistics.
+MAKERS: dict[str, tuple[Any, bool, tuple[str, str]]] = {
+    "element": (lambda p, **how: GradaGrad(p, 0.1, **how), False, ("x - ", "x + ")),
+    "row": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), False, ("tl.sqrt(", "(")),
+    "row, sparse": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), True, ("x - ", "x + ")),
+    "group": (lambda p, **how: GradaGrad(p, 0.1, granularity="group", **how), False, ("first + j", "j + 1")),
+    "auto": (lambda p, **how: AutoGradaGrad(p, **how), False, ("tl.sum(total_trace0)", "0.5 * tl.sum(total_trace0)")),
+}
+
+
+class Wrong:
+    """A launcher of kernels whose text was changed."""
+
+    def __init__(self, right: str, wrong: str) -> None:
+        self.change, self.modules, self.launches = (right, wrong), {}, 0
+
+    def __call__(self, spec, name, programs, arguments):
+        self.launches += 1
+        if spec not in self.modules:
+            text = source_of(spec).text()
+            assert self.change[0] in text
+            self.modules[spec] = launch.load(text.replace(*self.change), "wrong")
+        kernel = self.modules[spec][f"{name}_kernel"]
+        kernel[(programs,)](**{key: arguments[key] for key in kernel.arg_names})
+
+
+def _trained(make: Any, sparse: bool, **how: Any) -> Any:
+    generator = torch.Generator().manual_seed(0)
+    parameter = torch.randn(6, 5, generator=generator, dtype=torch.float64).requires_grad_()
+    optimizer = make([parameter], **how)
+    for _ in range(2):
+        gradient = torch.randn(6, 5, generator=generator, dtype=torch.float64)
+        parameter.grad = (gradient * (torch.arange(6)[:, None] > 2)).to_sparse(1) if sparse else gradient
+        optimizer.step()
+    return parameter.detach(), optimizer.state[parameter]
+
+
+@pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_wrong_kernel_is_reported_and_not_used(name, monkeypatch):
+    make, sparse, change = MAKERS[name]
+    wrong = Wrong(*change)
+    monkeypatch.setattr(backends, "TRITON", TritonBackend(wrong, SIZES))
+    before = torch.get_rng_state()
+    with pytest.warns(RuntimeWarning, match="steps without Triton from now on") as caught:
+        got = _trained(make, sparse)
+    ours = [str(w.message) for w in caught if w.category is RuntimeWarning]
+    assert len(ours) == 1
+    for part in (r" by the kernel and ", " by torch", "on cpu", "gradagrad ", "torch 2", "triton 3", "Please report"):
+        assert part in ours[0]
+    assert torch.equal(torch.get_rng_state(), before)
+    launches = wrong.launches
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        torch.testing.assert_close(got, _trained(make, sparse), rtol=0.0, atol=0.0)
+        torch.testing.assert_close(got, _trained(make, sparse, fused=False))
+        if not sparse:
+            with pytest.raises(RuntimeError, match=r"fused=True is impossible here: its kernel disagrees with torch"):
+                _trained(make, sparse, fused=True)
+    assert wrong.launches == launches > 0
+
+
+def test_a_kernel_that_cannot_run_is_not_used():
+    """A machine without a C compiler has Triton and cannot use it; steps must not break there."""
+
+    def fails(*_: Any) -> None:
+        raise RuntimeError("Failed to find C compiler.\nPlease specify it.")
+
+    batch = batch_of("element")
+    steps = TritonBackend(fails)
+    with pytest.warns(RuntimeWarning, match="unless it names something that your machine lacks"):
+        reason = steps.prepare(batch)
+    assert reason == steps.prepare(batch) == "triton cannot run on cpu (RuntimeError: Failed to find C compiler.)."
+    assert batch.prepared is None
+
+
+@pytest.mark.parametrize("scope", ["element", "row", "tensor", "group"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_sample_has_the_kernel_of_the_batch(scope, sparse):
+    batch = batch_of(scope, shapes=((8, 4), (5,)), dtype=torch.bfloat16, lazy=True, beta=0.9, lr=0.0)
+    batch.grads = [g.to_sparse(1) if sparse else g for g in batch.grads]
+    specs = launch.specs_of(batch, launch.common_spec(batch, read_counters=True))
+    for i, spec in enumerate(specs):
+        sample = sample_of(batch, i, spec)
+        sample.grads = [g.to_sparse(1) if sparse else g for g in map(torch.zeros_like, sample.params)]
+        assert {*launch.specs_of(sample, launch.common_spec(sample, read_counters=True))} == {spec}
