@@ -1,6 +1,7 @@
 """Promises about the code itself: who imports what, no waiting for the device, .grad never written, nothing printed."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,35 @@ def test_a_setting_and_a_field_are_named_in_few_files(name):
     assert found == HOMES[name]
     for path in (LIBRARY / "kernel" / "csrc").glob("*"):
         assert path.name == "rules_generated.h" or name not in path.read_text(), path
+
+
+# Home-made words that DESIGN replaced by the field's own; none of them may come back.
+REPLACED = (
+    "slots?", "arrival", "settled?", "begin_rest", "dress_scalars", "way_scale", "TENTHING", "complaints?", "POINT_WORD",
+    "edition", "last_rows", "TensorList", "ListOps", "last point", "the way so far", "raises a sentence",
+    "for torch refuses",
+)  # fmt: skip
+ROOT = Path(__file__).parents[1]
+
+
+def test_replaced_words_stay_away():
+    texts = [p for folder in ("src", "tests", "tools", "benchmarks", "examples") for p in (ROOT / folder).rglob("*.py")]
+    texts += [*(LIBRARY / "kernel/csrc").glob("*.*"), *(ROOT / "docs").glob("*.md"), ROOT / "README.md"]
+    pattern = re.compile(r"\b(?:" + "|".join(REPLACED) + r")\b")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        for path in texts
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if (match := pattern.search(line))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_the_tree_is_a_table_of_contents():
+    assert len(list(LIBRARY.glob("*.py"))) <= 12  # ten modules, and two that Python names
+    names = {path.stem.partition("_")[0] for path in LIBRARY.glob("*.py") if "_" in path.stem.strip("_")}
+    assert names <= {"from", "step"}, "a prefix that a folder could carry"
 
 
 # What must not be loaded, by whoever is imported; each in an interpreter of its own.
@@ -165,3 +195,66 @@ def test_version_matches_the_metadata():
     from importlib.metadata import version
 
     assert version("gradagrad") == gradagrad.__version__
+
+
+def walk(step):
+    """The functions of the library that a step passes through, in order, as (file, name)."""
+    seen = {}
+
+    def note(frame, event, _):
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(str(LIBRARY)) and code.co_name.isidentifier():
+            seen.setdefault((str(Path(code.co_filename).relative_to(LIBRARY)), code.co_qualname))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        step()
+    finally:
+        sys.setprofile(before)
+    return list(seen)
+
+
+def sharded(params):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (1,))
+    return [torch.nn.Parameter(distribute_tensor(p.detach(), mesh, [Replicate()])) for p in params]
+
+
+@pytest.fixture
+def one_rank(tmp_path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+# At most so many functions and files; the rule itself counts.
+WALKS = {
+    "fused": ({"fused": True}, 14, 5),
+    "unfused": ({"fused": False, "foreach": False}, 50, 6),
+    "foreach": ({"foreach": True}, 50, 6),
+    "sparse": ({"lazy": True, "granularity": "row"}, 36, 10),
+    "sharded": ({"fused": False, "granularity": "group"}, 72, 9),
+}
+
+
+@pytest.mark.parametrize("kind", WALKS)
+def test_the_walk_of_a_step_is_short(kind, one_rank):
+    """A reader can follow a step with a finger: ``-s`` prints its functions and files."""
+    options, functions, files = WALKS[kind]
+    params = [torch.nn.Parameter(torch.randn(4, 2)) for _ in range(3)]
+    if kind == "sharded":
+        params = sharded(params)
+    optimizer = GradaGrad(params, lr=1e-6, **options)
+    for _ in range(2):
+        for p in params:
+            gradient = torch.randn(4, 2).to_sparse(1) if kind == "sparse" else torch.randn(4, 2)
+            p.grad = sharded([gradient])[0].data if kind == "sharded" else gradient
+        passed = walk(optimizer.step)
+    print(f"\n{kind}: {len(passed)} functions in {len({file for file, _ in passed})} files")
+    for file, name in passed:
+        print(f"  {file:28} {name}")
+    assert len(passed) <= functions
+    assert len({file for file, _ in passed}) <= files

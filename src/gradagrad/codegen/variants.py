@@ -15,7 +15,8 @@ from typing import Any
 from gradagrad.codegen import trace
 from gradagrad.codegen.trace import Function, Symbol, Tape
 from gradagrad.rules import auto, gradagrad
-from gradagrad.rules.rule import Array, Block, Ops, Reduction, Rule, Values, is_off
+from gradagrad.rules.gradagrad import is_off
+from gradagrad.rules.rule import Array, Block, Ops, Reduction, Rule, Values
 
 
 class _BoundedGradaGrad(gradagrad.GradaGradRule):

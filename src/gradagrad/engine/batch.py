@@ -1,11 +1,10 @@
-"""One param group's part of a step: aligned lists, one entry for each parameter that has a gradient."""
+"""One param group's part of a step, and the interface of the backends that step it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from operator import attrgetter
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -13,9 +12,6 @@ from torch import Tensor
 from gradagrad.rules.rule import Field, Rule
 from gradagrad.rules.scope import SHARED, Scope
 from gradagrad.sharding import Axes
-
-_LAYOUT = attrgetter("layout")
-_PARAMETER, _STRIDED = {torch.nn.Parameter}, {torch.strided}
 
 
 @dataclass
@@ -73,21 +69,6 @@ class Batch:
         self.keys = frozenset([field.key for field in self.fields])
         self.is_shared = self.scope in SHARED
 
-    def copy(self) -> Batch:
-        """The same settings without parameters. Not by `replace`, which takes longer than a small step."""
-        batch = object.__new__(Batch)
-        empty = {"params": [], "grads": [], "param_states": [], "state": {}, "shared": {}, "prepared": None}
-        batch.__dict__.update(self.__dict__, **empty)
-        return batch
-
-    def is_plain(self) -> bool:
-        """The usual case: all parameters are whole and on one rank, and all gradients are dense."""
-        return _PARAMETER.issuperset(map(type, self.params)) and _STRIDED.issuperset(map(_LAYOUT, self.grads))
-
-    def own_fields(self, i: int) -> list[tuple[Field, Tensor]]:
-        """The i-th parameter's fields and their tensors, without those of a shared block."""
-        return [(field, self.state[field.key][i]) for field in self.fields if field.key in self.state]
-
     def unscale(self, scale: Tensor) -> None:
         """Divides gradients by GradScaler's scale, in place, as torch's fused optimizers do."""
         for gradient in self.grads:
@@ -103,23 +84,37 @@ class Batch:
             self, **lists, prepared=None, state={key: [values[i] for i in chosen] for key, values in self.state.items()}
         )
 
-    def lr(self, i: int, dtype: torch.dtype) -> Any:
-        """The i-th parameter's learning rate in this step, decayed as in torch.optim.Adagrad, on its device."""
-        return self._decayed(self.steps[i].to(dtype), dtype) if self.lr_decay else self._lr(dtype)
 
-    def lrs(self, dtype: torch.dtype) -> Any:
-        """The learning rates of all parameters: a row, or one number where they are equal."""
-        return self._decayed(torch.stack(self.steps).to(dtype), dtype) if self.lr_decay else self._lr(dtype)
+class Backend(Protocol):
+    """Steps batches. Sums and statistics are float64 tensors with a row of numbers for each block."""
 
-    def lr_after(self, i: int, dtype: torch.dtype) -> Any:
-        """The learning rate of the step before."""
-        return (
-            self._decayed((self.steps[i].to(dtype) - 1.0).clamp(min=0.0), dtype) if self.lr_decay else self._lr(dtype)
-        )
+    name: str
+    is_one_call: bool
+    """Whether `step` is one call into compiled code, which no signal handler can interrupt."""
 
-    def _lr(self, dtype: torch.dtype) -> Any:
-        lr = self.settings.lr
-        return lr.reshape(()).to(dtype) if isinstance(lr, Tensor) else lr
+    def prepare(self, batch: Batch) -> str | None:
+        """Gets a step ready and returns None, or says why this batch cannot be stepped. Writes nothing."""
+        ...
 
-    def _decayed(self, steps: Tensor, dtype: torch.dtype) -> Any:
-        return self._lr(dtype) / (1.0 + steps * self.lr_decay)
+    def forget(self, batch: Batch) -> None:
+        """Releases what was prepared or read, if the step is not taken after all."""
+        ...
+
+    def step(self, batch: Batch) -> None:
+        """Counts and takes the whole step of a batch that has all of its blocks: measure, decide, move, learn."""
+        ...
+
+    def measure(self, batch: Batch) -> Any:
+        """The rule's sums, one row for each tensor or one for all; None if the rule needs none. Writes nothing."""
+        ...
+
+    def move(self, batch: Batch, sums: Any) -> Tensor | None:
+        """Counts the step and moves parameters and element fields, given complete sums. Returns the statistics.
+
+        A block that parameters share is not written; blocks of one parameter are.
+        """
+        ...
+
+    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
+        """Writes a shared block as it is after the step, given complete sums and statistics."""
+        ...

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Set
+from copy import copy
 from itertools import chain
 from operator import is_
 from typing import Any, ClassVar, overload
@@ -173,8 +174,9 @@ class EngineOptimizer(Optimizer, ABC):
                 refuse_foreign_settings(group, self.defaults)
                 empty = self._empty_batch(group)
                 self._empty[index : index + 1] = [(list(group.values()), empty)]
-            batch = empty.copy()
-            batch.group = index
+            batch = copy(empty)  # dataclasses.replace takes longer than a small step.
+            batch.group, batch.params, batch.grads, batch.param_states = index, [], [], []
+            batch.state, batch.shared = {}, {}
             self._init_group(group, batch.params, batch.grads, batch.param_states, batch.keys)
         rows = batch.param_states
         batch.steps = [state["step"] for state in rows]

@@ -1,17 +1,24 @@
 """The order of a step, and the only place that knows it: prepare → measure → add over ranks → decide → move → learn."""
 
-from collections.abc import Mapping, Sequence
+import signal
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from operator import attrgetter
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import _default_to_fused_or_foreach
 
 from gradagrad import sharding
-from gradagrad.engine.backends import choose_backend
-from gradagrad.engine.batch import Batch
-from gradagrad.engine.support import refuse_misfits, refuse_unfit
-from gradagrad.engine.uninterrupted import uninterrupted
-from gradagrad.torch_ops.steps import added_up
+from gradagrad.engine.batch import Backend, Batch
+from gradagrad.engine.support import refuse_unfit
+from gradagrad.kernel import load
+from gradagrad.kernel.backend import KERNEL, kernel_for
+from gradagrad.torch_ops.steps import TorchSteps, added_up, refuse_misfits
+from gradagrad.triton.backend import TRITON, interprets
 
 
 def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]]) -> list[Batch]:
@@ -19,7 +26,7 @@ def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]]) -> li
     ready: list[Batch] = []
     try:
         for batch, group in zip(batches, groups, strict=True):
-            plain = not torch.compiler.is_compiling() and batch.is_plain()
+            plain = not torch.compiler.is_compiling() and _is_plain(batch)
             if not plain:
                 refuse_unfit(batch)
             for part in [batch] if plain else sharding.split(batch):
@@ -103,3 +110,111 @@ def _totals(batches: Sequence[Batch], values: Sequence[Any]) -> list[Any]:
         added_up(shared[_shared_block(batch)], batch) if _shared_block(batch) in shared else total
         for batch, total in zip(batches, totals, strict=True)
     ]
+
+
+_LAYOUT = attrgetter("layout")
+_PARAMETER, _STRIDED = {torch.nn.Parameter}, {torch.strided}
+
+
+def _is_plain(batch: Batch) -> bool:
+    """The usual case: all parameters are whole and on one rank, and all gradients are dense."""
+    return _PARAMETER.issuperset(map(type, batch.params)) and _STRIDED.issuperset(map(_LAYOUT, batch.grads))
+
+
+_RANKS = "rows that share a decision are split over several ranks."
+ONE_BY_ONE, TOGETHER = TorchSteps(together=False), TorchSteps(together=True)
+
+
+def choose_backend(batch: Batch, group: Mapping[str, Any]) -> Backend:
+    """Compiled steps where they are wanted and possible (C++ on a CPU, Triton on a GPU), else torch operations."""
+    if (
+        batch.derived.get("backend") is KERNEL
+        and batch.grads[0].layout == torch.strided
+        and not batch.axes
+        and not KERNEL.prepare(batch)
+    ):
+        return KERNEL  # The last step took it; it refuses parameters that have moved to another device.
+    if wanted := _wants_kernel(batch, group):
+        on_cpu = _is_on_cpu(batch) and not interprets()
+        backend = kernel_for(batch) if on_cpu else TRITON
+        reason = _RANKS if batch.scope == "row" and batch.axes else backend.prepare(batch)
+        if reason is None:
+            if backend is KERNEL:
+                batch.derived["backend"] = KERNEL
+            return backend
+        if on_cpu:
+            refuse_misfits(batch)  # This explains misfits better than the kernel does.
+        if wanted == "always" and batch.grads[0].layout == torch.strided:
+            raise RuntimeError(
+                f"fused=True is impossible here: {reason} Pass fused=None to use the kernel where it can be."
+            )
+        if on_cpu and load.ops() is None:
+            load.warn_once()
+    together = group["foreach"]
+    if together is None:
+        together = _default_to_fused_or_foreach(batch.params, group["differentiable"], use_fused=False)[1]
+    return TOGETHER if together else ONE_BY_ONE
+
+
+def _wants_kernel(batch: Batch, group: Mapping[str, Any]) -> str:
+    """Whether to ask the kernel: "always", "where possible" or not at all, as torch's optimizers decide it."""
+    if group["fused"]:
+        return "always"
+    if group["fused"] is False or group["foreach"] or batch.differentiable or torch.compiler.is_compiling():
+        return ""
+    return "where possible" if _is_on_cpu(batch) or batch.params[0].is_cuda else ""
+
+
+_IS_CPU = attrgetter("is_cpu")
+
+
+def _is_on_cpu(batch: Batch) -> bool:
+    return all(map(_IS_CPU, batch.params))
+
+
+# The signals that user code usually catches; others end the process, or are rare.
+_SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGVTALRM", "SIGPROF")
+    if hasattr(signal, name)
+]
+
+
+@contextmanager
+def uninterrupted() -> Generator[None]:
+    """Postpones handlers of signals that are written in Python to the end of the block, so that a step is taken whole.
+
+    Python runs handlers in the main thread only, so there is nothing to do in others.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[tuple[Any, FrameType | None]] = []
+
+    def remember(number: int, frame: FrameType | None) -> None:
+        arrived.append((number, frame))
+
+    handlers = {number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number))}
+    try:
+        for number in handlers:
+            signal.signal(number, remember)
+        yield
+    finally:
+        with ExitStack() as handling:  # It calls all of them, in order, whatever they raise.
+            for number, frame in reversed(arrived):
+                handling.callback(handlers[number], number, frame)
+            _restore(handlers)
+
+
+def _restore(handlers: Mapping[Any, Any]) -> None:
+    """Puts all handlers back, although each may raise as soon as it is back."""
+    raised: BaseException | None = None
+    left = list(handlers.items())
+    while left:
+        try:
+            signal.signal(*left[-1])
+            left.pop()
+        except BaseException as error:
+            raised = error
+    if raised is not None:
+        raise raised

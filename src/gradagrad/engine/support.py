@@ -5,7 +5,7 @@ from torch import Tensor
 
 from gradagrad import sharding
 from gradagrad.engine.batch import Batch
-from gradagrad.torch_ops.ops import real_shape
+from gradagrad.torch_ops.steps import misfit
 
 
 def refuse_unfit(batch: Batch) -> None:
@@ -14,35 +14,13 @@ def refuse_unfit(batch: Batch) -> None:
         is_sparse = gradient.layout != torch.strided
         if type(parameter) is torch.nn.Parameter and not is_sparse:
             continue
-        reason = _misfit(parameter, gradient, [])
+        reason = misfit(parameter, gradient, [])
         if type(parameter) is not torch.nn.Parameter:
             reason = reason or _sharded(batch, parameter, gradient)
         if is_sparse:
             reason = reason or _sparse(batch, gradient)
         if reason:
             raise RuntimeError(reason)
-
-
-def refuse_misfits(batch: Batch) -> None:
-    """Raises where the shape of a gradient or of state differs from its parameter's, for backends that do not check."""
-    states = [batch.state[field.key] for field in batch.fields if field.at == "element"]
-    for parameter, gradient, *state in zip(batch.params, batch.grads, *states, strict=True):
-        if reason := _misfit(parameter, gradient, state):
-            raise RuntimeError(reason)
-
-
-def _misfit(parameter: Tensor, gradient: Tensor, state: list[Tensor]) -> str | None:
-    shape = parameter.shape
-    if gradient.shape != shape:
-        return f"the gradient of a parameter of shape {tuple(shape)} has shape {tuple(gradient.shape)}."
-    expected = real_shape(parameter)
-    for tensor in state:
-        if tensor.shape != expected:
-            return (
-                f"a parameter has shape {tuple(shape)}, but its state {tuple(tensor.shape)}: "
-                "it was replaced or resized since the last step. Construct a new optimizer for it, or delete its state."
-            )
-    return None
 
 
 def _sharded(batch: Batch, parameter: Tensor, gradient: Tensor) -> str | None:

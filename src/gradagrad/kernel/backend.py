@@ -21,7 +21,7 @@ from gradagrad.projections import Box, NonNegative
 from gradagrad.rules.rule import CLOCK
 from gradagrad.rules.scope import SCOPES, SINGLE
 from gradagrad.torch_ops.ops import real_view
-from gradagrad.torch_ops.views import catch_up, clock, row_clocks
+from gradagrad.torch_ops.views import catch_up, clock, own_fields, row_clocks
 
 _DTYPE = "{p} must be float32, float64, bfloat16 or float16."
 # In the order of `Refusal` in csrc/tensors.h. "{p}" is the parameter's place in its list and shape.
@@ -182,7 +182,7 @@ class RowKernel(Kernel):
         for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
             if gradient.layout != torch.sparse_coo or gradient.sparse_dim() != 1 or parameter.is_complex():
                 return "sparse gradients must be real and sparse in their first dimension only."
-            state = [batch.steps[i], *(stored for _, stored in batch.own_fields(i))]
+            state = [batch.steps[i], *(stored for _, stored in own_fields(batch, i))]
             state += [batch.shared[f.key] for f in batch.fields if f.key in batch.shared]
             rows, values = gradient._indices(), gradient._values().contiguous()
             clocks = batch.param_states[i].get("row_steps") if batch.param_states else None

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gradagrad import sharding
 from gradagrad.torch_ops.ops import computing_dtype, tensor_ops
+from gradagrad.torch_ops.views import lr_of, own_fields
 
 if TYPE_CHECKING:
     from gradagrad.engine.batch import Batch
@@ -109,7 +110,7 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
         key = batch.rule.numerator
         numerator = batch.shared[key] if batch.is_shared else batch.state[key][0]
         few = _sampled(sharding.local(numerator.detach()).reshape(-1))
-        gammas.append(_flat(few * batch.lr_after(0, computing_dtype(parameter.dtype))))
+        gammas.append(_flat(few * lr_of(batch, 0, computing_dtype(parameter.dtype), counted=True)))
     gamma = _quantiles(_joined(gammas))[0.5]
     return {"gamma": gamma, "effective_lr": effective_lr(gamma, steps)}
 
@@ -170,7 +171,7 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any 
         steps = max(steps, int(batch.steps[0]))
         dtype = computing_dtype(parameter.dtype)
         values, block = _fields_of(batch, dtype)
-        lr = batch.lr_after(0, dtype)
+        lr = lr_of(batch, 0, dtype, counted=True)
         gamma, growth, size = batch.rule.rates(values, block, batch.settings._replace(lr=lr), tensor_ops(dtype))
         denominator = _flat((values | block)[batch.rule.denominator])
         sizes.append(_flat(size)[denominator > 0])
@@ -194,7 +195,7 @@ def _fields_of(batch: Any, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[
     """A parameter's element fields and block fields on this rank, in computing precision."""
     values: dict[str, Tensor] = {}
     block: dict[str, Tensor] = dict(batch.shared)
-    for field, stored in batch.own_fields(0):
+    for field, stored in own_fields(batch, 0):
         own = sharding.local(stored.detach())
         (values if field.at == "element" else block)[field.key] = own.to(torch.promote_types(dtype, own.dtype))
     return values, block

@@ -25,7 +25,8 @@ from gradagrad.optax.arrays import (
 )
 from gradagrad.optax.rounding import Rounder, rounded
 from gradagrad.optax.sharing import Names, over_devices
-from gradagrad.rules.rule import PARAMETER_LANE, Field, Rule, is_off
+from gradagrad.rules.gradagrad import is_off
+from gradagrad.rules.rule import PARAMETER_LANE, Field, Rule
 
 LARGE = 1 << 15
 """From this many elements on, memory decides how long a step takes on a CPU, and not the number of operations."""

@@ -24,7 +24,8 @@ from gradagrad.optax.arrays import (
 from gradagrad.optax.leaf import Leaf, evaluate
 from gradagrad.optax.rounding import Rounder
 from gradagrad.optax.sharing import axes_of_leaves, over_devices, over_leaves
-from gradagrad.rules.rule import PARAMETER, Field, Rule, is_off
+from gradagrad.rules.gradagrad import is_off
+from gradagrad.rules.rule import PARAMETER, Field, Rule
 from gradagrad.rules.scope import SHARED
 
 Tree = Any

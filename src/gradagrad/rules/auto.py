@@ -33,7 +33,8 @@ element and is left out of the sums from then on.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from gradagrad.rules.rule import CLOCK, PARAMETER, Array, Block, Field, Ops, Reduction, Rule, Values, is_off
+from gradagrad.rules.gradagrad import is_off
+from gradagrad.rules.rule import CLOCK, PARAMETER, Array, Block, Field, Ops, Reduction, Rule, Values
 
 FORGET = 2.0**-20
 """Smallest r, the share of the newest square: float32 cannot add less to a sum."""

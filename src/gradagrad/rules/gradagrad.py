@@ -22,7 +22,7 @@ A'/A = γ/γ' needs the root of 1 − v/α; where v ≥ 0 only α changes and A'
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from gradagrad.rules.rule import Array, Block, Field, Ops, Reduction, Rule, Values, is_off
+from gradagrad.rules.rule import Array, Block, Field, Ops, Reduction, Rule, Values
 
 
 class Settings(NamedTuple):
@@ -59,6 +59,9 @@ class GradaGradRule(Rule):
 
     def measures(self, s: Settings) -> bool:
         return True
+
+    def learns(self, s: Settings) -> bool:
+        return False
 
     def measure(self, values: Values, s: Settings, blocks: Reduction, ops: Ops) -> tuple[Array, Array]:
         """Σ g² and Σ g·m."""
@@ -170,6 +173,11 @@ class GradaGradRule(Rule):
             first = ops.less(alpha, s.initial_accumulator_value + square * 0.5)
             result["accumulator"] = ops.where(idle, ops.where(first, alpha + square, alpha), alpha)
         return result
+
+
+def is_off(number: Array) -> bool:
+    """Whether an option is a plain zero. A traced or symbolic number never counts as one."""
+    return isinstance(number, int | float) and number == 0
 
 
 RULE = GradaGradRule()

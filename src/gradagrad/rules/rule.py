@@ -155,8 +155,3 @@ def settings_of(kind: type[S], arguments: Mapping[str, Any], **others: Any) -> S
     names: tuple[str, ...] = kind._fields  # pyright: ignore[reportAttributeAccessIssue]
     given = {name: arguments[name] for name in names if name in arguments} | others
     return kind(**{name: None if isinstance(a, float) and a == math.inf else a for name, a in given.items()})
-
-
-def is_off(number: Array) -> bool:
-    """Whether an option is a plain zero. A traced or symbolic number never counts as one."""
-    return isinstance(number, int | float) and number == 0

@@ -66,7 +66,7 @@ class Descent:
         return self.x - self.elements["lag"] / max(_total_weight(self.steps), 1.0)
 
     def penalty(self) -> float:
-        """Its value at the last point."""
+        """Its value at the last iterate."""
         x = self.x
         total = 0.5 * float((self.l2 * x * x).sum()) if self.has_l2 else 0.0
         return total + (float((self.l1 * np.abs(x)).sum()) if self.has_l1 else 0.0)

@@ -38,8 +38,8 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         tol: training ends when the objective (with ``early_stopping`` the score) has not improved by this much in any
             of ``n_iter_no_change`` windows; None: after ``max_iter``. A window is an epoch, or as many as make 8 steps.
         batch_size: samples in a step. "auto": an eighth of the samples, but 1,024 to 4,096 (in `partial_fit` from 32).
-        average: whether the coefficients are the average of all points, late ones counting most, or the last point.
-            With an l1 part the average keeps the zeros of the last point.
+        average: whether the coefficients are the average of all points, late ones counting most, or the last iterate.
+            With an l1 part the average keeps the zeros of the last iterate.
         early_stopping: whether to hold out a part of the samples, end by its score, and return the best point seen.
         validation_fraction: the share held out.
         n_iter_no_change: windows without improvement after which training ends.

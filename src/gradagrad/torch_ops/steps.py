@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.torch_ops.ops import tensor_ops, write_scalars
-from gradagrad.torch_ops.views import View, views
+from gradagrad.torch_ops.ops import real_shape, tensor_ops, write_scalars
+from gradagrad.torch_ops.views import View, lr_of, views
 
 
 class TorchSteps:
@@ -85,7 +85,7 @@ def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple
         block = {key: number.clone() for key, number in block.items()}
     wide = next(iter(block.values())).dtype
     scalars = {key: a.reshape(()) for key, a in batch.settings._asdict().items() if isinstance(a, Tensor)}
-    scalars["lr"] = batch.lr_after(0, wide) if counted else batch.lr(0, wide)
+    scalars["lr"] = lr_of(batch, 0, wide, counted=counted)
     settings = batch.settings._replace(**scalars)
     return batch.rule.decide(() if sums is None else sums[0].unbind(), block, settings, tensor_ops(wide))
 
@@ -111,3 +111,26 @@ def _narrowed(factors: Sequence[Any], view: View) -> list[Any]:
     together = torch.stack(tensors) if len(tensors) > 1 else tensors[0].reshape(1)
     moved = iter(together.to(view.device, view.ops.dtype).unbind())
     return [next(moved) if isinstance(a, Tensor) else a for a in factors]
+
+
+def refuse_misfits(batch: Batch) -> None:
+    """Raises where the shape of a gradient or of state differs from its parameter's, for backends that do not check."""
+    states = [batch.state[field.key] for field in batch.fields if field.at == "element"]
+    for parameter, gradient, *state in zip(batch.params, batch.grads, *states, strict=True):
+        if reason := misfit(parameter, gradient, state):
+            raise RuntimeError(reason)
+
+
+def misfit(parameter: Tensor, gradient: Tensor, state: list[Tensor]) -> str | None:
+    """Why shapes do not fit; None if they do."""
+    shape = parameter.shape
+    if gradient.shape != shape:
+        return f"the gradient of a parameter of shape {tuple(shape)} has shape {tuple(gradient.shape)}."
+    expected = real_shape(parameter)
+    for tensor in state:
+        if tensor.shape != expected:
+            return (
+                f"a parameter has shape {tuple(shape)}, but its state {tuple(tensor.shape)}: "
+                "it was replaced or resized since the last step. Construct a new optimizer for it, or delete its state."
+            )
+    return None

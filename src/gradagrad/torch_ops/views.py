@@ -16,7 +16,7 @@ from torch.optim.optimizer import Optimizer
 
 from gradagrad import precision
 from gradagrad.engine.batch import Batch
-from gradagrad.rules.rule import CLOCK, PARAMETER_LANE
+from gradagrad.rules.rule import CLOCK, PARAMETER_LANE, Field
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import (
     Segments,
@@ -107,14 +107,14 @@ class OneTensor(View):
         x = real_view(parameter).to(dtype)
         self.values = {"x": x, "g": gradient_of(batch, real_view(batch.grads[i]).to(dtype), x)}
         self.block = {}
-        for field, stored in batch.own_fields(i):
+        for field, stored in own_fields(batch, i):
             fields = self.values if field.at == "element" else self.block
             fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
         if batch.differentiable:
             # Autograd saves these tensors, so they must not be overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
             self.block = {key: a.clone() for key, a in self.block.items()}
-        self.settings = batch.settings._replace(lr=batch.lr(i, dtype))
+        self.settings = batch.settings._replace(lr=lr_of(batch, i, dtype))
         self.ops, self.sums, self.device = tensor_ops(dtype), reduction(batch.scope), x.device
 
     def write(self, new: Arrays, after: Arrays) -> None:
@@ -122,15 +122,15 @@ class OneTensor(View):
         bits = random_bits(batch, i)
         parameter = real_view(batch.params[i])
         x_bits = bits if batch.stochastic_rounding else None
-        parameter.copy_(precision.stored(parameter, new["x"], x_bits, PARAMETER_LANE))
+        parameter.copy_(new["x"] if x_bits is None else precision.stored(parameter, new["x"], x_bits, PARAMETER_LANE))
         single = batch.scope in SINGLE
         scalars: list[tuple[Tensor, Tensor]] = []
-        for field, target in batch.own_fields(i):
+        for field, target in own_fields(batch, i):
             values = (new if field.at == "element" else after)[field.key]
             if single and field.at == "block":
                 scalars.append((target, values))
             else:
-                target.copy_(precision.stored(target, values, bits, field.lane))
+                target.copy_(values if bits is None else precision.stored(target, values, bits, field.lane))
         write_scalars([target for target, _ in scalars], [value.to(target.dtype) for target, value in scalars])
 
 
@@ -150,7 +150,7 @@ class ManyTensors(View):
                 fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
         self.ops, self._has_blocks = tensor_ops(dtype), batch.scope in ("row", "tensor")
         self.sums = self._own if self._has_blocks else reduction(batch.scope)
-        self._lr = batch.lrs(dtype)
+        self._lr = lr_of(batch, None, dtype)
         lr = self._tensors.spread(self._lr) if batch.lr_decay else self._lr
         self.settings = batch.settings._replace(lr=lr)
         self._project: Any = getattr(batch.settings, "project", None)
@@ -233,10 +233,10 @@ class TouchedRows(View):
         g = real_view(gradient.values()).to(dtype)
         self.values = {"x": parameter[self.index].to(dtype), "g": -g if batch.maximize else g}
         self.block = {}
-        for field, stored in batch.own_fields(i):
+        for field, stored in own_fields(batch, i):
             fields = self.values if field.at == "element" else self.block
             fields[field.key] = stored[self.index].to(dtype) if self._has_rows(field.at) else stored
-        self.settings = batch.settings._replace(lr=batch.lr(i, dtype))
+        self.settings = batch.settings._replace(lr=lr_of(batch, i, dtype))
         self.ops, self.sums, self.device = tensor_ops(dtype), reduction(batch.scope), parameter.device
         self._catch_up()
 
@@ -259,7 +259,7 @@ class TouchedRows(View):
         parameter = real_view(batch.params[i])
         x_bits = bits if batch.stochastic_rounding else None
         parameter.index_put_(index, precision.stored(parameter, new["x"], x_bits, PARAMETER_LANE))
-        for field, target in batch.own_fields(i):
+        for field, target in own_fields(batch, i):
             values = (new if field.at == "element" else after)[field.key]
             if self._has_rows(field.at):
                 target.index_put_(index, precision.stored(target, values, bits, field.lane))
@@ -288,6 +288,26 @@ def views(batch: Batch, *, together: bool) -> Iterator[View]:
             yield TouchedRows(batch, i)
 
 
+def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:
+    """The i-th parameter's fields and their tensors, without those of a shared block."""
+    return [(field, batch.state[field.key][i]) for field in batch.fields if field.key in batch.state]
+
+
+def lr_of(batch: Batch, i: int | None, dtype: torch.dtype, *, counted: bool = False) -> Any:
+    """The i-th parameter's learning rate in this step, decayed as in torch.optim.Adagrad, on its device.
+
+    For all parameters (None) it is a row, or one number where they are equal. ``counted`` says that the step counters
+    include this step already.
+    """
+    lr = batch.settings.lr
+    lr = lr.reshape(()).to(dtype) if isinstance(lr, Tensor) else lr
+    if not batch.lr_decay:
+        return lr
+    steps = torch.stack(batch.steps) if i is None else batch.steps[i]
+    steps = (steps.to(dtype) - 1.0).clamp(min=0.0) if counted else steps.to(dtype)
+    return lr / (1.0 + steps * batch.lr_decay)
+
+
 def gradient_of(batch: Batch, g: Any, x: Any) -> Any:
     """The gradient as the rule takes it; ``.grad`` itself is never written."""
     if batch.maximize:
@@ -297,7 +317,7 @@ def gradient_of(batch: Batch, g: Any, x: Any) -> Any:
 
 def random_bits(batch: Batch, i: int, index: tuple[Tensor, ...] | None = None) -> precision.RandomBits | None:
     """The random bits of a batch's i-th parameter in this step (at ``index``, if given); None if none are needed."""
-    like = next((stored for field, stored in batch.own_fields(i) if field.at == "element"), None)
+    like = next((stored for field, stored in own_fields(batch, i) if field.at == "element"), None)
     rounds_x = batch.stochastic_rounding and batch.params[i].dtype == torch.bfloat16
     if not rounds_x and (like is None or like.dtype != torch.bfloat16):
         return None
@@ -341,8 +361,8 @@ def catch_up(batch: Batch, i: int) -> None:
     dtype = computing_dtype(batch.params[i].dtype)
     values: Arrays = {"x": real_view(batch.params[i].detach()).to(dtype)}
     block: Arrays = {}
-    targets = {field.key: stored for field, stored in batch.own_fields(i)}
-    for field, stored in batch.own_fields(i):
+    targets = {field.key: stored for field, stored in own_fields(batch, i)}
+    for field, stored in own_fields(batch, i):
         (values if field.at == "element" else block)[field.key] = stored.to(dtype)
     since = clocks.reshape(*clocks.shape, *(1 for _ in range(values["x"].dim() - clocks.dim())))
     for key, a in _after_idling(batch, values, block, since, clock(batch, i), tensor_ops(dtype)).items():

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from gradagrad.engine.batch import Batch
 from gradagrad.projections import Box, NonNegative
-from gradagrad.rules.rule import CLOCK, is_off
+from gradagrad.rules.gradagrad import is_off
+from gradagrad.rules.rule import CLOCK
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import real_view
 from gradagrad.torch_ops.views import catch_up, clock, row_clocks
