@@ -87,7 +87,7 @@ def main() -> None:
         print(f"loss {sum(first) / len(first):.4f} -> {sum(last) / len(last):.4f}")
         for name, group in zip(("tables", "net"), history[-1].groups, strict=True):
             gamma, largest = group.gamma[0.5], group.gamma[1.0]
-            print(f"{name}: median γ {gamma:.3g}, largest {largest:.3g}, {group.growing:.0%} growing")
+            print(f"{name}: median γ {gamma:.3g}, largest {largest:.3g}")
     if distributed:
         dist.destroy_process_group()
 

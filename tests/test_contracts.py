@@ -68,8 +68,8 @@ def test_a_setting_and_a_field_are_named_in_few_files(name):
 
 # Home-made words that DESIGN replaced by the field's own; none of them may come back.
 REPLACED = (
-    "slots?", "arrival", "settled?", "begin_rest", "dress_scalars", "way_scale", "TENTHING", "complaints?", "POINT_WORD",
-    "edition", "last_rows", "TensorList", "ListOps", "last point", "the way so far", "raises a sentence",
+    "slots?", "arrival", "settled?", "begin_rest", "dress_scalars", "way_scale", "TENTHING", "complaints?",
+    "POINT_WORD", "edition", "last_rows", "TensorList", "ListOps", "last point", "the way so far", "raises a sentence",
     "for torch refuses",
 )  # fmt: skip
 ROOT = Path(__file__).parents[1]

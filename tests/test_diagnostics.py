@@ -55,27 +55,6 @@ def test_step_sizes_are_of_entries_that_have_seen_a_gradient(make):
     )  # that of the entry without one is γ/eps, or infinite
 
 
-def test_the_share_of_growing_blocks_is_counted_from_the_first_call_on():
-    optimizer, p = agreeing("element")
-    assert math.isnan(optimizer.diagnostics()[0].growing)
-    p.grad = torch.tensor([[1.0], [-1.0]])
-    optimizer.step()
-    assert optimizer.diagnostics()[0].growing == 0.5
-    p.grad = torch.tensor([[-1.0], [1.0]])
-    optimizer.step()
-    assert optimizer.diagnostics()[0].growing == 0.0
-
-
-def test_sparse_shares_are_of_the_touched_rows():
-    p = torch.nn.Parameter(torch.zeros(100, 2))
-    optimizer = GradaGrad([p], lr=0.01, lazy=True, granularity="row")
-    optimizer.diagnostics()
-    for _ in range(3):
-        p.grad = torch.sparse_coo_tensor(torch.tensor([[3, 3, 7]]), torch.ones(3, 2), p.shape, check_invariants=True)
-        optimizer.step()
-    assert optimizer.diagnostics()[0].growing == 1.0
-
-
 def test_groups_without_a_step_and_lr_decay():
     p, q = torch.nn.Parameter(torch.zeros(2)), torch.nn.Parameter(torch.zeros(2))
     optimizer = GradaGrad([{"params": [p]}, {"params": [q]}], lr=torch.tensor(0.1), lr_decay=1.0, rho=0.0)

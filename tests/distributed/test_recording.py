@@ -37,7 +37,6 @@ def test_one_line_records_every_step():
     history = log_learning_rates(opt)
     train(opt, 5)
     assert [record.step for record in history] == [1, 2, 3, 4, 5]
-    assert [record.groups[0].growing for record in history] == [0.0, 1.0, 1.0, 1.0, 1.0]
     gammas = [record.groups[1].gamma[0.5] for record in history]
     assert gammas[0] == pytest.approx(0.2)
     assert gammas == sorted(gammas)
@@ -50,13 +49,8 @@ def test_one_line_records_every_step():
 def test_every_counts_steps_and_leaves_the_others_alone():
     opt = optimizer()
     history = log_learning_rates(opt, every=3)
-    watched = []
-    train(opt, 2)
-    assert not opt._watch.shares  # pyright: ignore[reportOptionalMemberAccess]
-    train(opt, 5)
-    watched = [record.step for record in history]
-    assert watched == [3, 6]
-    assert history[-1].groups[0].growing == 1.0
+    train(opt, 7)
+    assert [record.step for record in history] == [3, 6]
     assert [record.step for record in history[:1]] == [3]
 
 
@@ -115,9 +109,8 @@ def test_any_logger_gets_the_same_numbers(kind: Any):
     assert seen["gradagrad/group0/gamma_median", 4] == pytest.approx(
         learning_rates(opt)["gradagrad/group0/gamma_median"]
     )
-    assert seen["gradagrad/group1/growing", 4] == 1.0
     quantiles = {f"{name}_{q}" for name in ("gamma", "step_size") for q in ("p5", "median", "p95")}
-    assert {name.rsplit("/", 1)[1] for name, _ in seen} == quantiles | {"effective_lr", "growing", "total_growth"}
+    assert {name.rsplit("/", 1)[1] for name, _ in seen} == quantiles | {"effective_lr", "total_growth"}
 
 
 def test_tensorboard_reads_what_was_logged(tmp_path: Path):
@@ -142,7 +135,7 @@ def test_what_is_not_known_is_left_out():
     assert numbers == {}
     train(opt, 1)
     assert not any(math.isnan(value) for value in learning_rates(opt).values())
-    assert "gradagrad/group0/growing" in learning_rates(opt)
+    assert "gradagrad/group0/effective_lr" in learning_rates(opt)
 
 
 def test_wrappers_are_opened_and_strangers_refused():
@@ -176,14 +169,14 @@ def test_plot_shows_every_group(tmp_path: Path):
     history = log_learning_rates(opt)
     train(opt, 6)
     figure = plot_learning_rates(history, labels=["body", "head"])
-    gamma, step_size, growing = figure.axes
-    curves: list[Any] = [*gamma.get_lines(), growing.get_lines()[0]]
-    body, head, share = curves
+    gamma, step_size, effective = figure.axes
+    curves: list[Any] = [*gamma.get_lines(), effective.get_lines()[0]]
+    body, head, rate = curves
     assert body.get_label() == "body"
     assert list(body.get_xdata()) == [1, 2, 3, 4, 5, 6]
     assert list(head.get_ydata()) == pytest.approx([record.groups[1].gamma[0.5] for record in history])
     assert gamma.get_yscale() == step_size.get_yscale() == "log"
-    assert list(share.get_ydata()) == [0.0, 1.0, 1.0, 1.0, 1.0, 1.0]
+    assert list(rate.get_ydata()) == pytest.approx([record.groups[0].effective_lr for record in history])
     figure.savefig(tmp_path / "rates.png")
     assert (tmp_path / "rates.png").stat().st_size > 5000
     plt.close(figure)

@@ -22,14 +22,14 @@ class HeavyBallRule(Rule):
     def measures(self, s):
         return True
 
-    def measure(self, values, s, blocks, ops):
-        return (blocks.dot(values["g"], values["g"]),)
+    def measure(self, values, s, sums, ops):
+        return (sums.dot(values["g"], values["g"]),)
 
     def decide(self, sums, block, s, ops):
         total = ops.minimum(block["accumulator"] + sums[0], ops.largest)
         return {"accumulator": total}, (1.0 / ops.sqrt(ops.maximum(total, ops.tiny)),)
 
-    def move(self, values, factors, s, blocks, ops, touched=None):
+    def move(self, values, factors, s, sums, ops, touched=None):
         step = values["g"] * (ops.narrow(factors[0]) * s.lr)
         velocity = step if is_off(s.beta) else values["velocity"] * s.beta + step
         new = {"x": values["x"] - velocity, "velocity": velocity}

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradagrad.projections import Ball, Box, HalfSpace, Hyperplane, L1Ball, NonNegative, Projection, Simplex
+from gradagrad.projections import Ball, Box, L1Ball, NonNegative, Projection, Simplex
 
 F64 = torch.float64
 inf, nan = math.inf, math.nan
@@ -32,9 +32,6 @@ def sets(n: int) -> dict[str, Projection]:
         "simplex": Simplex(),
         "large simplex": Simplex(total=float(n)),
         "l1 ball": L1Ball(0.9),
-        "plane": Hyperplane(normal(n, seed=5), 0.5),
-        "sum": Hyperplane(1.0, 1.0),
-        "half-space": HalfSpace(normal(n, seed=5), -0.5),
     }
 
 
@@ -57,10 +54,6 @@ def violation(projection: Any, p: Tensor) -> float:
             return max(abs(math.fsum(p.tolist()) - total), float((-p).amax()))
         case L1Ball(radius=radius):
             return max(math.fsum(p.abs().tolist()) - radius, 0.0)
-        case HalfSpace(normal=across, offset=offset):
-            return max(float((p * across).sum()) - offset, 0.0)
-        case Hyperplane(normal=across, offset=offset):
-            return abs(float((p * across).sum()) - offset)
     raise AssertionError(projection)
 
 
@@ -77,9 +70,4 @@ def member(projection: Any, raw: Tensor) -> Tensor:
             return total * raw.softmax(0)
         case L1Ball(radius=radius):
             return raw * (radius / max(float(raw.abs().sum()), 1.0))
-        case HalfSpace(normal=Tensor() as across, offset=offset):
-            return raw - across * ((raw * across).sum() - offset).clamp(min=0) / (across * across).sum()
-        case Hyperplane(normal=across, offset=offset):
-            across = torch.zeros_like(raw) + across
-            return raw - across * ((raw * across).sum() - offset) / (across * across).sum()
     raise AssertionError(projection)

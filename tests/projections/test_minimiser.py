@@ -11,7 +11,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-from gradagrad.projections import Ball, Box, HalfSpace, Hyperplane, L1Ball, NonNegative, Projection, Simplex
+from gradagrad.projections import Ball, Box, L1Ball, NonNegative, Projection, Simplex
 from tests.projections.sets import F64, NAMES, metric_spanning, normal, sets, violation
 
 
@@ -31,10 +31,6 @@ def constraints(projection: Any) -> tuple[list[dict[str, Any]], list[tuple[float
             return [{"type": "eq", "fun": lambda p: p.sum() - total, "jac": np.ones_like}], [(0, None)]
         case L1Ball(radius=radius):
             return [{"type": "ineq", "fun": lambda p: radius - p.sum(), "jac": lambda p: -np.ones_like(p)}], [(0, None)]
-        case Hyperplane(normal=across, offset=offset):
-            a = values(across)
-            kind = "ineq" if isinstance(projection, HalfSpace) else "eq"
-            return [{"type": kind, "fun": lambda p: offset - (a * p).sum(), "jac": lambda p: 0 * p - a}], None
         case Box(lower=lower, upper=upper):
             low, high = np.broadcast_to(values(lower), 5), np.broadcast_to(values(upper), 5)
             return [], list(zip(low, high, strict=True))
@@ -169,12 +165,7 @@ def test_optimality_conditions_in_many_dimensions(name: str, decades: float) -> 
             assert ((outward - threshold).abs() <= 4 * noise + 1e-12 * abs(threshold))[active].all()
             assert (outward <= threshold + 4 * noise + 1e-12 * abs(threshold))[~active].all()
             assert isinstance(projection, Simplex) or threshold > 0
-        case Hyperplane(normal=across):
-            across = across + torch.zeros_like(z)
-            multiplier = force[(across.abs() / a).argmax()] / across[(across.abs() / a).argmax()]
-            assert ((force - multiplier * across).abs() <= 4 * noise + 1e-12 * (multiplier * across).abs()).all()
-            assert not isinstance(projection, HalfSpace) or multiplier > 0
-    scale = float(p.abs().sum()) if isinstance(projection, Hyperplane) else max(1.0, float(p.norm()))
+    scale = max(1.0, float(p.norm()))
     assert violation(projection, p) <= 4e-15 * scale * max(1.0, getattr(projection, "total", 1.0))
 
 
@@ -183,12 +174,10 @@ def test_an_equal_metric_gives_the_euclidean_closed_forms(shape: str) -> None:
     z = normal(50, seed=50)
     a = torch.full(() if shape == "scalar" else (50,), 3.7, dtype=F64)
     three = a if shape == "scalar" else a[:3]
-    c, n = normal(50, seed=51), normal(50, seed=52)
+    c = normal(50, seed=51)
     close = torch.testing.assert_close
     close(Ball(0.6)(z, a), z * 0.6 / z.norm())
     close(Ball(0.6, center=c)(z, a), c + (z - c) * 0.6 / (z - c).norm())
-    close(Hyperplane(n, 0.3)(z, a), z - n * ((n * z).sum() - 0.3) / (n * n).sum())
-    close(HalfSpace(n, -9.0)(z, a), z - n * ((n * z).sum() + 9.0) / (n * n).sum())
     close(Simplex()(torch.tensor([0.5, 1.5, -1.0], dtype=F64), three), torch.tensor([0.0, 1.0, 0.0], dtype=F64))
     close(Simplex()(torch.tensor([0.4, 0.8, -1.0], dtype=F64), three), torch.tensor([0.3, 0.7, 0.0], dtype=F64))
     soft = L1Ball(2.0)(z, a)

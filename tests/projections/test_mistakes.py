@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from gradagrad.projections import Ball, Box, HalfSpace, Hyperplane, L1Ball, NonNegative, Simplex
+from gradagrad.projections import Ball, Box, L1Ball, NonNegative, Simplex
 from tests.projections.sets import COUPLED, NAMES, inf, metric_spanning, nan, normal, sets
 
 
@@ -68,20 +68,10 @@ MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: Simplex(dim=1.0), TypeError, "Simplex: dim"),  # pyright: ignore
     (lambda: L1Ball(-1e-9), ValueError, "L1Ball: radius must be a finite number >= 0, got -1e-09"),
     (lambda: L1Ball(1.0, dim="x"), TypeError, "L1Ball: dim"),  # pyright: ignore
-    (lambda: Hyperplane(torch.zeros(3), 1.0), ValueError, "Hyperplane: normal must be finite and not all zero"),
-    (lambda: HalfSpace(0.0, 1.0), ValueError, "HalfSpace: normal must be finite and not all zero, got 0.0"),
-    (lambda: HalfSpace(T([1.0, inf]), 1.0), ValueError, "HalfSpace: normal"),
-    (lambda: Hyperplane(1.0, nan), ValueError, "Hyperplane: offset must be finite, got nan"),
-    (lambda: Hyperplane(1.0, None), TypeError, "Hyperplane: offset must be a number, got None"),  # pyright: ignore
     (lambda: Ball(1.0, dim=2)(torch.ones(3, 4), T(1.0)), ValueError, r"Ball: dim must be .* \(3, 4\), got 2"),
     (lambda: Simplex(dim=0)(T(1.0), T(1.0)), ValueError, r"Simplex: dim must be .* shape \(\), got 0"),
     (lambda: Box(torch.zeros(3), 1.0)(torch.ones(4), T(1.0)), ValueError, r"Box: lower must be .*\(4,\), got \(3,\)"),
     (lambda: Ball(1.0, torch.zeros(2, 3))(torch.ones(3), T(1.0)), ValueError, r"Ball: center .* got \(2, 3\)\. Resh"),
-    (
-        lambda: Hyperplane(torch.ones(2), 1.0)(torch.ones(3), T(1.0)),
-        ValueError,
-        "Hyperplane: normal must be of a shape",
-    ),
     (lambda: Simplex()(torch.ones(3), torch.ones(2)), ValueError, r"Simplex: metric must be .*\(3,\), got \(2,\)"),
 ]
 

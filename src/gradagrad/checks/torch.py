@@ -14,7 +14,7 @@ from gradagrad.checks.arguments import Number, Table, check_number, check_projec
 from gradagrad.checks.arguments import checked as checked_anywhere
 from gradagrad.rules.scope import SHARED
 
-_PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex, L1Ball, Hyperplane and HalfSpace."
+_PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex and L1Ball."
 
 
 def checked(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:

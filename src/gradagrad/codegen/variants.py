@@ -33,22 +33,16 @@ class _BoundedGradaGrad(gradagrad.GradaGradRule):
         return after, tuple(ops.where(chosen, a, b) for a, b in zip(factors, free_factors, strict=True))
 
     def move(
-        self,
-        values: Values,
-        factors: Sequence[Array],
-        s: Any,
-        blocks: Reduction,
-        ops: Ops,
-        touched: Array | None = None,
+        self, values: Values, factors: Sequence[Array], s: Any, sums: Reduction, ops: Ops, touched: Array = None
     ) -> tuple[dict[str, Array], tuple[()]]:
         lower, upper, projects = (Symbol(ops, name, "wide") for name in ("lower", "upper", "projects"))  # pyright: ignore[reportArgumentType]
-        free, _ = super().move(values, factors, s, blocks, ops, touched)
+        free, _ = super().move(values, factors, s, sums, ops, touched)
 
         def project(point: Array, metric: Array) -> Array:
             return ops.minimum(ops.maximum(point, lower), upper)
 
         box = s._replace(project=project)
-        bounded, _ = super().move(values, factors, box, blocks, ops, touched)
+        bounded, _ = super().move(values, factors, box, sums, ops, touched)
         chosen = ops.less(0.0, projects)
         return {key: ops.where(chosen, bounded[key], free[key]) for key in free}, ()
 

@@ -24,7 +24,7 @@ from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.state import begin, join_shared, mark_idle, shared_keys
 from gradagrad.kernel.backend import HandleCache
-from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, Watch, describe
+from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, describe
 from gradagrad.monitoring.first_step import FirstStep
 from gradagrad.rules.rule import Rule
 from gradagrad.rules.scope import Scope
@@ -44,7 +44,6 @@ class EngineOptimizer(Optimizer, ABC):
         _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
-        self._watch: Watch | None = None
         self._handles = HandleCache()
         self._empty: list[tuple[list[Any], Batch]] = []
         super().__init__(params, checked(self.arguments, defaults))
@@ -124,14 +123,11 @@ class EngineOptimizer(Optimizer, ABC):
             for batch in batches:
                 batch.unscale(scale)
         batches = engine.prepare(batches, groups)
-        watch = None if torch.compiler.is_compiling() else self._watch
         looks = is_first and self.warns_of_large_first_step and FirstStep.can_look(batches)
         first = FirstStep(batches) if looks else None
         try:
             if is_first:
                 warn_of_one_each(self, self.arguments.scope)
-            if watch is not None:
-                watch.before(batches)
             engine.run(batches)
             if first is not None:
                 first.check()
@@ -141,8 +137,6 @@ class EngineOptimizer(Optimizer, ABC):
                 first.undo()
                 self.state.clear()
             raise
-        if watch is not None:
-            watch.after()
 
     def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
         """The param groups that have gradients, and their batches. Makes missing state."""
@@ -237,7 +231,7 @@ class EngineOptimizer(Optimizer, ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores a pickle or a state dict; missing arguments take this optimizer's defaults."""
         super().__setstate__(state)
-        self._watch, self._handles = self.__dict__.get("_watch"), HandleCache()
+        self._handles = HandleCache()
         self._empty = []
         for group in self.param_groups:
             for name, value in self.defaults.items():
@@ -282,10 +276,5 @@ class EngineOptimizer(Optimizer, ABC):
                 value.share_memory_()
 
     def diagnostics(self) -> list[GroupDiagnostics]:
-        """For each param group, what its learning rates have become; see `GroupDiagnostics`.
-
-        Costs nothing until called. ``growing`` is counted from the first call on: it is NaN until the step after.
-        """
-        self._watch = self._watch or Watch()
-        shares = self._watch.shares
-        return [describe(self, group, shares.get(i, float("nan"))) for i, group in enumerate(self.param_groups)]
+        """For each param group, what its learning rates have become; see `GroupDiagnostics`."""
+        return [describe(self, group) for group in self.param_groups]

@@ -16,7 +16,6 @@ from gradagrad.torch_ops.ops import computing_dtype, tensor_ops
 from gradagrad.torch_ops.views import lr_of, own_fields
 
 if TYPE_CHECKING:
-    from gradagrad.engine.batch import Batch
     from gradagrad.engine.optimizer import EngineOptimizer
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -39,8 +38,6 @@ class GroupDiagnostics:
     """Quantiles of γ, the numerator, lr included."""
     step_size: dict[float, float]
     """Quantiles of γ / (√α + eps), what a gradient is multiplied by; over entries that have seen a gradient."""
-    growing: float
-    """Share of blocks (of touched rows, with sparse gradients) whose γ grew at the last step; NaN if not known yet."""
     total_growth: float
     """γ/γ₀, geometric mean over blocks."""
     spoilt: int
@@ -115,52 +112,9 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
     return {"gamma": gamma, "effective_lr": effective_lr(gamma, steps)}
 
 
-class Watch:
-    """Counts the blocks that grow in each step. Exists only once diagnostics were asked for."""
-
-    def __init__(self) -> None:
-        self.active = True  # False: the next step is not counted and costs nothing.
-        self.shares: dict[int, float | Tensor] = {}
-        self._before: list[tuple[int, list[Tensor], list[Tensor | None], list[Tensor]]] = []
-
-    def before(self, batches: Sequence[Batch]) -> None:
-        """Remembers the numerator of every block that the step may touch."""
-        self._before = []
-        for batch in batches if self.active else ():
-            key = batch.rule.numerator
-            tensors = [batch.shared[key]] if batch.is_shared else batch.state[key]
-            rows: list[Tensor | None] = [None]
-            if not batch.is_shared:
-                rows = [_rows(g, t) for g, t in zip(batch.grads, tensors, strict=True)]
-            values = [_at(tensor, row).clone() for tensor, row in zip(tensors, rows, strict=True)]
-            self._before.append((batch.group, tensors, rows, values))
-
-    def after(self) -> None:
-        """Turns the difference into a share for each group."""
-        counts: dict[int, list[Any]] = {}
-        for group, tensors, rows, values in self._before:
-            grew = [(_at(t, row) > old).sum().cpu() for t, row, old in zip(tensors, rows, values, strict=True)]
-            counted = counts.setdefault(group, [0, 0])
-            counted[0] = counted[0] + torch.stack(grew).sum()
-            counted[1] += sum(v.numel() for v in values)
-        self.shares |= {group: grew / max(seen, 1) for group, (grew, seen) in counts.items()}
-        self._before = []
-
-
-def _rows(gradient: Tensor, blocks: Tensor) -> Tensor | None:
-    """The first-dimension indices a sparse gradient touches, where the blocks have such a dimension."""
-    if gradient.layout == torch.strided or blocks.dim() == 0:
-        return None
-    return gradient._indices()[0].unique()
-
-
-def _at(blocks: Tensor, rows: Tensor | None) -> Tensor:
-    return blocks if rows is None else blocks[rows]
-
-
 @torch.no_grad()
-def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any = float("nan")) -> GroupDiagnostics:
-    """The diagnostics of one param group; ``growing`` comes from a `Watch`."""
+def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagnostics:
+    """The diagnostics of one param group."""
     gammas: list[Tensor] = []
     growths: list[Tensor] = []
     sizes: list[Tensor] = []
@@ -185,7 +139,6 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any 
         blocks=gamma.numel(),
         gamma=_quantiles(gamma),
         step_size=_quantiles(_joined(sizes)),
-        growing=float(growing),
         total_growth=float(growth[torch.isfinite(growth)].double().log().mean().exp()),
         spoilt=spoilt,
     )

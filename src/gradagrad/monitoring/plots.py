@@ -17,7 +17,7 @@ _BANDS = ((0.0, 1.0, 0.12), (0.05, 0.95, 0.2), (0.25, 0.75, 0.3))
 
 
 def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | None = None) -> Figure:
-    """Draws γ, the step sizes and the share of growing blocks over the steps, a colour for each param group.
+    """Draws γ, the step sizes and the effective learning rate over the steps, a colour for each param group.
 
     Lines are medians over blocks; bands, from dark to light, hold half, 90 % and all of them. ``labels`` name groups.
 
@@ -37,15 +37,14 @@ def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | No
     if len(names) != groups:
         raise ValueError(f"labels must name the {groups} param groups, got {names!r}.")
     figure, panels = plt.subplots(1, 3, figsize=(12.0, 3.6), layout="constrained")
-    gamma, step_size, growing = panels
+    gamma, step_size, effective = panels
     for index, name in enumerate(names):
         _quantiles(gamma, history, index, name, lambda group: group.gamma)
         _quantiles(step_size, history, index, name, lambda group: group.step_size)
-        steps, shares = _series(history, index, lambda group: group.growing)
-        growing.plot(steps, shares, label=name)
-    for axes, title in ((gamma, "γ = lr · growth"), (step_size, "step size γ/√α")):
+        effective.plot(*_series(history, index, lambda group: group.effective_lr), label=name)
+    titles = ("γ = lr · growth", "step size γ/√α", "effective learning rate γ/√step")
+    for axes, title in zip(panels, titles, strict=True):
         axes.set(title=title, xlabel="step", yscale="log")
-    growing.set(title="share of blocks whose γ grew", xlabel="step", ylim=(-0.02, 1.02))
     if groups > 1 or labels is not None:
         gamma.legend()
     return figure

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from gradagrad.engine.optimizer import EngineOptimizer
-from gradagrad.monitoring.diagnostics import GroupDiagnostics, Watch
+from gradagrad.monitoring.diagnostics import GroupDiagnostics
 
 Send = Callable[[dict[str, float], int], object]
 
@@ -79,7 +79,7 @@ def _restored(record: dict[str, Any]) -> Record:
 def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float]:
     """The diagnostics as flat names and numbers for loggers, without those that are not known yet.
 
-    Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``effective_lr``, ``growing``,
+    Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``effective_lr``,
     ``total_growth``, and ``spoilt`` if anything is; see `gradagrad.GroupDiagnostics`. ``optimizer`` may be wrapped, as
     Lightning, accelerate, Opacus, SAM, Lookahead and ZeroRedundancyOptimizer do.
 
@@ -119,27 +119,15 @@ def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, pr
     history = History()
     steps = 0
 
-    def before(*_: object) -> None:
+    def after(*_: object) -> None:
         nonlocal steps
         steps += 1
-        inner._watch = inner._watch or Watch()
-        inner._watch.active = steps % every == 0
-
-    def after(*_: object) -> None:
         if steps % every == 0:
             record = _record(inner)
             history.records.append(record)
             send(_flat(record, prefix), record.step)
 
-    handles = [inner.register_step_pre_hook(before), inner.register_step_post_hook(after)]
-
-    def stop() -> None:
-        for handle in handles:
-            handle.remove()
-        if inner._watch is not None:
-            inner._watch.active = True  # The next call of diagnostics() expects it.
-
-    history._stop = stop
+    history._stop = inner.register_step_post_hook(after).remove
     return history
 
 
@@ -151,11 +139,7 @@ def _record(optimizer: EngineOptimizer) -> Record:
 def _flat(record: Record, prefix: str) -> dict[str, float]:
     result: dict[str, float] = {}
     for index, group in enumerate(record.groups):
-        names = {
-            "effective_lr": group.effective_lr,
-            "growing": group.growing,
-            "total_growth": group.total_growth,
-        }
+        names = {"effective_lr": group.effective_lr, "total_growth": group.total_growth}
         if group.spoilt:
             names["spoilt"] = float(group.spoilt)
         for quantile, word in _LOGGED.items():

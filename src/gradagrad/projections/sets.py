@@ -21,7 +21,7 @@ Common to all sets here:
 """
 
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 from typing import ClassVar, Protocol
 
 import torch
@@ -188,55 +188,6 @@ class L1Ball(Coupled):
 
     def _nearest(self, z: Tensor, own: Tensor, a: Tensor) -> Tensor:
         return z.sign() * _onto_simplex(z.abs(), a, self.radius)
-
-
-@dataclass(frozen=True, eq=False)
-class Hyperplane(Coupled):
-    """The plane ⟨n, p⟩ = b: argmin Σ A_i (p_i − z_i)² is p = z − (⟨n, z⟩ − b) / Σ(n_i²/A_i) · n/A, in closed form.
-
-    ``normal`` (n) is a tensor that broadcasts to the parameter, or a number if all its entries are equal.
-    """
-
-    normal: float | Tensor
-    offset: float
-
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        normal, offset = number_or_tensor(f"{name}: normal", self.normal), number(f"{name}: offset", self.offset)
-        usable = everywhere(torch.isfinite, normal) and not everywhere(lambda n: n == 0, normal)
-        require(usable, f"{name}: normal", "finite and not all zero", normal, "It is the direction across the plane.")
-        require(isfinite(offset), f"{name}: offset", "finite", offset, "It is the value of ⟨normal, p⟩ on the plane.")
-        freeze(self, normal=normal, offset=offset)
-
-    def _own(self) -> tuple[str, float | Tensor]:
-        return "normal", self.normal
-
-    def _gap(self, z: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """⟨n, z⟩ − b, and the size of its terms, which tells what rounding can do to it."""
-        terms = z * own
-        return terms.sum(-1, keepdim=True) - self.offset, terms.abs().sum(-1, keepdim=True) + abs(self.offset)
-
-    def _violated(self, z: Tensor, own: Tensor, rounding: float) -> Tensor:
-        gap, size = self._gap(z, own)
-        return gap.abs() > rounding * size
-
-    def _nearest(self, z: Tensor, own: Tensor, a: Tensor) -> Tensor:
-        # Scaled, so that no square is formed of the normal as the user gave it.
-        direction = (own / scale_of(own) / a).expand_as(z)
-        direction = direction / (own * direction).sum(-1, keepdim=True)
-        # The second pass removes what the rounding of a far point leaves of the gap.
-        for _ in range(2):
-            z = z - self._gap(z, own)[0] * direction
-        return z
-
-
-@dataclass(frozen=True, eq=False)
-class HalfSpace(Hyperplane):
-    """The half-space ⟨n, p⟩ ≤ b: argmin Σ A_i (p_i − z_i)² is, outside, the projection onto its `Hyperplane`."""
-
-    def _violated(self, z: Tensor, own: Tensor, rounding: float) -> Tensor:
-        gap, size = self._gap(z, own)
-        return gap > rounding * size
 
 
 def _onto_simplex(z: Tensor, a: Tensor, total: float) -> Tensor:

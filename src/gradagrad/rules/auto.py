@@ -97,9 +97,9 @@ class AutoRule(Rule):
     def learns(self, s: Settings) -> bool:
         return True
 
-    def measure(self, values: Values, s: Settings, blocks: Reduction, ops: Ops) -> tuple[Array, ...]:
+    def measure(self, values: Values, s: Settings, sums: Reduction, ops: Ops) -> tuple[Array, ...]:
         """Σ g², for the guard."""
-        return (blocks.total(values["g"] * values["g"]),)
+        return (sums.total(values["g"] * values["g"]),)
 
     def decide(
         self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
@@ -130,7 +130,7 @@ class AutoRule(Rule):
         values: Values,
         factors: Sequence[Array],
         s: Settings,
-        blocks: Reduction,
+        sums: Reduction,
         ops: Ops,
         touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
@@ -157,7 +157,7 @@ class AutoRule(Rule):
         if s.averaging:
             mean = values["average"]
             new["average"] = mean + (new["x"] - mean) * average_share
-        return new, (blocks.total(felt * Y),)
+        return new, (sums.total(felt * Y),)
 
     def learn(self, statistics: Sequence[Array], block: Block, s: Settings, ops: Ops) -> dict[str, Array]:
         """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P²."""

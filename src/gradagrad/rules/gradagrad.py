@@ -63,10 +63,10 @@ class GradaGradRule(Rule):
     def learns(self, s: Settings) -> bool:
         return False
 
-    def measure(self, values: Values, s: Settings, blocks: Reduction, ops: Ops) -> tuple[Array, Array]:
+    def measure(self, values: Values, s: Settings, sums: Reduction, ops: Ops) -> tuple[Array, Array]:
         """Σ g² and Σ g·m."""
         g, m = values["g"], values["momentum"]
-        return blocks.dot(g, g), blocks.dot(g, m)
+        return sums.dot(g, g), sums.dot(g, m)
 
     def decide(
         self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
@@ -117,7 +117,7 @@ class GradaGradRule(Rule):
         values: Values,
         factors: Sequence[Array],
         s: Settings,
-        blocks: Reduction,
+        sums: Reduction,
         ops: Ops,
         touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[()]]:

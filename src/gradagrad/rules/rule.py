@@ -104,7 +104,7 @@ class Rule(Protocol):
         """Whether the move returns statistics, from which `learn` decides for the next step."""
         return False
 
-    def measure(self, values: Values, s: Any, blocks: Reduction, ops: Ops) -> tuple[Array, ...]: ...
+    def measure(self, values: Values, s: Any, sums: Reduction, ops: Ops) -> tuple[Array, ...]: ...
     def decide(
         self, sums: Sequence[Array], block: Block, s: Any, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
@@ -112,13 +112,7 @@ class Rule(Protocol):
         ...
 
     def move(
-        self,
-        values: Values,
-        factors: Sequence[Array],
-        s: Any,
-        blocks: Reduction,
-        ops: Ops,
-        touched: Array | None = None,
+        self, values: Values, factors: Sequence[Array], s: Any, sums: Reduction, ops: Ops, touched: Array = None
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """(``x`` and the element fields after this step, the statistics). Only what is ``touched`` changes."""
         ...
