@@ -1,25 +1,29 @@
-"""What compilers for GPUs make of the generated kernels: nothing spilt, wide accesses, few enough instructions.
+"""The kernels compiled for GPUs: no spills, wide accesses, few enough instructions.
 
 ``python -m benchmarks.gpu_compile`` prints the whole table.
 """
+
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from benchmarks.gpu_compile import GPUS, KERNELS, TARGETS, compiled
 from gpu.interpreted.batches import batch_of
+from gradagrad.triton import launch
 from gradagrad.triton.backend import TritonBackend
 from gradagrad.triton.launch import WARPS, module
 
 triton = pytest.importorskip("triton")
 REGISTERS = 128
-"""So that four programs of 128 threads fit on a multiprocessor of 65,536: enough loads under way to fill the bus."""
+"""With so many, four programs of 128 threads fit on a multiprocessor, and their loads keep the memory busy."""
 ACCESSES = {
     "element, β = 0.9": 9,  # reads x, g and three fields, writes all but g
     "group, β = 0.9: move": 5,
     "row, β = 0.9": 7,  # measures g and m, then moves
     "auto: move": 9,
 }
+"""By kernel: how many accesses of 128 bits it has at least."""
 
 
 @pytest.fixture(autouse=True)
@@ -50,22 +54,14 @@ def test_bf16_state_waits_for_memory_too():
     assert result.instructions <= GPUS["sm_80"].instructions(size)
 
 
-class Driver:
-    """Stands for a GPU's, as far as compiling goes."""
-
-    def get_current_device(self):
-        return 0
-
-    def get_current_stream(self, device):
-        return 0
-
-    def get_current_target(self):
-        return triton.backends.compiler.GPUTarget(*TARGETS["sm_80"])
-
-
 def test_a_schedule_compiles_nothing_anew(monkeypatch):
-    """Arguments as the backend passes them, bound and typed by Triton itself; only the launch is left out."""
-    monkeypatch.setattr(triton.runtime.driver, "_active", Driver())
+    """Triton binds and types the arguments as the backend passes them; only the launch is left out."""
+    target = triton.backends.compiler.GPUTarget(*TARGETS["sm_80"])
+    calls = {"get_current_device": 0, "get_current_stream": 0, "get_current_target": target}
+    driver = SimpleNamespace(**{name: lambda *_, result=result: result for name, result in calls.items()})
+    monkeypatch.setattr(triton.runtime.driver, "_active", driver)
+    common_spec = launch.common_spec
+    monkeypatch.setattr(launch, "common_spec", lambda batch: common_spec(batch)._replace(counter="argument"))
     compiled_kernels = {}
 
     def compile_only(spec, name, programs, arguments):
@@ -75,8 +71,8 @@ def test_a_schedule_compiles_nothing_anew(monkeypatch):
         compiled_kernels[id(result)] = result
 
     batch = batch_of("element", shapes=((600,), (3,)), state=torch.bfloat16, lr=0.1)
-    steps = TritonBackend(compile_only, read_counters=False)
-    for k in range(17):  # of which the first and the sixteenth are special to Triton, unless told otherwise
+    steps = TritonBackend(compile_only)
+    for k in range(17):  # Triton specialises on 1 and on multiples of 16 unless told otherwise
         batch.settings = batch.settings._replace(lr=0.1 * k)
         steps.step(batch)
     (result,) = compiled_kernels.values()

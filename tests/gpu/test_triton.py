@@ -1,4 +1,4 @@
-"""The Triton backend without a GPU: what it launches, remembers and refuses, its text, and Triton's interpreter."""
+"""The Triton backend without a GPU: launches, tables, refusals, generated text, and runs in Triton's interpreter."""
 
 import functools
 import os
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("file", sorted(p.name for p in (Path(__file__).parent / "interpreted").glob("test_*.py")))
 def test_in_the_interpreter(file):
-    """Triton must be told before it is imported, so these run in a process of their own."""
+    """Triton reads TRITON_INTERPRET when it is imported, so each file runs in its own process."""
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "GRADAGRAD_BACKEND": "triton", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/gpu/interpreted/{file}"]
@@ -36,7 +36,7 @@ def test_in_the_interpreter(file):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-# Dispatch, with launches written down instead of done.
+# Dispatch, with a launcher that records launches.
 
 
 class Launches(list):
@@ -57,7 +57,7 @@ class Launches(list):
 
 @pytest.fixture(autouse=True)
 def _as_if_interpreting(monkeypatch):
-    """CPU tensors stand for those of a GPU; Triton itself is not needed."""
+    """CPU tensors take the place of tensors on a GPU; Triton itself is not needed."""
     monkeypatch.setenv("GRADAGRAD_BACKEND", "triton")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr(backend, "unavailable", lambda: None)
@@ -147,16 +147,10 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
 def test_a_schedule_changes_no_text():
     def spec(**settings):
         batch = batch_of("element", **settings)
-        return launch.specs_of(batch, launch.common_spec(batch, read_counters=True))[0]
+        return launch.specs_of(batch, launch.common_spec(batch))[0]
 
     assert spec(lr=0.1, rho=2.0, beta=0.9) == spec(lr=0.0, rho=3.0, beta=0.5)
     assert spec(lr=0.1) != spec(lr=0.1, beta=0.9)
-
-
-def _refused(change, scope="element", **settings):
-    batch = batch_of(scope, shapes=[(4, 6)], **settings)
-    change(batch)
-    return TritonBackend(Launches()).prepare(batch)
 
 
 @pytest.mark.parametrize(
@@ -175,22 +169,20 @@ def _refused(change, scope="element", **settings):
         ("16, 32 or 64 bits", lambda b: b.params.__setitem__(0, torch.zeros(4, 6, dtype=torch.int32)), {}),
         ("dense or a sparse COO", lambda b: b.grads.__setitem__(0, torch.eye(4, 6).to_sparse_csr()), {}),
         ("first dimension only", lambda b: b.grads.__setitem__(0, torch.eye(4, 6).to_sparse(2)), {}),
+        ("each row in one piece", lambda b: b.params.__setitem__(0, torch.zeros(6, 4).t()), {"scope": "row"}),
+        (r"GPU that Triton knows \(cuda\), got cpu", lambda b: os.environ.pop("GRADAGRAD_BACKEND"), {}),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_refusals(reason, change, settings):
-    said = _refused(change, **settings) or ""
+    batch = batch_of(settings.pop("scope", "element"), shapes=[(4, 6)], **settings)
+    change(batch)
+    said = TritonBackend(Launches()).prepare(batch) or ""
     assert re.search(reason, said)
     documented = (ROOT / "docs" / "gpu.md").read_text().split("| the sentence says |")[1].split("\n\n")[0]
     assert any(
         part in said for row in documented.splitlines()[2:] for part in row.split(" | ")[1].strip(" |").split("; ")
     )
-
-
-def test_refuses_rows_in_pieces_and_other_devices(monkeypatch):
-    assert "each row in one piece" in (_refused(lambda b: b.params.__setitem__(0, torch.zeros(6, 4).t()), "row") or "")
-    monkeypatch.delenv("GRADAGRAD_BACKEND")
-    assert _refused(lambda b: None) == "parameters must be on a GPU that Triton knows (cuda), got cpu."
 
 
 def test_says_that_triton_is_missing():
@@ -228,25 +220,18 @@ def _on(device: str) -> Batch:
 
 
 @pytest.mark.parametrize(("fused", "foreach"), [(None, None), (True, None), (False, None), (None, True)])
-def test_who_steps_on_a_gpu(fused, foreach, monkeypatch):
-    """fused=None takes Triton where it can, True insists, and foreach=True asks for something else."""
+def test_choice_of_backend_on_a_gpu(fused, foreach, monkeypatch):
+    """fused=None uses Triton where possible, fused=True requires it, and foreach=True does not use it."""
     group = {"fused": fused, "foreach": foreach, "differentiable": False}
-    monkeypatch.setattr(backend.TRITON, "refusal", lambda batch: None)
+    monkeypatch.setattr(backend.TRITON, "prepare", lambda batch: None)
     wanted = fused or (fused is None and not foreach)
     assert (choose_backend.choose_backend(_on("cuda"), group) is backend.TRITON) == wanted
-    monkeypatch.setattr(backend.TRITON, "refusal", lambda batch: "no reason.")
+    monkeypatch.setattr(backend.TRITON, "prepare", lambda batch: "no reason.")
     if fused:
         with pytest.raises(RuntimeError, match="fused=True is impossible here: no reason"):
             choose_backend.choose_backend(_on("cuda"), group)
     else:
         assert choose_backend.choose_backend(_on("cuda"), group).name == "torch"
-
-
-def test_who_is_refused_is_stepped_by_others():
-    for batch in (batch_of("group"), batch_of("all", rule=auto.RULE, guard=False)):
-        assert TritonBackend(Launches()).prepare(batch) is None
-        choose_backend.ONE_BY_ONE.step(batch)
-        assert int(batch.steps[0]) == 1
 
 
 # The text.

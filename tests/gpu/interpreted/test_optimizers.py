@@ -1,9 +1,12 @@
-"""The optimizer classes on the kernels: the engine's parts, param groups that share γ, sparse tables, state dicts."""
+"""The optimizer classes on the kernels: param groups that share γ, sparse tables, state dicts, the paper's text."""
 
+import random
 from typing import Any
 
+import oracle
 import pytest
 import torch
+from auto_oracle import LearntLogGamma
 from torch import nn
 
 from gpu.interpreted.batches import SIZES
@@ -60,9 +63,52 @@ def test_fused_steps_are_the_plainest_ones(name, dense, monkeypatch):
 
 @pytest.mark.parametrize("name", check.KINDS)
 def test_the_self_check_for_users_agrees(name):
-    """What ``python -m gradagrad gpu`` does on a GPU, on the CPU."""
+    """This runs on the CPU what ``python -m gradagrad gpu`` runs on a GPU."""
     line, good = check.self_check(
         name, torch.device("cpu"), shapes=((5, 110),), steps=2, backend=TritonBackend(sizes=SIZES)
     )
     assert good, line
     assert "element" not in name or line.endswith("bit for bit |")
+
+
+# Against the literal transcriptions of the paper's algorithms and of AutoGradaGrad's definition, in double.
+
+START = [0.4 * i - 0.7 for i in range(5)]
+
+
+def _gradient(k: int, x: list[float]) -> list[float]:
+    """The gradient of a noisy quadratic."""
+    noise = random.Random(k)
+    return [0.6 * (v - 1.0) + 0.2 * noise.gauss(0.0, 1.0) for v in x]
+
+
+def _run(make, steps: int) -> torch.Tensor:
+    parameter = torch.nn.Parameter(torch.tensor(START, dtype=torch.float64))
+    optimizer = make([parameter])
+    for k in range(steps):
+        parameter.grad = torch.tensor(_gradient(k, parameter.tolist()), dtype=torch.float64)
+        optimizer.step()
+    return parameter.detach()
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.9])
+def test_element_is_algorithm_2(beta):
+    paper = oracle.algorithm_2(_gradient, START, 8, gamma_0=0.05, rho=10.0, beta=beta, eps=1e-10)
+    ours = _run(lambda p: GradaGrad(p, 0.05, rho=10.0, momentum=beta, fused=True), 8)
+    assert paper.gamma[-1] != paper.gamma[0]
+    torch.testing.assert_close(ours.tolist(), paper.x[8], **CLOSE)
+
+
+def test_group_is_algorithm_1():
+    paper = oracle.algorithm_1(_gradient, START, 8, gamma_0=0.01, rho=4.0, r=oracle.lemma_r(4.0), eps=1e-10)
+    ours = _run(lambda p: GradaGrad(p, 0.01, rho=4.0, granularity="group", fused=True), 8)
+    assert paper.gamma[-1] != paper.gamma[0]
+    torch.testing.assert_close(ours.tolist(), paper.x[8], **CLOSE)
+
+
+def test_auto_is_its_definition():
+    definition = LearntLogGamma(START, gamma0=1e-2, decay=0.1, guard=True)
+    for k in range(8):
+        definition.step(_gradient(k, definition.x))
+    ours = _run(lambda p: AutoGradaGrad(p, gamma0=1e-2, weight_decay=0.1, fused=True), 8)
+    torch.testing.assert_close(ours.tolist(), definition.x, **CLOSE)
