@@ -9,37 +9,29 @@ import torch
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for a run as a script
 from gpu.interpreted.batches import batch_of
 from gradagrad.projections import Box
-from gradagrad.rules import auto, gradagrad
 from gradagrad.triton import launch
 from gradagrad.triton.source import Spec, source_of
 
 FOLDER = Path(__file__).parent / "golden"
 
 
-def _spec(scope: str, rule: Any = gradagrad.RULE, *, sparse: bool = False, **more: Any) -> Spec:
-    batch = batch_of(scope, rule=rule, shapes=((4, 6),), **more)
+def _spec(scope: str, *, sparse: bool = False, **more: Any) -> Spec:
+    batch = batch_of(scope, shapes=((4, 6),), **more)
     batch.grads = [g.to_sparse(1) if sparse else g for g in batch.grads]
     return launch.specs_of(batch, launch.common_spec(batch))[0]
 
 
 _OPTIONS = {"coupled_decay": 0.1, "maximize": True, "lr_decay": 0.1, "stochastic_rounding": True}
-_LIMITS = {"gamma_max": 1.0, "growth_limit": 1.1, "grad_bound": 1.0, "project": Box(-1.0, 1.0)}
+_SETTINGS = {"lr": torch.tensor(0.1), "beta": 0.9, "weight_decay": 0.1, "lazy": True, "project": Box(-1.0, 1.0)}
+_LIMITS = {"gamma_max": 1.0, "growth_limit": 1.1, "grad_bound": 1.0}
 SPECS = {
     "gradagrad_element": _spec("element"),
     "gradagrad_element_options": _spec(
-        "element",
-        dtype=torch.bfloat16,
-        state=torch.bfloat16,
-        options=_OPTIONS,
-        lr=torch.tensor(0.1),
-        beta=0.9,
-        weight_decay=0.1,
-        lazy=True,
-        **_LIMITS,
+        "element", dtype=torch.bfloat16, state=torch.bfloat16, options=_OPTIONS, **_SETTINGS, **_LIMITS
     ),
     "gradagrad_group": _spec("group", beta=0.9),
     "gradagrad_row_sparse": _spec("row", sparse=True, grad_bound=1.0)._replace(counter="argument"),
-    "auto": _spec("all", auto.RULE, beta=0.9, weight_decay=0.1, guard=True, averaging=True),
+    "auto": _spec("all", beta=0.9, weight_decay=0.1, guard=True, averaging=True),
 }
 
 

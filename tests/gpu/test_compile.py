@@ -3,6 +3,7 @@
 ``python -m benchmarks.gpu_compile`` prints the whole table.
 """
 
+from itertools import product
 from types import SimpleNamespace
 
 import pytest
@@ -17,13 +18,15 @@ from gradagrad.triton.launch import WARPS, module
 triton = pytest.importorskip("triton")
 REGISTERS = 128
 """With so many, four programs of 128 threads fit on a multiprocessor, and their loads keep the memory busy."""
+BF16 = "element, β = 0.9, bf16 state"
 ACCESSES = {
     "element, β = 0.9": 9,  # reads x, g and three fields, writes all but g
     "group, β = 0.9: move": 5,
     "row, β = 0.9": 7,  # measures g and m, then moves
     "auto: move": 9,
+    BF16: 3,
 }
-"""By kernel: how many accesses of 128 bits it has at least."""
+"""The least number of accesses of 128 bits."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +34,8 @@ def _own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("label", ACCESSES)
+# bf16 state waits for memory on an A100, random bits and rounding included; on an H100 it is just above the budget.
+@pytest.mark.parametrize(("label", "target"), [*product(list(ACCESSES)[:-1], TARGETS), (BF16, "sm_80")])
 def test_kernel(label, target):
     spec, name, size = KERNELS[label]
     result = compiled(spec, name, target, size)
@@ -40,18 +43,10 @@ def test_kernel(label, target):
     assert result.registers <= REGISTERS
     if not (target == "gfx942" and label.startswith("row")):  # 64 lanes have 512 columns for 64 bits each
         assert result.wide >= ACCESSES[label]
+    assert label != BF16 or result.instructions is not None
     if result.instructions is not None:
-        assert result.narrow == 0
+        assert result.narrow == (6 if label == BF16 else 0)  # with 128 bits of float32 go 64 bits of bf16
         assert result.instructions <= GPUS[target].instructions(size)
-
-
-def test_bf16_state_waits_for_memory_too():
-    """On an A100, random bits and rounding included. Loads of 64 bits go with those of 128 bits of float32."""
-    spec, name, size = KERNELS["element, β = 0.9, bf16 state"]
-    result = compiled(spec, name, "sm_80", size)
-    assert (result.spills, result.wide, result.narrow) == (0, 3, 6)
-    assert result.instructions is not None
-    assert result.instructions <= GPUS["sm_80"].instructions(size)
 
 
 def test_a_schedule_compiles_nothing_anew(monkeypatch):

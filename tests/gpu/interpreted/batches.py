@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.state import new_field, shared_keys
@@ -19,17 +20,18 @@ SIZES = Sizes(tile=512, chunk=512, programs=2, width=4)
 def batch_of(
     scope: Any,
     *,
-    rule: Any = gradagrad.RULE,
     shapes: Any = SHAPES,
     dtype: torch.dtype = torch.float32,
     state: torch.dtype | None = None,
     options: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Batch:
-    s = (gradagrad.Settings if rule is gradagrad.RULE else auto.Settings)(**settings)
+    """A batch of GradaGrad, or of AutoGradaGrad if the scope is "all"."""
+    rules: Any = auto if scope == "all" else gradagrad
+    s = rules.Settings(**settings)
     generator = torch.Generator().manual_seed(0)
     params = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
-    batch = Batch(rule, s, scope, params=params, streams=list(range(3, 3 + len(params))), **(options or {}))
+    batch = Batch(rules.RULE, s, scope, params=params, streams=list(range(3, 3 + len(params))), **(options or {}))
     batch.grads = [torch.zeros_like(p) for p in params]
     batch.steps = [torch.zeros((), dtype=torch.int64) for _ in params]
     for f in batch.fields:
@@ -42,22 +44,36 @@ def batch_of(
     return batch
 
 
+def gradient_of(p: Tensor, generator: torch.Generator, *, sparse: bool = False) -> Tensor:
+    """A gradient of a noisy quadratic, in which some rows and some elements are zero."""
+    g = p.detach().double() - 1.0 + 0.5 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
+    g = g * (torch.rand(p.shape, generator=generator) > 0.1)
+    if p.dim() > 1:
+        g = g * (torch.rand(p.shape[0], *(1 for _ in p.shape[1:]), generator=generator) > 0.2)
+    g = g.to(p.dtype)
+    if not sparse:
+        return g if g.stride() == p.stride() else torch.empty_like(p).copy_(g)
+    rows = torch.randperm(p.shape[0], generator=generator)[: p.shape[0] // 2]
+    rows = torch.cat([rows, rows[:1]])  # one row appears twice and is added up
+    return torch.sparse_coo_tensor(rows[None], g[rows], p.shape, check_invariants=True)
+
+
 def set_gradients(batch: Batch, k: int, *, sparse: bool = False) -> None:
-    """Sets gradients of a noisy quadratic, in which some rows and some elements are zero."""
+    """Gives a batch the gradients of step k."""
     generator = torch.Generator().manual_seed(100 + k)
-    for i, p in enumerate(batch.params):
-        g = p.double() - 1.0 + 0.5 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
-        g = g * (torch.rand(p.shape, generator=generator) > 0.1)
-        if p.dim() > 1:
-            g = g * (torch.rand(p.shape[0], *(1 for _ in p.shape[1:]), generator=generator) > 0.2)
-        g = g.to(p.dtype)
-        if sparse:
-            rows = torch.randperm(p.shape[0], generator=generator)[: p.shape[0] // 2]
-            rows = torch.cat([rows, rows[:1]])  # one row appears twice and is added up
-            g = torch.sparse_coo_tensor(rows[None], g[rows], p.shape, check_invariants=True)
-        elif g.stride() != p.stride():
-            g = torch.empty_like(p).copy_(g)
-        batch.grads[i] = g
+    batch.grads = [gradient_of(p, generator, sparse=sparse) for p in batch.params]
+
+
+def trained(make: Any, shapes: Any, dtype: torch.dtype, *, sparse: bool = False) -> Any:
+    """Parameters and their state after two steps of an optimizer."""
+    generator = torch.Generator().manual_seed(0)
+    params = [torch.randn(s, generator=generator, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes]
+    optimizer = make(params)
+    for _ in range(2):
+        for p in params:
+            p.grad = gradient_of(p, generator, sparse=sparse)
+        optimizer.step()
+    return [p.detach() for p in params], [optimizer.state[p] for p in params]
 
 
 def both(batch: Batch, steps: int = 3, *, sparse: bool = False) -> tuple[Batch, Batch]:

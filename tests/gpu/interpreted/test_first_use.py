@@ -1,12 +1,13 @@
 """Before its first use a kernel is compared with torch; a wrong one is reported once and never used."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
-from gpu.interpreted.batches import SIZES, batch_of
+from gpu.interpreted.batches import SIZES, batch_of, trained
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.engine import backends
 from gradagrad.triton import launch
@@ -44,14 +45,7 @@ class Wrong:
 
 
 def _trained(make: Any, sparse: bool, **how: Any) -> Any:
-    generator = torch.Generator().manual_seed(0)
-    parameter = torch.randn(6, 5, generator=generator, dtype=torch.float64).requires_grad_()
-    optimizer = make([parameter], **how)
-    for _ in range(2):
-        gradient = torch.randn(6, 5, generator=generator, dtype=torch.float64)
-        parameter.grad = (gradient * (torch.arange(6)[:, None] > 2)).to_sparse(1) if sparse else gradient
-        optimizer.step()
-    return parameter.detach(), optimizer.state[parameter]
+    return trained(partial(make, **how), ((6, 5),), torch.float64, sparse=sparse)
 
 
 @pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")

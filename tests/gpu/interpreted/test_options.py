@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from gpu.interpreted.batches import SIZES, assert_same, batch_of, both
-from gradagrad.rules import auto, gradagrad
 from gradagrad.torch_ops.steps import TorchSteps
 from gradagrad.triton import launch
 from gradagrad.triton.backend import TritonBackend
@@ -19,15 +18,15 @@ TABLES = ((24, 3), (6, 70), (4, 600))
 
 @pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "all"])
 def test_nan_infinity_and_denormals_stay_where_they_arise(scope):
-    rule, settings = (auto.RULE, {"gamma0": 1e-2}) if scope == "all" else (gradagrad.RULE, {"lr": 0.1, "beta": 0.9})
-    batch = batch_of(scope, rule=rule, shapes=((3, 7), (4,)), **settings)
+    settings: dict[str, Any] = {"gamma0": 1e-2} if scope == "all" else {"lr": 0.1, "beta": 0.9}
+    batch = batch_of(scope, shapes=((3, 7), (4,)), **settings)
     batch.params[0].view(-1)[:4] = torch.tensor([float("nan"), float("inf"), 1e-40, 3e38])
     mine, other = both(batch)
     assert_same(mine, other, rtol=0.0 if scope == "element" else CLOSE[torch.float32])
     assert mine.params[0][0, 0].isnan()
     assert mine.params[1].isfinite().all() == (scope != "group")  # in a group all share γ
     assert scope != "all" or all(value.isfinite() for value in mine.shared.values())
-    batch = batch_of(scope, rule=rule, shapes=((3, 7), (4,)), **settings)
+    batch = batch_of(scope, shapes=((3, 7), (4,)), **settings)
     batch.params[0].view(-1)[3] = 1e25  # its square overflows in float32
     assert_same(*both(batch), rtol=0.0 if scope == "element" else CLOSE[torch.float32])
 
@@ -35,8 +34,8 @@ def test_nan_infinity_and_denormals_stay_where_they_arise(scope):
 @pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "all"])
 def test_layouts_and_alignment(scope):
     """The tensors are channels_last, transposed, or misaligned, and one gradient has another layout."""
-    rule, settings = (auto.RULE, {"gamma0": 1e-2}) if scope == "all" else (gradagrad.RULE, {"lr": 0.1, "beta": 0.9})
-    batch = batch_of(scope, rule=rule, shapes=((2, 3, 4, 5), (20, 30), (600,)), **settings)
+    settings: dict[str, Any] = {"gamma0": 1e-2} if scope == "all" else {"lr": 0.1, "beta": 0.9}
+    batch = batch_of(scope, shapes=((2, 3, 4, 5), (20, 30), (600,)), **settings)
     close = 0.0 if scope == "element" else CLOSE[torch.float32]
     memory = torch.zeros(601)
 
@@ -88,9 +87,8 @@ SPARSE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_rows(name):
     scope = name.split(",")[0]
-    rule = auto.RULE if scope == "all" else gradagrad.RULE
     shapes = TABLES if name in ("row", "all") else TABLES[:1]
-    batch = batch_of(scope, rule=rule, shapes=shapes, dtype=torch.float64, **SPARSE[name])
+    batch = batch_of(scope, shapes=shapes, dtype=torch.float64, **SPARSE[name])
     assert_same(*both(batch, sparse=True), rtol=CLOSE[torch.float64])
 
 

@@ -20,13 +20,6 @@ MAKERS = [
 ]
 
 
-def train(model, optimizer, batch):
-    for k in range(3):
-        optimizer.zero_grad()
-        (model(batch) - k).square().mean().backward()
-        optimizer.step()
-
-
 def check(rank, folder):
     TritonBackend._check_once = lambda *_: None  # fixtures do not reach this process
     dist.init_process_group("gloo", f"file://{folder}/store", rank=rank, world_size=2, timeout=timedelta(seconds=300))
@@ -41,7 +34,11 @@ def check(rank, folder):
             )  # the ranks get different numbers of rows
             if sharded:
                 fully_shard(model, mesh=mesh)
-            train(model, make(model.parameters(), fused=sharded), batch)
+            optimizer = make(model.parameters(), fused=sharded)
+            for k in range(3):
+                optimizer.zero_grad()
+                (model(batch) - k).square().mean().backward()
+                optimizer.step()
             models.append(model)
         for a, b in zip(*(model.parameters() for model in models), strict=True):
             torch.testing.assert_close(a.full_tensor(), b, rtol=1e-5, atol=1e-6)
