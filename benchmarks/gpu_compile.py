@@ -79,7 +79,7 @@ def compiled(spec: Spec, name: str, target: str, size: float) -> Compiled:
         for key in ("TILE", "WIDTH")
         if key in function.arg_names
     }
-    signature = {key: "constexpr" if key in sizes else _type(key, spec) for key in function.arg_names}
+    signature = {key: "constexpr" if key in sizes else _type(key) for key in function.arg_names}
     aligned = {(i,): [["tt.divisibility", 16]] for i, kind in enumerate(signature.values()) if kind.startswith("*")}
     source = ASTSource(function, signature, constexprs=sizes, attrs=aligned)
     options = {"num_warps": WARPS, "enable_fp_fusion": False}
@@ -88,13 +88,11 @@ def compiled(spec: Spec, name: str, target: str, size: float) -> Compiled:
     return Compiled(name, target, *read(result, size))
 
 
-def _type(argument: str, spec: Spec) -> str:
+def _type(argument: str) -> str:
     if argument in ("table", "work", "sum_spans", "statistic_spans", "spans"):
         return "*i64"
     if argument in ("sums", "statistics", "partial"):
         return "*fp64"
-    if argument == "lr_at":
-        return {"float32": "*fp32", "float64": "*fp64"}[spec.lr]
     return "i32" if argument in ("n", "first", "step", "ahead") else "fp64"
 
 
@@ -168,7 +166,7 @@ def spec_of(rule: Any, scope: str, state: torch.dtype = torch.float32, **setting
             batch.state[f.key] = [torch.zeros(block_shape((2, 2), scope), dtype=dtype)]
         else:
             batch.state[f.key] = [torch.zeros(2, 2, dtype=state)]
-    return specs_of(batch, common_spec(batch, read_counters=False))[0]
+    return specs_of(batch, common_spec(batch)._replace(counter="argument"))[0]
 
 
 _GROUP, _AUTO = spec_of(gradagrad.RULE, "group", beta=0.9), spec_of(auto.RULE, "all")

@@ -3,14 +3,14 @@
 ``python -m benchmarks.gpu_model`` prints launches, bytes of memory per parameter and modelled times for the Triton
 kernels, for the same steps as lists of torch operations (foreach), and for torch's Adam. Launches and bytes of the
 kernels follow from the generated text. Those of foreach are counted on a CPU, operation by operation, as CUDA would
-launch them.
+launch them. On a machine with a GPU it prints measured times too.
 """
-
-from __future__ import annotations
 
 import math
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +20,8 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.gpu_compile import GPUS, Gpu
 from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.engine.batch import Batch
+from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.steps import TorchSteps
 from gradagrad.triton.backend import TritonBackend
 from gradagrad.triton.launch import common_spec, specs_of
@@ -96,8 +98,8 @@ class Counter(TorchDispatchMode):
         return max(math.ceil(len(first) / _TENSORS[min(depth, 5)]), math.ceil(chunks / 320))
 
 
-def _parameters(shapes: Sequence[tuple[int, ...]]) -> list[nn.Parameter]:
-    params = [nn.Parameter(torch.zeros(shape)) for shape in shapes]
+def _parameters(shapes: Sequence[tuple[int, ...]], device: str = "cpu") -> list[nn.Parameter]:
+    params = [nn.Parameter(torch.zeros(shape, device=device)) for shape in shapes]
     for p in params:
         p.grad = torch.ones_like(p)
     return params
@@ -108,8 +110,16 @@ def kernels(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
     launched: list[str] = []
     _, batches = make(_parameters(SMALL))._batches()
     TritonBackend(lambda spec, name, programs, arguments: launched.append(name)).step(batches[0])
-    spec = specs_of(batches[0], common_spec(batches[0], read_counters=True))[0]
-    return Cost(len(launched), len(launched), source_of(spec).traffic)
+    return Cost(len(launched), len(launched), traffic(batches[0]))
+
+
+def traffic(batch: Batch) -> int:
+    """How many bytes the kernels read and write for each element; rows that are read twice count once."""
+    spec = specs_of(batch, common_spec(batch))[0]
+    sizes = {key: getattr(torch, dtype).itemsize for key, dtype in spec.dtypes}
+    tiles = re.findall(r"def (\w+)_tile\((.*?)(?=\n\n|\Z)", source_of(spec).text(), re.DOTALL)
+    texts = [text for name, text in tiles if name != "measure" or spec.scope in SINGLE]
+    return sum(sizes[key] for text in texts for key in re.findall(r"(?:read|write|write_rounded)\(at_(\w+) ", text))
 
 
 def foreach(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
@@ -161,6 +171,42 @@ def costs() -> Iterator[tuple[str, str, Cost]]:
         yield name, "foreach", foreach(make)
 
 
+def measured() -> None:
+    """Prints times on this machine's GPU, beside torch's Adam."""
+    print("\n| step, measured | GPU ms | host ms | GB/s | × fused Adam |\n|---|---|---|---|---|")
+    params, adam = _parameters(SHAPES, "cuda"), torch.optim.Adam
+    steps: dict[str, tuple[Callable[[], Any], float]] = {
+        "torch Adam, fused": (adam(params, lr=1e-6, fused=True).step, 28),
+        "torch Adam, foreach": (adam(params, lr=1e-6, foreach=True).step, 0),
+    }
+    for name, make in OURS.items():
+        batch = make(params)._batches()[1][0]
+        steps[name] = partial(TritonBackend().step, batch), traffic(batch)
+    count, unit = sum(p.numel() for p in params), 0.0
+    for name, (step, size) in steps.items():
+        gpu, host = _timed(step)
+        unit = unit or gpu
+        speed = f"{size * count / gpu / 1e6:.0f}" if size else ""
+        print(f"| {name} | {gpu:.3f} | {host:.3f} | {speed} | {gpu / unit:.2f} |", flush=True)
+
+
+@torch.no_grad()
+def _timed(step: Callable[[], Any], repeats: int = 20) -> tuple[float, float]:
+    """The milliseconds of a step on the GPU and on the host."""
+    for _ in range(5):
+        step()
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    begin.record()
+    for _ in range(repeats):
+        step()
+    end.record()
+    host = (time.perf_counter() - start) / repeats * 1e3
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end) / repeats, host
+
+
 def main() -> None:
     print(ASSUMPTIONS + "\n")
     names = " | ".join(f"{gpu.name}, ms | × fused Adam" for gpu in GPUS.values())
@@ -178,7 +224,10 @@ def main() -> None:
             f"| {name} | {backend} | {cost.operations} | {cost.launches} | {cost.size:.0f} | {' | '.join(cells)} |",
             flush=True,
         )
-    print("\nNo GPU has run this yet. To check one: python -m gradagrad gpu")
+    if torch.cuda.is_available():
+        measured()
+    else:
+        print("\nNo GPU has run this yet. To check one: python -m gradagrad gpu")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The kernel's loops are the rules: generated text is what is checked in, and variants cover all settings."""
+"""The CPU kernel's loops are generated from the rules, and its variants cover all settings."""
 
 import itertools
 import math
@@ -9,19 +9,18 @@ import pytest
 import torch
 
 from gradagrad import GradaGrad
-from gradagrad.codegen import cpp, variants
+from gradagrad.codegen import cpp, trace, variants
 from gradagrad.projections import NonNegative
 from gradagrad.rules import auto, gradagrad
 
 
 def test_the_header_is_what_the_rules_generate():
-    """setup.py generates it anew for every build; what is checked in shows in a review what a change of a rule does."""
-    shown = "run: python -m gradagrad.codegen.cpp"
-    assert cpp.PATH.read_text(encoding="utf-8") == cpp.header(), shown
+    """setup.py writes the header at every build; an old one means that the kernel runs an old rule."""
+    assert cpp.PATH.read_text(encoding="utf-8") == cpp.header(), "build the kernel again: setup.py build_ext --inplace"
 
 
 def test_rules_are_generated_without_torch():
-    """As setup.py does it, which must not import torch: that takes seconds, and libraries that compiling does not."""
+    """setup.py generates them, and it must work where torch is not installed yet."""
     code = "import sys; from gradagrad.codegen import cpp; cpp.header(); assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -46,14 +45,14 @@ def test_every_setting_has_a_variant_that_has_its_options():
 
 
 def test_defaults_take_the_short_form():
-    """A limit that is infinite is off: with its operations in the loop the numbers would be the same, and later."""
+    """An infinite limit is off, so that its operations do not slow the loop down."""
     optimizer = GradaGrad([torch.nn.Parameter(torch.ones(2))])
     place = variants.variant_of(optimizer._settings(optimizer.param_groups[0]))
     assert place is not None
     assert variants.VARIANTS[place].name == "gradagrad_plain"
 
 
-def test_numbers_stand_where_the_header_looks_for_them():
+def test_settings_are_passed_in_the_order_of_the_header():
     s = gradagrad.Settings(lr=0.5, rho=3.0, beta=0.9, growth_limit=1.5)
     given = dict(zip(variants.GRADAGRAD_ORDER, variants.kernel_settings(s, (-1.0, 2.0)), strict=True))
     assert (given["lr"], given["rho"], given["growth_limit"]) == (0.5, 3.0, 1.5)
@@ -64,8 +63,17 @@ def test_numbers_stand_where_the_header_looks_for_them():
 
 @pytest.mark.parametrize("phase", ["step", "measure", "decide", "move", "learn"])
 def test_no_loop_branches(phase: str):
-    """A rule is straight-line; what is chosen by element is chosen by `select`."""
+    """A rule is straight-line code; `select` chooses between values of an element."""
     for place in range(len(variants.VARIANTS)):
         function = variants.phases_of(place).functions[phase]
         for operation in function.needed() if function else ():
             assert operation.op in cpp.CPP.templates
+
+
+def test_a_rule_that_branches_on_data_is_refused():
+    class Branching(gradagrad.GradaGradRule):
+        def measure(self, values, s, blocks, ops):
+            return (values["g"], values["g"]) if ops.less(values["g"], 0.0) else (values["momentum"], values["g"])
+
+    with pytest.raises(TypeError, match="the rule branches on t0, which is data"):
+        trace.measure(Branching(), gradagrad.Settings(), ("lr",))

@@ -1,78 +1,37 @@
-"""Pins the generated kernels: ``python tests/gpu/golden.py`` writes them anew, and a review shows what changed."""
+"""Writes the generated kernels to files, so that a review shows what changed: ``python tests/gpu/golden.py``."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gradagrad.rules import auto, gradagrad
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for a run as a script
+from gpu.interpreted.batches import batch_of
+from gradagrad.projections import Box
+from gradagrad.triton import launch
 from gradagrad.triton.source import Spec, source_of
 
 FOLDER = Path(__file__).parent / "golden"
 
 
-def _spec(rule: Any, scope: str, dtypes: dict[str, str], numbers: tuple[str, ...], settings: Any, **more: Any) -> Spec:
-    settings = settings._replace(**dict.fromkeys(numbers, 1.0))
-    return Spec(rule, settings, numbers, scope, "flat", tuple(dtypes.items()))._replace(**more)
+def _spec(scope: str, *, sparse: bool = False, **more: Any) -> Spec:
+    batch = batch_of(scope, shapes=((4, 6),), **more)
+    batch.grads = [g.to_sparse(1) if sparse else g for g in batch.grads]
+    return launch.specs_of(batch, launch.common_spec(batch))[0]
 
 
-_F, _H, _D = "float32", "bfloat16", "float64"
-_BLOCK = {"growth": _F, "accumulator": _F}
-_SHARED = dict.fromkeys(("clock", "gamma", "agreement_square", "displacement_scale"), _D)
+_OPTIONS = {"coupled_decay": 0.1, "maximize": True, "lr_decay": 0.1, "stochastic_rounding": True}
+_SETTINGS = {"lr": torch.tensor(0.1), "beta": 0.9, "weight_decay": 0.1, "lazy": True, "project": Box(-1.0, 1.0)}
+_LIMITS = {"gamma_max": 1.0, "growth_limit": 1.1, "grad_bound": 1.0}
 SPECS = {
-    "gradagrad_element": _spec(
-        gradagrad.RULE,
-        "element",
-        {"x": _F, "g": _F, "momentum": _F, **_BLOCK},
-        ("lr", "rho", "eps"),
-        gradagrad.Settings(),
-    ),
+    "gradagrad_element": _spec("element"),
     "gradagrad_element_options": _spec(
-        gradagrad.RULE,
-        "element",
-        {"x": _H, "g": _H, "momentum": _H, "growth": _H, "accumulator": _H},
-        ("lr", "rho", "beta", "eps", "weight_decay", "gamma_max", "growth_limit", "grad_bound"),
-        gradagrad.Settings(lazy=True),
-        coupled=True,
-        maximize=True,
-        lr_decay=True,
-        lr="float32",
-        counter="device",
-        box=(-1.0, 1.0),
-        stochastic=True,
+        "element", dtype=torch.bfloat16, state=torch.bfloat16, options=_OPTIONS, **_SETTINGS, **_LIMITS
     ),
-    "gradagrad_group": _spec(
-        gradagrad.RULE,
-        "group",
-        {"x": _F, "g": _F, "momentum": _F, "growth": _D, "accumulator": _D},
-        ("lr", "rho", "beta", "eps"),
-        gradagrad.Settings(),
-    ),
-    "gradagrad_row_sparse": _spec(
-        gradagrad.RULE,
-        "row",
-        {"x": _F, "g": _F, "momentum": _F, **_BLOCK},
-        ("lr", "rho", "eps", "grad_bound"),
-        gradagrad.Settings(),
-        layout="sparse",
-        counter="argument",
-    ),
-    "auto": _spec(
-        auto.RULE,
-        "all",
-        {
-            "x": _F,
-            "g": _F,
-            "momentum": _F,
-            "accumulator": _F,
-            "displacement": _F,
-            "average": _F,
-            **_SHARED,
-            "square_total": _D,
-        },
-        ("lr", "steady_lr", "gamma0", "beta", "weight_decay"),
-        auto.Settings(guard=True, averaging=True),
-    ),
+    "gradagrad_group": _spec("group", beta=0.9),
+    "gradagrad_row_sparse": _spec("row", sparse=True, grad_bound=1.0)._replace(counter="argument"),
+    "auto": _spec("all", beta=0.9, weight_decay=0.1, guard=True, averaging=True),
 }
 
 

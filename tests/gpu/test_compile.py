@@ -1,25 +1,32 @@
-"""What compilers for GPUs make of the generated kernels: nothing spilt, wide accesses, few enough instructions.
+"""The kernels compiled for GPUs: no spills, wide accesses, few enough instructions.
 
 ``python -m benchmarks.gpu_compile`` prints the whole table.
 """
+
+from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from benchmarks.gpu_compile import GPUS, KERNELS, TARGETS, compiled
 from gpu.interpreted.batches import batch_of
+from gradagrad.triton import launch
 from gradagrad.triton.backend import TritonBackend
 from gradagrad.triton.launch import WARPS, module
 
 triton = pytest.importorskip("triton")
 REGISTERS = 128
-"""So that four programs of 128 threads fit on a multiprocessor of 65,536: enough loads under way to fill the bus."""
+"""With so many, four programs of 128 threads fit on a multiprocessor, and their loads keep the memory busy."""
+BF16 = "element, β = 0.9, bf16 state"
 ACCESSES = {
     "element, β = 0.9": 9,  # reads x, g and three fields, writes all but g
     "group, β = 0.9: move": 5,
     "row, β = 0.9": 7,  # measures g and m, then moves
     "auto: move": 9,
+    BF16: 3,
 }
+"""The least number of accesses of 128 bits."""
 
 
 @pytest.fixture(autouse=True)
@@ -27,8 +34,8 @@ def _own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("label", ACCESSES)
+# bf16 state waits for memory on an A100, random bits and rounding included; on an H100 it is just above the budget.
+@pytest.mark.parametrize(("label", "target"), [*product(list(ACCESSES)[:-1], TARGETS), (BF16, "sm_80")])
 def test_kernel(label, target):
     spec, name, size = KERNELS[label]
     result = compiled(spec, name, target, size)
@@ -36,36 +43,20 @@ def test_kernel(label, target):
     assert result.registers <= REGISTERS
     if not (target == "gfx942" and label.startswith("row")):  # 64 lanes have 512 columns for 64 bits each
         assert result.wide >= ACCESSES[label]
+    assert label != BF16 or result.instructions is not None
     if result.instructions is not None:
-        assert result.narrow == 0
+        assert result.narrow == (6 if label == BF16 else 0)  # with 128 bits of float32 go 64 bits of bf16
         assert result.instructions <= GPUS[target].instructions(size)
 
 
-def test_bf16_state_waits_for_memory_too():
-    """On an A100, random bits and rounding included. Loads of 64 bits go with those of 128 bits of float32."""
-    spec, name, size = KERNELS["element, β = 0.9, bf16 state"]
-    result = compiled(spec, name, "sm_80", size)
-    assert (result.spills, result.wide, result.narrow) == (0, 3, 6)
-    assert result.instructions is not None
-    assert result.instructions <= GPUS["sm_80"].instructions(size)
-
-
-class Driver:
-    """Stands for a GPU's, as far as compiling goes."""
-
-    def get_current_device(self):
-        return 0
-
-    def get_current_stream(self, device):
-        return 0
-
-    def get_current_target(self):
-        return triton.backends.compiler.GPUTarget(*TARGETS["sm_80"])
-
-
 def test_a_schedule_compiles_nothing_anew(monkeypatch):
-    """Arguments as the backend passes them, bound and typed by Triton itself; only the launch is left out."""
-    monkeypatch.setattr(triton.runtime.driver, "_active", Driver())
+    """Triton binds and types the arguments as the backend passes them; only the launch is left out."""
+    target = triton.backends.compiler.GPUTarget(*TARGETS["sm_80"])
+    calls = {"get_current_device": 0, "get_current_stream": 0, "get_current_target": target}
+    driver = SimpleNamespace(**{name: lambda *_, result=result: result for name, result in calls.items()})
+    monkeypatch.setattr(triton.runtime.driver, "_active", driver)
+    common_spec = launch.common_spec
+    monkeypatch.setattr(launch, "common_spec", lambda batch: common_spec(batch)._replace(counter="argument"))
     compiled_kernels = {}
 
     def compile_only(spec, name, programs, arguments):
@@ -75,8 +66,8 @@ def test_a_schedule_compiles_nothing_anew(monkeypatch):
         compiled_kernels[id(result)] = result
 
     batch = batch_of("element", shapes=((600,), (3,)), state=torch.bfloat16, lr=0.1)
-    steps = TritonBackend(compile_only, read_counters=False)
-    for k in range(17):  # of which the first and the sixteenth are special to Triton, unless told otherwise
+    steps = TritonBackend(compile_only)
+    for k in range(17):  # Triton specialises on 1 and on multiples of 16 unless told otherwise
         batch.settings = batch.settings._replace(lr=0.1 * k)
         steps.step(batch)
     (result,) = compiled_kernels.values()

@@ -1,4 +1,4 @@
-"""The Triton backend without a GPU: what it launches, remembers and refuses, its text, and Triton's interpreter."""
+"""The Triton backend without a GPU: launches, tables, refusals, generated text, and runs in Triton's interpreter."""
 
 import functools
 import os
@@ -14,21 +14,21 @@ from torch._subclasses import FakeTensorMode
 from benchmarks import gpu_model
 from gpu import golden
 from gpu.interpreted.batches import batch_of, set_gradients
-from gradagrad.codegen import trace
 from gradagrad.engine import backends as choose_backend
 from gradagrad.engine.batch import Batch
 from gradagrad.projections import Ball, Box
-from gradagrad.rules import auto, gradagrad
+from gradagrad.rules import gradagrad
 from gradagrad.triton import backend, check, launch
 from gradagrad.triton.backend import TritonBackend
 from gradagrad.triton.source import source_of
 
 ROOT = Path(__file__).parents[2]
+UNAVAILABLE = backend.unavailable
 
 
 @pytest.mark.parametrize("file", sorted(p.name for p in (Path(__file__).parent / "interpreted").glob("test_*.py")))
 def test_in_the_interpreter(file):
-    """Triton must be told before it is imported, so these run in a process of their own."""
+    """Triton reads TRITON_INTERPRET when it is imported, so each file runs in its own process."""
     pytest.importorskip("triton")
     environment = {**os.environ, "TRITON_INTERPRET": "1", "GRADAGRAD_BACKEND": "triton", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"tests/gpu/interpreted/{file}"]
@@ -36,7 +36,7 @@ def test_in_the_interpreter(file):
     assert result.returncode == 0, result.stdout + result.stderr
 
 
-# Dispatch, with launches written down instead of done.
+# Dispatch, with a launcher that records launches.
 
 
 class Launches(list):
@@ -57,7 +57,7 @@ class Launches(list):
 
 @pytest.fixture(autouse=True)
 def _as_if_interpreting(monkeypatch):
-    """CPU tensors stand for those of a GPU; Triton itself is not needed."""
+    """CPU tensors take the place of tensors on a GPU; Triton itself is not needed."""
     monkeypatch.setenv("GRADAGRAD_BACKEND", "triton")
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     monkeypatch.setattr(backend, "unavailable", lambda: None)
@@ -68,19 +68,19 @@ CACHE_FROM_PARAMS = [(64, 33), (33,)] * 80
 
 
 @pytest.mark.parametrize(
-    ("scope", "rule", "settings", "names"),
+    ("scope", "settings", "names"),
     [
-        ("element", gradagrad.RULE, {}, ["step"]),
-        ("row", gradagrad.RULE, {"beta": 0.9}, ["step", "step"]),
-        ("tensor", gradagrad.RULE, {}, ["measure", "move", "write_shared"]),
-        ("group", gradagrad.RULE, {"beta": 0.9}, ["measure", "move", "write_shared"]),
-        ("all", auto.RULE, {"averaging": True, "guard": False}, ["move", "write_shared"]),
-        ("all", auto.RULE, {"guard": True}, ["measure", "move", "write_shared"]),
+        ("element", {}, ["step"]),
+        ("row", {"beta": 0.9}, ["step", "step"]),
+        ("tensor", {}, ["measure", "move", "write_shared"]),
+        ("group", {"beta": 0.9}, ["measure", "move", "write_shared"]),
+        ("all", {"averaging": True, "guard": False}, ["move", "write_shared"]),
+        ("all", {"guard": True}, ["measure", "move", "write_shared"]),
     ],
 )
-def test_launches_for_160_tensors(scope, rule, settings, names):
+def test_launches_for_160_tensors(scope, settings, names):
     launches = Launches()
-    batch = batch_of(scope, rule=rule, shapes=CACHE_FROM_PARAMS, **settings)
+    batch = batch_of(scope, shapes=CACHE_FROM_PARAMS, **settings)
     set_gradients(batch, 0)
     steps = TritonBackend(launches)
     assert steps.prepare(batch) is None
@@ -124,7 +124,7 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
     upload = functools.lru_cache(lambda device, numbers: uploads.append(len(numbers)) or torch.tensor(numbers))
     monkeypatch.setattr(launch, "upload", upload)
     launch.shares_of.cache_clear()
-    batch, launches = batch_of("group", shapes=CACHE_FROM_PARAMS), Launches()
+    batch, launches = batch_of("group", shapes=CACHE_FROM_PARAMS, beta=0.9), Launches()
     steps = TritonBackend(launches)
     steps.step(batch)
     first = len(uploads)
@@ -138,25 +138,10 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
     batch.grads[0] = kept
     steps.step(batch)
     assert len(uploads) == first + 1
-    batch.settings = batch.settings._replace(lr=0.5, rho=3.0, beta=0.0)  # a schedule needs no new text
+    batch.settings = batch.settings._replace(lr=0.0, rho=3.0, beta=0.5)  # a schedule needs no new text
     steps.step(batch)
     assert len({id(arguments["table"]) for _, _, arguments in launches}) == 2
-    assert launches[-1][2]["lr"] == 0.5
-
-
-def test_a_schedule_changes_no_text():
-    def spec(**settings):
-        batch = batch_of("element", **settings)
-        return launch.specs_of(batch, launch.common_spec(batch, read_counters=True))[0]
-
-    assert spec(lr=0.1, rho=2.0, beta=0.9) == spec(lr=0.0, rho=3.0, beta=0.5)
-    assert spec(lr=0.1) != spec(lr=0.1, beta=0.9)
-
-
-def _refused(change, scope="element", **settings):
-    batch = batch_of(scope, shapes=[(4, 6)], **settings)
-    change(batch)
-    return TritonBackend(Launches()).prepare(batch)
+    assert launches[-1][2]["lr"] == 0.0
 
 
 @pytest.mark.parametrize(
@@ -175,11 +160,15 @@ def _refused(change, scope="element", **settings):
         ("16, 32 or 64 bits", lambda b: b.params.__setitem__(0, torch.zeros(4, 6, dtype=torch.int32)), {}),
         ("dense or a sparse COO", lambda b: b.grads.__setitem__(0, torch.eye(4, 6).to_sparse_csr()), {}),
         ("first dimension only", lambda b: b.grads.__setitem__(0, torch.eye(4, 6).to_sparse(2)), {}),
+        ("each row in one piece", lambda b: b.params.__setitem__(0, torch.zeros(6, 4).t()), {"scope": "row"}),
+        (r"GPU that Triton knows \(cuda\), got cpu", lambda b: os.environ.pop("GRADAGRAD_BACKEND"), {}),
     ],
 )
 @pytest.mark.filterwarnings("ignore:Sparse CSR")
 def test_refusals(reason, change, settings):
-    said = _refused(change, **settings) or ""
+    batch = batch_of(settings.pop("scope", "element"), shapes=[(4, 6)], **settings)
+    change(batch)
+    said = TritonBackend(Launches()).prepare(batch) or ""
     assert re.search(reason, said)
     documented = (ROOT / "docs" / "gpu.md").read_text().split("| the sentence says |")[1].split("\n\n")[0]
     assert any(
@@ -187,22 +176,12 @@ def test_refusals(reason, change, settings):
     )
 
 
-def test_refuses_rows_in_pieces_and_other_devices(monkeypatch):
-    assert "each row in one piece" in (_refused(lambda b: b.params.__setitem__(0, torch.zeros(6, 4).t()), "row") or "")
-    monkeypatch.delenv("GRADAGRAD_BACKEND")
-    assert _refused(lambda b: None) == "parameters must be on a GPU that Triton knows (cuda), got cpu."
-
-
-def test_says_that_triton_is_missing():
-    code = (
-        "import sys; sys.modules['triton'] = None\n"
-        "from gradagrad.triton.backend import TRITON; from gpu.interpreted.batches import batch_of\n"
-        "print(TRITON.prepare(batch_of('element')))"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT / "tests")])}
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert result.stdout.startswith("triton cannot be imported"), result.stderr
-    assert "it comes with torch for CUDA and ROCm" in result.stdout
+def test_says_that_triton_is_missing(monkeypatch):
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.setattr(backend, "unavailable", UNAVAILABLE.__wrapped__)
+    said = TritonBackend().prepare(batch_of("element")) or ""
+    assert said.startswith("triton cannot be imported")
+    assert "it comes with torch for CUDA and ROCm" in said
 
 
 def test_a_captured_graph_needs_its_tables_and_keeps_them(monkeypatch):
@@ -221,32 +200,22 @@ def test_a_captured_graph_needs_its_tables_and_keeps_them(monkeypatch):
     assert steps._captured
 
 
-def _on(device: str) -> Batch:
-    with FakeTensorMode():
-        params, grads = [torch.empty(2, device=device)], [torch.empty(2, device=device)]
-    return Batch(gradagrad.RULE, gradagrad.Settings(), "element", params=params, grads=grads)
-
-
 @pytest.mark.parametrize(("fused", "foreach"), [(None, None), (True, None), (False, None), (None, True)])
-def test_who_steps_on_a_gpu(fused, foreach, monkeypatch):
-    """fused=None takes Triton where it can, True insists, and foreach=True asks for something else."""
+def test_choice_of_backend_on_a_gpu(fused, foreach, monkeypatch):
+    """fused=None uses Triton where possible, fused=True requires it, and foreach=True does not use it."""
     group = {"fused": fused, "foreach": foreach, "differentiable": False}
-    monkeypatch.setattr(backend.TRITON, "refusal", lambda batch: None)
+    with FakeTensorMode():
+        tensors = [torch.empty(2, device="cuda")]
+    batch = Batch(gradagrad.RULE, gradagrad.Settings(), "element", params=tensors, grads=tensors)
+    monkeypatch.setattr(backend.TRITON, "prepare", lambda batch: None)
     wanted = fused or (fused is None and not foreach)
-    assert (choose_backend.choose_backend(_on("cuda"), group) is backend.TRITON) == wanted
-    monkeypatch.setattr(backend.TRITON, "refusal", lambda batch: "no reason.")
+    assert (choose_backend.choose_backend(batch, group) is backend.TRITON) == wanted
+    monkeypatch.setattr(backend.TRITON, "prepare", lambda batch: "no reason.")
     if fused:
         with pytest.raises(RuntimeError, match="fused=True is impossible here: no reason"):
-            choose_backend.choose_backend(_on("cuda"), group)
+            choose_backend.choose_backend(batch, group)
     else:
-        assert choose_backend.choose_backend(_on("cuda"), group).name == "torch"
-
-
-def test_who_is_refused_is_stepped_by_others():
-    for batch in (batch_of("group"), batch_of("all", rule=auto.RULE, guard=False)):
-        assert TritonBackend(Launches()).prepare(batch) is None
-        choose_backend.ONE_BY_ONE.step(batch)
-        assert int(batch.steps[0]) == 1
+        assert choose_backend.choose_backend(batch, group).name == "torch"
 
 
 # The text.
@@ -257,15 +226,6 @@ def test_generated_source_is_the_golden_one(name):
     assert source_of(golden.SPECS[name]).text() == golden.path(name).read_text(), (
         "if this is meant: python tests/gpu/golden.py"
     )
-
-
-def test_a_rule_that_branches_on_data_is_refused():
-    class Branching(gradagrad.GradaGradRule):
-        def measure(self, values, s, blocks, ops):
-            return (values["g"], values["g"]) if ops.less(values["g"], 0.0) else (values["momentum"], values["g"])
-
-    with pytest.raises(TypeError, match="the rule branches on t0, which is data"):
-        trace.measure(Branching(), gradagrad.Settings(), ("lr",))
 
 
 def test_the_gpu_command_says_that_there_is_none(monkeypatch, capsys):

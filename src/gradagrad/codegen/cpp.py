@@ -13,7 +13,7 @@ from gradagrad.codegen.trace import Function, Kind, Language, Operation, Symbol,
 from gradagrad.codegen.variants import VARIANTS, Variant, phases_of
 from gradagrad.rules.rule import PARAMETER_LANE, Field
 
-STREAMS = {"x": 0, "element": 2, "block": 8, "sum": 16, "factor": 20, "trace": 28}
+STREAMS = {"x": 0, "element": 2, "block": 8, "sum": 16, "factor": 20, "statistic": 28}
 """Where each kind of stream begins, as in csrc/rules.h: the same for all variants, so that they can share functions."""
 CLOCKS = ("since", "now")
 """Follow the settings of every rule, for `idle`."""
@@ -45,7 +45,7 @@ CPP = Language(
 
 
 LOOP_ARGUMENTS = "const Streams& streams, int64_t size, [[maybe_unused]] double* totals"
-TOTALS = {"measure": "sum", "measure_early": "sum", "move": "trace", "move_late": "trace"}
+TOTALS = {"measure": "sum", "measure_early": "sum", "move": "statistic", "move_late": "statistic"}
 """The phases that add up, and the results that they add."""
 
 
@@ -175,7 +175,7 @@ class _Header:
         variant, phases = VARIANTS[place], phases_of(place)
         fields = variant.rule.fields(variant.static)
         blocks = {at: [f.key for f in fields if f.at == at] for at in ("element", "block")}
-        counts = {"sum": phases.sums, "factor": phases.factors, "trace": phases.statistics}
+        counts = {"sum": phases.sums, "factor": phases.factors, "statistic": phases.statistics}
         blocks = {"x": ["x", "g"], **blocks, **{kind: [f"{kind}{i}" for i in range(n)] for kind, n in counts.items()}}
         streams = {name: STREAMS[block] + i for block, names in blocks.items() for i, name in enumerate(names)}
         words = {"x": PARAMETER_LANE, **{f.key: f.lane for f in fields}}

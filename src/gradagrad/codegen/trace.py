@@ -264,14 +264,14 @@ def move(
     mask = _inputs(tape, ["touched"], "mask") if touched else {}
     s, settings = _settings(tape, s, variable)
     new, statistics = rule.move(values, list(given.values()), s, Contribution(tape), tape, mask.get("touched"))
-    results = {**new, **{f"trace{i}": a for i, a in enumerate(statistics)}}
+    results = {**new, **{f"statistic{i}": a for i, a in enumerate(statistics)}}
     return Function("move", {**values, **given, **mask, **settings}, results, tape.operations)
 
 
 def learn(rule: Rule, s: Any, variable: Sequence[str], statistics: int, *, tape: Tape | None = None) -> Function:
     """The block for the next step, from ``statistics`` sums of statistics."""
     tape = tape or Tape(wide=True)
-    given = _inputs(tape, [f"trace{i}" for i in range(statistics)], "wide")
+    given = _inputs(tape, [f"statistic{i}" for i in range(statistics)], "wide")
     block = _inputs(tape, _block_keys(rule, s), "wide")
     s, settings = _settings(tape, s, variable)
     return Function(

@@ -166,7 +166,7 @@ def phases_of(place: int) -> Phases:
     decide = trace.decide(rule, s, variable, sums, wide=False, tape=WideTape())
     factors = sum(name.startswith("factor") for name in decide.results)
     move = trace.move(rule, moving, variable, factors, tape=WideTape())
-    statistics = sum(name.startswith("trace") for name in move.results)
+    statistics = sum(name.startswith("statistic") for name in move.results)
     idle = trace.idle(rule, s, variable, tape=WideTape()) if rule.needs_catch_up(s) else None
     # A field that the move only copies is written while measuring, which saves reading it again; lazy rows may stay.
     copied = {} if variant.static_lazy or not measure else copies(move, keys["element"])

@@ -8,8 +8,6 @@ Triton comes with torch for CUDA and ROCm; this package does not depend on it. `
 TRITON_INTERPRET=1`` steps CPU tensors in Triton's interpreter, so that the kernels can be tested without a GPU.
 """
 
-from __future__ import annotations
-
 import os
 import warnings
 from collections.abc import Hashable
@@ -43,11 +41,8 @@ class TritonBackend:
     name = "triton"
     is_one_call = False
 
-    def __init__(
-        self, launcher: launch.Launcher = launch.launch, sizes: Sizes = SIZES, *, read_counters: bool = True
-    ) -> None:
-        """``read_counters=False`` passes step numbers as arguments even if counters are on the device; for tests."""
-        self.launcher, self.sizes, self.read_counters = launcher, sizes, read_counters
+    def __init__(self, launcher: launch.Launcher = launch.launch, sizes: Sizes = SIZES) -> None:
+        self.launcher, self.sizes = launcher, sizes
         self._known: dict[Hashable, Prepared] = {}
         self._captured: list[Prepared] = []  # CUDA graphs read these tables whenever they are replayed
         self._verdicts: dict[tuple[Spec, torch.device], str | None] = {}
@@ -58,7 +53,7 @@ class TritonBackend:
             return None
         if (reason := _why_not(batch)) is not None:
             return reason
-        common = launch.common_spec(batch, read_counters=self.read_counters)
+        common = launch.common_spec(batch)
         if launch.key_of(batch, common) in self._known:
             return None  # the same tensors were accepted at an earlier step
         if _capturing(batch):
@@ -116,7 +111,7 @@ class TritonBackend:
         return Run(batch, batch.prepared[0], self.launcher, self.sizes, ahead=ahead)
 
     def _prepare(self, batch: Batch) -> Prepared:
-        common = launch.common_spec(batch, read_counters=self.read_counters)
+        common = launch.common_spec(batch)
         key = launch.key_of(batch, common)
         prepared = self._known.get(key)
         if _capturing(batch):
@@ -136,7 +131,7 @@ class TritonBackend:
         device = batch.params[i].device
         if (spec, device) not in self._verdicts:
             # A backend of its own takes these steps, so that their tables are not kept.
-            checked = TritonBackend(self.launcher, self.sizes, read_counters=self.read_counters)
+            checked = TritonBackend(self.launcher, self.sizes)
             reason = None
             try:
                 relative, text = compare(sample_of(batch, i, spec), checked)
@@ -213,7 +208,7 @@ def compare(batch: Batch, backend: TritonBackend, steps: int = 2) -> tuple[float
         else:
             backend.step(batch)
         TorchSteps(together=False).step(plain)
-    ours, theirs = _results(batch), _results(plain)
+    ours, theirs = results_of(batch), results_of(plain)
     return max(_difference(what, ours[what], theirs[what]) for what in ours)
 
 
@@ -231,7 +226,8 @@ def _gradients(batch: Batch, k: int) -> list[Tensor]:
     return result
 
 
-def _results(batch: Batch) -> dict[str, Tensor]:
+def results_of(batch: Batch) -> dict[str, Tensor]:
+    """Everything that a step writes, by name."""
     result = {f"x of tensor {i}": real_view(p.detach()) for i, p in enumerate(batch.params)}
     result |= {f"{key} of tensor {i}": a for key, values in batch.state.items() for i, a in enumerate(values)}
     clocks = {f"row_steps of tensor {i}": own.get("row_steps") for i, own in enumerate(batch.param_states)}
@@ -294,9 +290,9 @@ def _why_not(batch: Batch) -> str | None:
     projection = launch.projection_of(batch.settings)
     if projection is not None and launch.box_of(projection) is None:
         return f"projection must be NonNegative() or a Box with plain numbers, got {projection!r}."
-    lr = batch.settings.lr
-    if isinstance(lr, Tensor) and lr.device not in (device, torch.device("cpu")):
-        return f"lr must be a number or a tensor on {device}, got one on {lr.device}."
+    for name, a in batch.settings._asdict().items():
+        if isinstance(a, Tensor) and a.device not in (device, torch.device("cpu")):
+            return f"{name} must be a number or a tensor on {device}, got one on {a.device}."
     for key, value in batch.shared.items():
         if value.device != device or value.dtype != torch.float64:
             return f'the shared "{key}" must be float64 on {device}, got {value.dtype} on {value.device}.'
@@ -334,15 +330,8 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
 
 
 def _is_dense(a: Tensor) -> bool:
-    """Whether a tensor's elements fill a piece of memory, in any order."""
-    if a.is_contiguous():
-        return True
-    expected = 1
-    for stride, size in sorted((stride, size) for stride, size in zip(a.stride(), a.shape, strict=True) if size > 1):
-        if stride != expected:
-            return False
-        expected *= size
-    return True
+    """Whether a tensor's elements fill a piece of memory, in any order: then torch keeps the strides of a copy."""
+    return a.is_contiguous() or torch.empty_like(a, device="meta").stride() == a.stride()
 
 
 def _has_contiguous_rows(a: Tensor) -> bool:

@@ -1,14 +1,11 @@
-"""``python -m gradagrad gpu``: checks the Triton kernels on this machine's GPU and times them, to paste into an issue.
+"""``python -m gradagrad gpu``: checks the Triton kernels on this machine's GPU, to paste into an issue.
 
-It prints versions, a comparison of every kind of step with torch, a step captured in a CUDA graph, and times beside
-torch's fused Adam. A kind that fails gets a line with the error, and the others go on.
+It prints versions, a comparison of every kind of step with torch, and one of a step captured in a CUDA graph. A kind
+that fails gets a line with the error, and the others go on.
 """
 
-from __future__ import annotations
-
 import platform
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +16,6 @@ from gradagrad.auto import AutoGradaGrad
 from gradagrad.gradagrad import GradaGrad
 from gradagrad.triton import launch
 from gradagrad.triton.backend import TRITON, TritonBackend, compare, tolerance, versions
-from gradagrad.triton.source import source_of
 
 KINDS: dict[str, Callable[[list[nn.Parameter]], Any]] = {
     "GradaGrad, element": lambda p: GradaGrad(p, lr=0.01),
@@ -32,8 +28,6 @@ KINDS: dict[str, Callable[[list[nn.Parameter]], Any]] = {
     "AutoGradaGrad, no guard": lambda p: AutoGradaGrad(p, guard=False),
     "AutoGradaGrad, averaged": lambda p: AutoGradaGrad(p, averaging="polynomial"),
 }
-SHAPES = [(1024, 1024), (1024,)] * 80
-"""84 million parameters."""
 
 
 def triton_status() -> str:
@@ -53,32 +47,20 @@ def main() -> int:
         print(f"No GPU: torch {torch.__version__} finds no CUDA or ROCm device here, so there is nothing to check.")
         return 1
     device = torch.device("cuda", torch.cuda.current_device())
+    print(f"{versions(device)}, CUDA {torch.version.cuda}, ROCm {torch.version.hip}")
+    print(f"Python {platform.python_version()}, {platform.system()}")
+    print("\n| check, 5 steps | largest relative difference to torch | |\n|---|---|---|")
+    checks = {name: partial(self_check, name, device) for name in KINDS}
+    checks["captured in a CUDA graph"] = partial(captured, device)
     ok = True
-    with torch.no_grad():
-        for line, good in report(device):
-            print(line, flush=True)
-            ok &= good
+    for name, check in checks.items():
+        try:
+            line, good = check()
+        except Exception as error:  # every error belongs in the report
+            line, good = f"| {name} | {type(error).__name__}: {error} | failed |", False
+        print(line, flush=True)
+        ok &= good
     return 0 if ok else 1
-
-
-def report(device: torch.device) -> Iterator[tuple[str, bool]]:
-    """The lines of the report, and whether each is good news."""
-    yield f"{versions(device)}, CUDA {torch.version.cuda}, ROCm {torch.version.hip}", True
-    yield f"Python {platform.python_version()}, {platform.system()}", True
-    yield "\n| check, 5 steps | largest relative difference to torch | |\n|---|---|---|", True
-    for name in KINDS:
-        yield _guarded(name, lambda name=name: self_check(name, device))
-    yield _guarded("captured in a CUDA graph", lambda: captured(device))
-    columns = "GPU ms | host ms | GB/s | × fused Adam |\n|---|---|---|---|---|"
-    yield f"\n| step, 84 million float32 parameters | {columns}", True
-    yield from _times(device)
-
-
-def _guarded(name: str, check: Callable[[], tuple[str, bool]]) -> tuple[str, bool]:
-    try:
-        return check()
-    except Exception as error:  # every error belongs in the report
-        return f"| {name} | {type(error).__name__}: {error} | failed |", False
 
 
 def _parameters(shapes: Sequence[tuple[int, ...]], device: torch.device) -> list[nn.Parameter]:
@@ -102,12 +84,13 @@ def self_check(
 ) -> tuple[str, bool]:
     """One kind of step by the kernels and by torch, from the same gradients."""
     batch = _batch(KINDS[name](_parameters(shapes, device)))
-    close = tolerance(launch.specs_of(batch, launch.common_spec(batch, read_counters=True))[0])
+    close = tolerance(launch.specs_of(batch, launch.common_spec(batch))[0])
     worst, text = compare(batch, backend or TritonBackend(), steps)
     verdict = "DIFFERS: " + text if worst > close else "agrees" if worst else "bit for bit"
     return f"| {name} | {worst:.1e} | {verdict} |", worst <= close
 
 
+@torch.no_grad()
 def captured(device: torch.device) -> tuple[str, bool]:
     """A step that is captured in a CUDA graph and replayed, beside the same steps taken one by one."""
     both = [_parameters(((300, 1000), (77,)), device) for _ in range(2)]
@@ -130,38 +113,3 @@ def captured(device: torch.device) -> tuple[str, bool]:
         backend.step(_batch(theirs))
     same = all(torch.equal(p, q) for p, q in zip(*both, strict=True))
     return f"| captured in a CUDA graph | | {'bit for bit' if same else 'DIFFERS'} |", same
-
-
-def _times(device: torch.device) -> Iterator[tuple[str, bool]]:
-    free, _ = torch.cuda.mem_get_info(device)
-    params = _parameters(SHAPES if free > 6 * 2**30 else SHAPES[:40], device)
-    adam = 0.0
-    for name, fused in (("torch Adam, fused", True), ("torch Adam, foreach", False)):
-        line, gpu = _timed(
-            name, torch.optim.Adam(params, lr=1e-6, fused=fused, foreach=not fused).step, params, 0, adam
-        )
-        adam = adam or gpu
-        yield line, True
-    for name, make in KINDS.items():
-        batch = _batch(make(params))
-        size = source_of(launch.specs_of(batch, launch.common_spec(batch, read_counters=True))[0]).traffic
-        step = partial(TritonBackend().step, batch)
-        yield _guarded(name, lambda name=name, step=step, size=size: (_timed(name, step, params, size, adam)[0], True))
-
-
-def _timed(name: str, step: Callable[[], Any], params: list[nn.Parameter], size: int, adam: float) -> tuple[str, float]:
-    """A line with the milliseconds on the GPU and on the host, and the milliseconds on the GPU."""
-    for _ in range(5):
-        step()
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    begin.record()
-    for _ in range(20):
-        step()
-    end.record()
-    host = (time.perf_counter() - start) / 20 * 1e3
-    torch.cuda.synchronize()
-    gpu = begin.elapsed_time(end) / 20
-    speed = f"{size * sum(p.numel() for p in params) / gpu / 1e6:.0f}" if size else ""
-    return f"| {name} | {gpu:.3f} | {host:.3f} | {speed} | {gpu / (adam or gpu):.2f} |", gpu

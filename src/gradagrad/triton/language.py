@@ -4,8 +4,6 @@ Division and square root are the correctly rounded versions. They cost nothing i
 they give the same bits as a CPU.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 
@@ -63,11 +61,10 @@ def function(name: str, traced: Function, writing: Language, computing: str) -> 
     for index, limit in enumerate(("TINY", "LARGEST")):
         if limit in named:
             dtype = "float64" if named[limit].kind == "wide" else computing
-            lines.append(f"    {limit} = tl.full([], {_LIMITS[dtype][index]}, tl.{dtype})")
-    if body := writing.body(traced, "    "):
-        lines.append(body)
-    lines.append("    return " + ", ".join(writing.text(r) for r in traced.results.values()))
-    return f"@triton.jit\ndef {name}({', '.join(traced.used())}):\n" + "\n".join(lines) + "\n"
+            lines.append(f"{limit} = tl.full([], {_LIMITS[dtype][index]}, tl.{dtype})")
+    lines += writing.body(traced, "").splitlines()
+    lines.append("return " + ", ".join(writing.text(r) for r in traced.results.values()))
+    return define(name, traced.used(), lines)
 
 
 def define(name: str, arguments: list[str], lines: list[str], decorator: str = "@triton.jit") -> str:

@@ -5,8 +5,6 @@ nothing. Sparse gradients, and gradients that are laid out differently from thei
 and get new tables each time.
 """
 
-from __future__ import annotations
-
 import itertools
 import linecache
 from collections.abc import Callable, Hashable
@@ -33,7 +31,6 @@ Extent = tuple[int, int, bool]
 """How many rows of a tensor the kernels walk, how long a row is, and whether all addresses are aligned."""
 WARPS = 4
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-_REAL = {torch.complex64: torch.float32, torch.complex128: torch.float64}
 _dtype, _layout, _shape = attrgetter("dtype"), attrgetter("layout"), attrgetter("shape")
 _module_number = itertools.count()
 
@@ -83,12 +80,11 @@ def launch(spec: Spec, name: str, programs: int, arguments: dict[str, Any]) -> N
 # Specs.
 
 
-def common_spec(batch: Batch, *, read_counters: bool) -> Spec:
+def common_spec(batch: Batch) -> Spec:
     """What the specs of all tensors have in common."""
     s = batch.settings
     variable = tuple(_numbers(s))
-    lr = _lr_in_memory(batch)
-    on_device = read_counters and bool(batch.steps) and batch.steps[0].device == batch.params[0].device
+    on_device = bool(batch.steps) and batch.steps[0].device == batch.params[0].device
     return Spec(
         rule=batch.rule,
         settings=s._replace(**dict.fromkeys(variable, 1.0), **({"project": None} if hasattr(s, "project") else {})),
@@ -99,7 +95,7 @@ def common_spec(batch: Batch, *, read_counters: bool) -> Spec:
         coupled=not is_off(batch.coupled_decay),
         maximize=batch.maximize,
         lr_decay=not is_off(batch.lr_decay),
-        lr="" if lr is None else _name(lr.dtype),
+        in_memory=tuple(_in_memory(batch)),
         counter="device" if on_device else "argument",
         box=box_of(projection_of(s)),
         stochastic=batch.stochastic_rounding,
@@ -156,7 +152,7 @@ def same_layout(a: Tensor, b: Tensor) -> bool:
 
 
 def _name(dtype: torch.dtype) -> str:
-    return str(_REAL.get(dtype, dtype)).removeprefix("torch.")
+    return str(dtype.to_real()).removeprefix("torch.")
 
 
 def _numbers(settings: Any) -> dict[str, Any]:
@@ -168,10 +164,10 @@ def _numbers(settings: Any) -> dict[str, Any]:
     }
 
 
-def _lr_in_memory(batch: Batch) -> Tensor | None:
-    """A learning rate that the kernels read from the device; one on the CPU is passed as a number."""
-    lr = batch.settings.lr
-    return lr if isinstance(lr, Tensor) and lr.device == batch.params[0].device else None
+def _in_memory(batch: Batch) -> dict[str, Tensor]:
+    """The settings that the kernels read from the device; tensors on the CPU are passed as numbers."""
+    device, numbers = batch.params[0].device, _numbers(batch.settings)
+    return {name: a for name, a in numbers.items() if isinstance(a, Tensor) and a.device == device}
 
 
 # Tables.
@@ -345,17 +341,17 @@ class Run:
     def __init__(self, batch: Batch, prepared: Prepared, launcher: Launcher, sizes: Sizes, *, ahead: int) -> None:
         self.batch, self.prepared, self.launcher, self.ahead = batch, prepared, launcher, ahead
         self.source = source_of(prepared.parts[0].spec)
-        lr = _lr_in_memory(batch)
-        numbers = {name: float(a) for name, a in _numbers(batch.settings).items() if a is not lr}
+        tensors = _in_memory(batch)
+        numbers = {name: float(a) for name, a in _numbers(batch.settings).items() if name not in tensors}
         self.arguments: dict[str, Any] = {**numbers, "coupled_decay": batch.coupled_decay, "lr_decay": batch.lr_decay}
-        self.arguments |= {"lr_at": lr, "ahead": ahead, "TILE": sizes.tile, "WIDTH": sizes.width}
+        self.arguments |= {f"{name}_at": a for name, a in tensors.items()}
+        self.arguments |= {"ahead": ahead, "TILE": sizes.tile, "WIDTH": sizes.width}
 
     def walk(self, name: str, columns: int = 0, sums: Sums = None) -> Sums:
         """Launches a kernel over all parts; returns the partial sums of its programs, so many columns of them."""
-        rows, given = max(self.prepared.programs, 1), _arguments("sum", sums)
-        given["partial"] = partial = torch.empty(
-            (rows, columns), dtype=torch.float64, device=self.batch.params[0].device
-        )
+        shape = (max(self.prepared.programs, 1), columns)
+        partial = self.prepared.spans.new_empty(shape, dtype=torch.float64)
+        given = _arguments("sum", sums) | {"partial": partial}
         for part in self.prepared.parts:
             self._launch(part, name, len(part.shares) // 4, work=part.shares, first=part.first, **given)
         return (partial, self.prepared.spans) if columns else None

@@ -11,14 +11,13 @@ without a mask (128 bits at a time) and the remainder with one. ``rows`` takes t
 takes rows, and finds them through an index. Programs find their tensors in a table of addresses made by `launch`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from gradagrad.codegen import trace
 from gradagrad.codegen.trace import Function, Symbol
+from gradagrad.codegen.variants import changing
 from gradagrad.rules.rule import CLOCK, Rule
 from gradagrad.rules.scope import SINGLE
 from gradagrad.triton import language
@@ -32,9 +31,6 @@ REGULAR = 16
 """Long rows whose length is a multiple of this and whose tensors are aligned are read 128 bits at a time."""
 _UNALIGNED = ("index", "row_steps")
 """Integers that are stored once for each row; nothing is known about their alignment."""
-_STATISTIC = "trace"
-"""How `gradagrad.codegen.trace` begins the names of statistics."""
-_SIZE = {"float64": 8, "float32": 4, "bfloat16": 2, "float16": 2}
 # Triton would otherwise compile a kernel again when one of these is 1 or a multiple of 16.
 _JIT = '@triton.jit(do_not_specialize=["n", "first", "step", "ahead"])'
 _COLUMNS = [
@@ -60,19 +56,13 @@ class Spec(NamedTuple):
     coupled: bool = False
     maximize: bool = False
     lr_decay: bool = False
-    lr: str = ""
-    """The dtype of a learning rate in device memory; empty if it is an argument."""
+    in_memory: tuple[str, ...] = ()
+    """Those of the numbers that are read from device memory, such as a learning rate that is a tensor."""
     counter: Literal["", "argument", "device"] = ""
     """Where the number of the step comes from, if the text needs it."""
     box: tuple[float, float] | None = None
     stochastic: bool = False
     """Whether bf16 parameters are rounded stochastically."""
-
-
-@cache
-def source_of(spec: Spec) -> Source:
-    """A spec's source; the rule is traced once."""
-    return Source(spec)
 
 
 @dataclass
@@ -86,8 +76,6 @@ class Tile:
     """Arguments besides addresses, places and the mask; callers use the same names."""
     results: list[str]
     """What it returns to be summed."""
-    size: int
-    """How many bytes it reads and writes for each element."""
 
     def call(self, at: str, i: str, j: str, mask: str, *, masked: bool) -> str:
         """A call for the elements i and the gradients j."""
@@ -133,28 +121,17 @@ class Source:
         factors = [key for key in decide.results if key.startswith("factor")]
         touched = bool(getattr(s, "lazy", False)) and spec.layout != "flat" and spec.scope != "element"
         self.move = trace.move(rule, s, variable, len(factors), touched=touched)
-        after = {key: a for key, a in decide.results.items() if key not in factors and not _is_unchanged(a, key)}
-        used = {key: a for key, a in decide.results.items() if key in self.move.used()}
-        self.factors = replace(decide, name="factors", results=used)
-        self.after = replace(decide, name="decide", results=after)
-        self.decide = replace(decide, results=used | after)
-        self.statistics = sum(key.startswith(_STATISTIC) for key in self.move.results)
+        self.factors = replace(decide, results={k: a for k, a in decide.results.items() if k in self.move.used()})
+        self.after = changing(decide, [key for key in decide.results if key not in factors])
+        self.decide = replace(decide, results=self.factors.results | self.after.results)
+        self.statistics = sum(key.startswith("statistic") for key in self.move.results)
         self.idle = trace.idle(rule, s, variable, wide=self.single) if self.catches_up else None
-        self.learn: Function | None = None
-        if rule.learns(s):
-            learned = trace.learn(rule, s, variable, self.statistics)
-            self.learn = replace(learned, results={k: a for k, a in learned.results.items() if not _is_unchanged(a, k)})
+        self.learn = changing(trace.learn(rule, s, variable, self.statistics)) if rule.learns(s) else None
 
     @property
     def kernels(self) -> tuple[str, ...]:
         """The kernels in the order of a step."""
         return (*(("measure",) if self.sums else ()), "move", "write_shared") if self.single else ("step",)
-
-    @property
-    def traffic(self) -> int:
-        """How many bytes of memory a step moves for each element; rows that are read twice count once."""
-        moved = self._tile("step" if self.step else "move", self.step or self.move).size
-        return moved + (self._tile("measure", self.measure).size if self.measure and self.single else 0)
 
     def text(self) -> str:
         """The module: imports, device functions, the traced rule and the kernels."""
@@ -187,13 +164,13 @@ class Source:
 
     def _catch_up(self, keys: list[str]) -> Function | None:
         """The function that brings these fields up to date in a row that was idle."""
-        results = {key: a for key, a in self.idle.results.items() if key in keys} if self.idle else {}
-        return replace(self.idle, results=results) if self.idle and results else None
+        found = changing(self.idle, keys) if self.idle else None
+        return found if found and found.results else None
 
     def _tile(self, name: str, traced: Function) -> Tile:
         used = traced.used()
-        results = [key for key in traced.results if key.startswith(("sum", _STATISTIC))]
-        written = [key for key in self.element if key in traced.results and not _is_unchanged(traced.results[key], key)]
+        results = [key for key in traced.results if key.startswith(("sum", "statistic"))]
+        written = [key for key in self.element if key in changing(traced).results]
         wanted = {*used, *(["x"] if self.spec.coupled else [])}
         idle = self._catch_up([key for key in self.element if key in wanted])
         needed = [*used, *(idle.used() if idle else [])]
@@ -226,8 +203,7 @@ class Source:
         arguments = [*(f"at_{key}" for key in addresses), "i", "j", "mask", *extras, "MASKED: tl.constexpr"]
         texts = [self._function(f"rule_idle_{name}", idle)] if idle else []
         texts += [self._function(f"rule_{name}", traced, precision), define(f"{name}_tile", arguments, lines)]
-        size = sum(_SIZE[self.types[key]] for key in (*read, *written))
-        return Tile(f"{name}_tile", texts, addresses, extras, results, size)
+        return Tile(f"{name}_tile", texts, addresses, extras, results)
 
     def _numbers(self, name: str) -> list[str]:
         """The arguments of a kernel that are float64 numbers."""
@@ -235,16 +211,13 @@ class Source:
             "measure": [self.measure],
             "move": [self.factors, self.move],
             "write_shared": [self.after, self.learn],
+            "step": [self.step] if self.step else [self.measure, self.decide, self.move],
         }
-        inside["step"] = [self.step] if self.step else [self.measure, self.decide, self.move]
         functions = [f for f in (*inside[name], self.idle if name != "write_shared" else None) if f]
         used = {key for f in functions for key in f.used()} | ({"lr"} if self.spec.lr_decay else set())
-        numbers = [key for key in self.spec.variable if key in used and (key != "lr" or not self.spec.lr)]
-        return [
-            *numbers,
-            *(["coupled_decay"] if self.spec.coupled else []),
-            *(["lr_decay"] if self.spec.lr_decay else []),
-        ]
+        numbers = [key for key in self.spec.variable if key in used]
+        numbers += ["coupled_decay"] if self.spec.coupled else []
+        return [*numbers, *(["lr_decay"] if self.spec.lr_decay else [])]
 
     def _kernel(self, name: str, lines: list[str], *sizes: str) -> str:
         """A kernel's text. An argument's name means the same in all kernels."""
@@ -253,16 +226,19 @@ class Source:
         arguments += ["sums", "sum_spans"] if self.single and self.sums and name != "measure" else []
         arguments += ["statistics", "statistic_spans"] if name == "write_shared" and self.learn else []
         arguments += ["partial", "first"] if name == "measure" or (name == "move" and self.statistics) else []
-        arguments += [f"{number}: tl.float64" for number in self._numbers(name)]
-        arguments += ["lr_at"] if spec.lr else []
+        arguments += [f"{n}_at" if n in spec.in_memory else f"{n}: tl.float64" for n in self._numbers(name)]
         arguments += {"argument": ["step"], "device": ["ahead"]}.get(spec.counter, [])
         sizes = (*sizes, *(["WIDTH"] if any("WIDTH" in line for line in lines) else []))
         return define(f"{name}_kernel", [*arguments, *(f"{size}: tl.constexpr" for size in sizes)], lines, _JIT)
 
     def _settings(self, name: str) -> list[str]:
         """Reads the numbers."""
-        lines = [f"{number} = tl.full([], {number}, tl.float64)" for number in self._numbers(name)]
-        lines += ["lr = tl.load(lr_at).to(tl.float64)"] if self.spec.lr else []
+        lines = [
+            f"{n} = tl.load({n}_at).to(tl.float64)"
+            if n in self.spec.in_memory
+            else f"{n} = tl.full([], {n}, tl.float64)"
+            for n in self._numbers(name)
+        ]
         if self.spec.counter == "device":
             lines.append(f"step = tl.load({self._pointer('step')}) + ahead")
         elif self.spec.counter:
@@ -274,11 +250,10 @@ class Source:
         used = {key for function in functions for key in function.used()}
         lines = [f"{key} = tl.load({self._pointer(key)})" for key in self.block if key in used]
         block = self._row("block") if self.spec.scope == "tensor" else "0"
-        for prefix, at, number in (("sum", "sum", self.sums), (_STATISTIC, "statistic", self.statistics)):
-            given = f"{at}s, {at}_spans, {block}"
-            lines += [
-                f"{prefix}{i} = add_up({given}, {i}, {number}, WIDTH)" for i in range(number) if f"{prefix}{i}" in used
-            ]
+        for kind, number in (("sum", self.sums), ("statistic", self.statistics)):
+            given = f"{kind}s, {kind}_spans, {block}"
+            wanted = [i for i in range(number) if f"{kind}{i}" in used]
+            lines += [f"{kind}{i} = add_up({given}, {i}, {number}, WIDTH)" for i in wanted]
         return lines
 
     def _head(self, name: str, extras: list[str]) -> list[str]:
@@ -394,9 +369,8 @@ class Source:
 
         head = self._head(name, given)
         if self.catches_up:  # how many steps there were before this one
-            head.append(
-                f"now = tl.load({self._pointer(CLOCK)})" if self.has_clock else "now = (step - 1).to(tl.float64)"
-            )
+            now = f"tl.load({self._pointer(CLOCK)})" if self.has_clock else "(step - 1).to(tl.float64)"
+            head.append(f"now = {now}")
         length = f"{self._row('length')}.to(tl.int32)"
         head += [f"length = {length}", *(f"at_{key} = {self._pointer(key)}" for key in walked)]
 
@@ -410,10 +384,8 @@ class Source:
             head += [f"{'el' if i else ''}if length <= {shape[1]}:", call_rows("at_", "length", shape)]
         head.append("elif tl.load(work + 4 * program + 3) != 0:")
         head += [f"    any_{key} = {self._pointer(key, 'aligned')}" for key in walked if key not in _UNALIGNED]
-        head += [
-            f"    any_length = tl.multiple_of({length}, {REGULAR})",
-            call_rows("any_", "any_length", ROW_TILES[-1]),
-        ]
+        head.append(f"    any_length = tl.multiple_of({length}, {REGULAR})")
+        head.append(call_rows("any_", "any_length", ROW_TILES[-1]))
         head += ["else:", call_rows("at_", "length", ROW_TILES[-1])]
         return [*texts, self._kernel(name, [*head, *self._store(tile.results, "{}")])]
 
@@ -437,12 +409,14 @@ class Source:
         return [*lines, *(["touched = tl.max(some, axis=1)[:, None] != 0"] if touched else [])]
 
 
+@cache
+def source_of(spec: Spec) -> Source:
+    """A spec's source; the rule is traced once."""
+    return Source(spec)
+
+
 def _used(function: Function) -> str:
     return ", ".join(function.used())
-
-
-def _is_unchanged(result: Any, key: str) -> bool:
-    return isinstance(result, Symbol) and result.name == key
 
 
 def _box(lower: float, upper: float) -> Any:

@@ -60,7 +60,7 @@ def functions() -> dict[str, Function]:
     decide = trace.decide(auto.RULE, own, ("lr", "steady_lr"), len(measure.results))
     factors = sum(name.startswith("factor") for name in decide.results)
     move = trace.move(auto.RULE, own, ("beta",), factors)
-    statistics = sum(name.startswith("trace") for name in move.results)
+    statistics = sum(name.startswith("statistic") for name in move.results)
     return {
         "gradagradStep": trace.element_step(gradagrad.RULE, plain, ("lr", "rho")),
         "gradagradMomentumStep": trace.element_step(gradagrad.RULE, momentum, ("lr", "rho", "beta")),

@@ -1,4 +1,4 @@
-"""Batches for the kernels, and the comparison with the rule."""
+"""Makes batches, and compares steps by the kernels with steps by torch."""
 
 import copy
 from typing import Any
@@ -7,76 +7,78 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
+from gradagrad.engine.state import new_field, shared_keys
 from gradagrad.rules import auto, gradagrad
-from gradagrad.rules.scope import SINGLE, block_shape
 from gradagrad.torch_ops.steps import TorchSteps
-from gradagrad.triton.backend import Sizes, TritonBackend
+from gradagrad.triton.backend import Sizes, TritonBackend, results_of
 
 SHAPES: tuple[tuple[int, ...], ...] = ((41, 13), (9,), (), (0, 3))
-"""With tiles of 512 elements: a full one and a remainder, small tensors, an empty one."""
+"""With tiles of 512 elements: a full tile and a remainder, small tensors, an empty tensor."""
 SIZES = Sizes(tile=512, chunk=512, programs=2, width=4)
 
 
 def batch_of(
     scope: Any,
     *,
-    rule: Any = gradagrad.RULE,
     shapes: Any = SHAPES,
     dtype: torch.dtype = torch.float32,
     state: torch.dtype | None = None,
     options: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Batch:
-    s = (gradagrad.Settings if rule is gradagrad.RULE else auto.Settings)(**settings)
+    """A batch of GradaGrad, or of AutoGradaGrad if the scope is "all"."""
+    rules: Any = auto if scope == "all" else gradagrad
+    s = rules.Settings(**settings)
     generator = torch.Generator().manual_seed(0)
     params = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
-    computing = torch.float64 if dtype == torch.float64 else torch.float32
-    batch = Batch(rule, s, scope, params=params, streams=list(range(3, 3 + len(params))), **(options or {}))
+    batch = Batch(rules.RULE, s, scope, params=params, streams=list(range(3, 3 + len(params))), **(options or {}))
     batch.grads = [torch.zeros_like(p) for p in params]
     batch.steps = [torch.zeros((), dtype=torch.int64) for _ in params]
     for f in batch.fields:
-        start: Any = getattr(s, f.start) if isinstance(f.start, str) and f.start != "point" else f.start
-        whole = f.at == "element" or scope == "element"
-        if f.at == "block" and scope in ("group", "all"):
-            batch.shared[f.key] = torch.full((), start, dtype=torch.float64)
-            continue
-        kept = torch.float64 if f.at == "block" and scope in SINGLE else (state or computing) if whole else computing
-        batch.state[f.key] = [
-            p.to(kept).clone()
-            if start == "point"
-            else torch.full_like(p, start, dtype=kept)
-            if whole
-            else torch.full(block_shape(p.shape, scope), start, dtype=kept)
-            for p in params
-        ]
+        made = [new_field(f, {"state_dtype": state}, s, scope, p) for p in params]
+        if f.key in shared_keys(batch.fields, scope):
+            batch.shared[f.key] = made[0]
+        else:
+            batch.state[f.key] = made
     batch.param_states = [{} for _ in params]
     return batch
 
 
+def gradient_of(p: Tensor, generator: torch.Generator, *, sparse: bool = False) -> Tensor:
+    """A gradient of a noisy quadratic, in which some rows and some elements are zero."""
+    g = p.detach().double() - 1.0 + 0.5 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
+    g = g * (torch.rand(p.shape, generator=generator) > 0.1)
+    if p.dim() > 1:
+        g = g * (torch.rand(p.shape[0], *(1 for _ in p.shape[1:]), generator=generator) > 0.2)
+    g = g.to(p.dtype)
+    if not sparse:
+        return g if g.stride() == p.stride() else torch.empty_like(p).copy_(g)
+    rows = torch.randperm(p.shape[0], generator=generator)[: p.shape[0] // 2]
+    rows = torch.cat([rows, rows[:1]])  # one row appears twice and is added up
+    return torch.sparse_coo_tensor(rows[None], g[rows], p.shape, check_invariants=True)
+
+
 def set_gradients(batch: Batch, k: int, *, sparse: bool = False) -> None:
-    """Those of a noisy quadratic, some of them zero, as rows and as elements."""
+    """Gives a batch the gradients of step k."""
     generator = torch.Generator().manual_seed(100 + k)
-    for i, p in enumerate(batch.params):
-        g = p.double() - 1.0 + 0.5 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
-        g = g * (torch.rand(p.shape, generator=generator) > 0.1)
-        if p.dim() > 1:
-            g = g * (torch.rand(p.shape[0], *(1 for _ in p.shape[1:]), generator=generator) > 0.2)
-        g = g.to(p.dtype)
-        if sparse:
-            rows = torch.randperm(p.shape[0], generator=generator)[: p.shape[0] // 2]
-            rows = torch.cat([rows, rows[:1]])  # one of them twice, to be added up
-            g = torch.sparse_coo_tensor(rows[None], g[rows], p.shape, check_invariants=True)
-        elif g.stride() != p.stride():
-            g = torch.empty_like(p).copy_(g)
-        batch.grads[i] = g
+    batch.grads = [gradient_of(p, generator, sparse=sparse) for p in batch.params]
 
 
-def both(
-    batch: Batch, steps: int = 3, *, sparse: bool = False, backend: TritonBackend | None = None
-) -> tuple[Batch, Batch]:
-    """The batch stepped by the kernels, and by the rule."""
-    backend = backend or TritonBackend(sizes=SIZES)
-    other = copy.deepcopy(batch)
+def trained(make: Any, shapes: Any, dtype: torch.dtype, *, sparse: bool = False) -> Any:
+    """Parameters and their state after two steps of an optimizer."""
+    generator = torch.Generator().manual_seed(0)
+    params = [torch.randn(s, generator=generator, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes]
+    optimizer = make(params)
+    for _ in range(2):
+        for p in params:
+            p.grad = gradient_of(p, generator, sparse=sparse)
+        optimizer.step()
+    return [p.detach() for p in params], [optimizer.state[p] for p in params]
+
+
+def both(batch: Batch, steps: int = 3, *, sparse: bool = False) -> tuple[Batch, Batch]:
+    """The batch stepped by the kernels, and a copy stepped by torch."""
+    backend, other = TritonBackend(sizes=SIZES), copy.deepcopy(batch)
     for k in range(steps):
         set_gradients(other, k, sparse=sparse)
         batch.grads = list(other.grads)
@@ -86,17 +88,11 @@ def both(
     return batch, other
 
 
-def numbers(batch: Batch) -> dict[str, Tensor]:
-    """Everything a step writes, by name."""
-    result = {f"x{i}": p for i, p in enumerate(batch.params)} | {f"step{i}": p for i, p in enumerate(batch.steps)}
-    result |= {f"{key}{i}": a for key, values in batch.state.items() for i, a in enumerate(values)}
-    return (
-        result | batch.shared | {f"row_steps{i}": row["row_steps"] for i, row in enumerate(batch.param_states) if row}
-    )
-
-
 def assert_same(a: Batch, b: Batch, rtol: float = 0.0) -> None:
-    mine, other = numbers(a), numbers(b)
+    """Compares everything that a step writes."""
+    mine, other = (
+        {**results_of(batch), **{f"step {i}": step for i, step in enumerate(batch.steps)}} for batch in (a, b)
+    )
     assert mine.keys() == other.keys()
     for key, value in mine.items():
         torch.testing.assert_close(

@@ -1,4 +1,4 @@
-"""Kernels in Triton's interpreter, on CPU tensors; tests/gpu/test_triton.py runs them in a process of their own."""
+"""Runs kernels in Triton's interpreter on CPU tensors; tests/gpu/test_triton.py runs each file in its own process."""
 
 import os
 from typing import Any
@@ -10,16 +10,26 @@ collect_ignore_glob = [] if os.environ.get("TRITON_INTERPRET") == "1" else ["tes
 
 @pytest.fixture(autouse=True)
 def unchecked(request, monkeypatch):
-    """The check before first use takes as long as most tests, which compare with torch themselves."""
+    """Skips the check before first use: it takes as long as a test, and most tests compare with torch themselves."""
     from gradagrad.triton.backend import TritonBackend
 
     if request.module.__name__.split(".")[-1] not in ("test_first_use", "test_optimizers"):
         monkeypatch.setattr(TritonBackend, "_check_once", lambda *_: None)
 
 
+@pytest.fixture
+def launches(monkeypatch):
+    """The names of the kernels that the engine's backend launches."""
+    from gradagrad.triton.backend import TRITON
+
+    names, plain = [], TRITON.launcher
+    monkeypatch.setattr(TRITON, "launcher", lambda spec, name, *rest: names.append(name) or plain(spec, name, *rest))
+    return names
+
+
 @pytest.fixture(autouse=True)
 def correct_roots(monkeypatch):
-    """torch's float32 root on a CPU is off by a bit for one number in a hundred; a GPU's and numpy's are not."""
+    """Torch's float32 root on a CPU is off by a bit for one number in a hundred; those of GPUs and NumPy are not."""
     from gradagrad.torch_ops.ops import TensorOps
 
     monkeypatch.setattr(
@@ -29,7 +39,7 @@ def correct_roots(monkeypatch):
 
 @pytest.fixture(autouse=True, scope="session")
 def as_a_gpu_rounds():
-    """The interpreter cuts float32 off where it stores bf16; a GPU rounds to nearest even."""
+    """The interpreter truncates float32 to bf16; a GPU rounds to nearest even."""
     import numpy as np
     import triton.language as tl
     from triton.runtime import interpreter

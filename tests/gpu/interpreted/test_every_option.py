@@ -1,18 +1,18 @@
-"""Every option of both classes on the kernels, one at a time and all at once, for everyone who may share a decision.
+"""Every option of both classes on the kernels, one at a time and all at once, for every granularity.
 
-Blocks of one element give the plainest step's numbers bit for bit; larger ones add up in another order.
+Blocks of one element give the same bits as torch; larger blocks add up in another order.
 """
 
 import inspect
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
-from gpu.interpreted.batches import SHAPES
+from gpu.interpreted.batches import SHAPES, trained
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.projections import Box, NonNegative
-from gradagrad.triton.backend import TRITON
 
 SMALL = ((5, 7),)
 BFLOAT16 = {"state_dtype": torch.bfloat16}
@@ -41,18 +41,9 @@ GRADAGRAD: dict[str, dict[str, Any]] = {
     "projection, not negative": {"projection": NonNegative()},
     "lazy": {"lazy": True, "momentum": 0.5},
 }
-MOST = {
-    "rho": 4.0,
-    "momentum": 0.9,
-    "gamma_max": 0.125,
-    "growth_limit": 1.25,
-    "grad_bound": 2.0,
-    "initial_accumulator_value": 0.125,
-    "eps": 1e-3,
-    "lr_decay": 0.125,
-    "maximize": True,
-}
-# What cannot go together goes into two.
+MOST = {"rho": 4.0, "momentum": 0.9, "gamma_max": 0.125, "growth_limit": 1.25, "grad_bound": 2.0, "maximize": True}
+MOST |= {"initial_accumulator_value": 0.125, "eps": 1e-3, "lr_decay": 0.125}
+# Some options exclude each other, so there are two.
 GRADAGRAD["everything, lazy"] = {**MOST, "lazy": True, "weight_decay": 0.25, "decoupled_weight_decay": True}
 GRADAGRAD["everything, in a box"] = {**MOST, "weight_decay": 0.125, "projection": Box(-0.8, 0.8), **BFLOAT16}
 AUTO: dict[str, dict[str, Any]] = {
@@ -63,15 +54,8 @@ AUTO: dict[str, dict[str, Any]] = {
     "gamma_max": {"gamma_max": 0.011},
     "averaging": {"averaging": "polynomial"},
 }
-AUTO["everything"] = {
-    "lr": 0.05,
-    "momentum": 0.9,
-    "weight_decay": 0.125,
-    "eps": 1e-8,
-    "gamma_max": 0.02,
-    "averaging": "polynomial",
-    **BFLOAT16,
-}
+AUTO["everything"] = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.125, "eps": 1e-8, "gamma_max": 0.02, **BFLOAT16}
+AUTO["everything"] |= AUTO["averaging"]
 CASES: list[tuple[str, str]] = [
     *((scope, name) for scope in ("element", "row", "tensor", "group") for name in GRADAGRAD),
     *(("auto", name) for name in AUTO),
@@ -81,47 +65,29 @@ CASES: list[tuple[str, str]] = [
 
 @pytest.mark.parametrize(("table", "optimizer"), [(GRADAGRAD, GradaGrad), (AUTO, AutoGradaGrad)])
 def test_no_argument_is_left_out(table: Any, optimizer: Any) -> None:
-    """Who steps, by what and with whom is said by the cases; autograd cannot follow a kernel, which refuses."""
+    """The cases choose backend and granularity; the kernels refuse ``differentiable``."""
     elsewhere = {"self", "foreach", "fused", "differentiable", "granularity", "scope"}
     assert {name.split(",")[0] for name in table} - {"everything"} == {
         name for name in inspect.signature(optimizer.__init__).parameters if name not in elsewhere
     }
 
 
-def _trained(scope: str, options: dict[str, Any], *, fused: bool) -> tuple[list[torch.Tensor], Any]:
+def _trained(scope: str, options: dict[str, Any], *, fused: bool) -> Any:
     options = {"dtype": torch.float32 if scope == "element" else torch.float64, "lr": 0.1, **options}
     dtype, shapes = options.pop("dtype"), options.pop("shapes", SMALL)
-    generator = torch.Generator().manual_seed(0)
-    params = [
-        torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype).requires_grad_() for shape in shapes
-    ]
+    make: Any = partial(GradaGrad, granularity=scope)
     if scope.startswith("auto"):
-        options = {"gamma0": 0.01, "scope": "group" if "group" in scope else "all", **options, "lr": options["lr"] * 10}
-        optimizer: Any = AutoGradaGrad(params, fused=fused, foreach=False, **options)
-    else:
-        optimizer = GradaGrad(params, granularity=scope, fused=fused, foreach=False, **options)  # pyright: ignore[reportArgumentType]
-    for _ in range(2):
-        for p in params:
-            g = p.detach().double() - 1.0 + 0.5 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
-            mask = torch.rand(p.shape, generator=generator) > 0.1
-            if p.dim() > 1:
-                mask[::3] = False
-            p.grad = (g * mask).to(dtype)
-        optimizer.step()
-    return [p.detach() for p in params], [optimizer.state[p] for p in params]
+        options = {"gamma0": 0.01, **options, "lr": options["lr"] * 10}
+        make = partial(AutoGradaGrad, scope="group" if "group" in scope else "all")
+    return trained(partial(make, fused=fused, foreach=False, **options), shapes, dtype)
 
 
 @pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 @pytest.mark.parametrize(("scope", "name"), CASES)
-def test_option(scope: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_option(scope: str, name: str, launches: list[str]) -> None:
     options = dict((AUTO if scope.startswith("auto") else GRADAGRAD)[name])
     if name.startswith("everything"):
-        options["shapes"] = SHAPES  # tails, little ones, nothing
-    launches: list[str] = []
-    launch = TRITON.launcher
-    monkeypatch.setattr(
-        TRITON, "launcher", lambda plan, name, *rest: launches.append(name) or launch(plan, name, *rest)
-    )
+        options["shapes"] = SHAPES
     expected = _trained(scope, options, fused=False)
     assert not launches
     got = _trained(scope, options, fused=True)

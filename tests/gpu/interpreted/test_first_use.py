@@ -1,12 +1,13 @@
 """Before its first use a kernel is compared with torch; a wrong one is reported once and never used."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 
-from gpu.interpreted.batches import SIZES, batch_of
+from gpu.interpreted.batches import SIZES, batch_of, trained
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.engine import backends
 from gradagrad.triton import launch
@@ -19,7 +20,11 @@ MAKERS: dict[str, tuple[Any, bool, tuple[str, str]]] = {
     "row": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), False, ("tl.sqrt(", "(")),
     "row, sparse": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), True, ("x - ", "x + ")),
     "group": (lambda p, **how: GradaGrad(p, 0.1, granularity="group", **how), False, ("first + j", "j + 1")),
-    "auto": (lambda p, **how: AutoGradaGrad(p, **how), False, ("tl.sum(total_trace0)", "0.5 * tl.sum(total_trace0)")),
+    "auto": (
+        lambda p, **how: AutoGradaGrad(p, **how),
+        False,
+        ("tl.sum(total_statistic0)", "0.5 * tl.sum(total_statistic0)"),
+    ),
 }
 
 
@@ -40,14 +45,7 @@ class Wrong:
 
 
 def _trained(make: Any, sparse: bool, **how: Any) -> Any:
-    generator = torch.Generator().manual_seed(0)
-    parameter = torch.randn(6, 5, generator=generator, dtype=torch.float64).requires_grad_()
-    optimizer = make([parameter], **how)
-    for _ in range(2):
-        gradient = torch.randn(6, 5, generator=generator, dtype=torch.float64)
-        parameter.grad = (gradient * (torch.arange(6)[:, None] > 2)).to_sparse(1) if sparse else gradient
-        optimizer.step()
-    return parameter.detach(), optimizer.state[parameter]
+    return trained(partial(make, **how), ((6, 5),), torch.float64, sparse=sparse)
 
 
 @pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
@@ -94,8 +92,8 @@ def test_a_kernel_that_cannot_run_is_not_used():
 def test_the_sample_has_the_kernel_of_the_batch(scope, sparse):
     batch = batch_of(scope, shapes=((8, 4), (5,)), dtype=torch.bfloat16, lazy=True, beta=0.9, lr=0.0)
     batch.grads = [g.to_sparse(1) if sparse else g for g in batch.grads]
-    specs = launch.specs_of(batch, launch.common_spec(batch, read_counters=True))
+    specs = launch.specs_of(batch, launch.common_spec(batch))
     for i, spec in enumerate(specs):
         sample = sample_of(batch, i, spec)
         sample.grads = [g.to_sparse(1) if sparse else g for g in map(torch.zeros_like, sample.params)]
-        assert {*launch.specs_of(sample, launch.common_spec(sample, read_counters=True))} == {spec}
+        assert {*launch.specs_of(sample, launch.common_spec(sample))} == {spec}

@@ -1,28 +1,26 @@
-"""The optimizer classes on the kernels: the engine's parts, param groups that share γ, sparse tables, state dicts."""
+"""The optimizer classes on the kernels: param groups that share γ, sparse tables, state dicts, the paper's text."""
 
+import random
+from functools import partial
 from typing import Any
 
+import oracle
 import pytest
 import torch
+from auto_oracle import LearntLogGamma
 from torch import nn
 
 from gpu.interpreted.batches import SIZES
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.triton import check
-from gradagrad.triton.backend import TRITON, TritonBackend
+from gradagrad.triton.backend import TritonBackend
 
 CLOSE: dict[str, Any] = {"rtol": 1e-10, "atol": 1e-12}
 
 
-def _model() -> Any:
-    torch.manual_seed(0)
-    return nn.ModuleDict({"table": nn.Embedding(12, 5, sparse=True), "last": nn.Linear(5, 3)}).double()
-
-
 def _trained(make, steps: int, *, dense: bool, fused: bool):
-    model = _model()
-    if dense:
-        model["table"].sparse = False
+    torch.manual_seed(0)
+    model: Any = nn.ModuleDict({"table": nn.Embedding(12, 5, sparse=not dense), "last": nn.Linear(5, 3)}).double()
     optimizer = make(model, fused=fused, foreach=False)
     for k in range(steps):
         optimizer.zero_grad()
@@ -47,11 +45,9 @@ MAKERS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("name", "dense"), [*((name, False) for name in MAKERS), ("auto, two groups", True)])
-def test_fused_steps_are_the_plainest_ones(name, dense, monkeypatch):
+def test_fused_steps_equal_those_of_torch(name, dense, launches):
     expected, other = _trained(MAKERS[name], 3, dense=dense, fused=False)
-    launches: list[str] = []
-    plain = TRITON.launcher
-    monkeypatch.setattr(TRITON, "launcher", lambda plan, name, *rest: launches.append(name) or plain(plan, name, *rest))
+    assert not launches
     model, optimizer = _trained(MAKERS[name], 3, dense=dense, fused=True)
     assert launches
     torch.testing.assert_close(model.state_dict(), expected.state_dict(), **CLOSE)
@@ -60,9 +56,52 @@ def test_fused_steps_are_the_plainest_ones(name, dense, monkeypatch):
 
 @pytest.mark.parametrize("name", check.KINDS)
 def test_the_self_check_for_users_agrees(name):
-    """What ``python -m gradagrad gpu`` does on a GPU, on the CPU."""
+    """This runs on the CPU what ``python -m gradagrad gpu`` runs on a GPU."""
     line, good = check.self_check(
         name, torch.device("cpu"), shapes=((5, 110),), steps=2, backend=TritonBackend(sizes=SIZES)
     )
     assert good, line
     assert "element" not in name or line.endswith("bit for bit |")
+
+
+# Against the literal transcriptions of the paper's algorithms and of AutoGradaGrad's definition, in double.
+
+START = [0.4 * i - 0.7 for i in range(5)]
+
+
+def _gradient(k: int, x: list[float]) -> list[float]:
+    """The gradient of a noisy quadratic."""
+    noise = random.Random(k)
+    return [0.6 * (v - 1.0) + 0.2 * noise.gauss(0.0, 1.0) for v in x]
+
+
+def _run(make, steps: int) -> torch.Tensor:
+    parameter = torch.nn.Parameter(torch.tensor(START, dtype=torch.float64))
+    optimizer = make([parameter])
+    for k in range(steps):
+        parameter.grad = torch.tensor(_gradient(k, parameter.tolist()), dtype=torch.float64)
+        optimizer.step()
+    return parameter.detach()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options"),
+    [
+        (partial(oracle.algorithm_2, beta=0.0), {"lr": 0.05, "rho": 10.0}),
+        (partial(oracle.algorithm_2, beta=0.9), {"lr": 0.05, "rho": 10.0, "momentum": 0.9}),
+        (partial(oracle.algorithm_1, r=oracle.lemma_r(4.0)), {"lr": 0.01, "rho": 4.0, "granularity": "group"}),
+    ],
+)
+def test_steps_are_those_of_the_paper(algorithm, options):
+    paper = algorithm(_gradient, START, 8, gamma_0=options["lr"], rho=options["rho"], eps=1e-10)
+    ours = _run(lambda p: GradaGrad(p, fused=True, **options), 8)
+    assert paper.gamma[-1] != paper.gamma[0]
+    torch.testing.assert_close(ours.tolist(), paper.x[8], **CLOSE)
+
+
+def test_auto_is_its_definition():
+    definition = LearntLogGamma(START, gamma0=1e-2, decay=0.1, guard=True)
+    for k in range(8):
+        definition.step(_gradient(k, definition.x))
+    ours = _run(lambda p: AutoGradaGrad(p, gamma0=1e-2, weight_decay=0.1, fused=True), 8)
+    torch.testing.assert_close(ours.tolist(), definition.x, **CLOSE)

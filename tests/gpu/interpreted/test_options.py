@@ -1,13 +1,13 @@
-"""What can be different about tensors and numbers: precision, layout, alignment, counters, lr, sparse rows."""
+"""Tensors and numbers that differ in precision, layout, alignment, place of counters and lr, or sparsity."""
 
 from typing import Any
 
 import pytest
 import torch
 
-from gpu.interpreted.batches import SIZES, assert_same, batch_of, both, set_gradients
-from gradagrad.rules import auto, gradagrad
+from gpu.interpreted.batches import SIZES, assert_same, batch_of, both
 from gradagrad.torch_ops.steps import TorchSteps
+from gradagrad.triton import launch
 from gradagrad.triton.backend import TritonBackend
 
 CLOSE = {torch.float32: 2e-5, torch.float64: 1e-11}
@@ -18,31 +18,31 @@ TABLES = ((24, 3), (6, 70), (4, 600))
 
 @pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "all"])
 def test_nan_infinity_and_denormals_stay_where_they_arise(scope):
-    rule, settings = (auto.RULE, {"gamma0": 1e-2}) if scope == "all" else (gradagrad.RULE, {"lr": 0.1, "beta": 0.9})
-    batch = batch_of(scope, rule=rule, shapes=((3, 7), (4,)), **settings)
+    settings: dict[str, Any] = {"gamma0": 1e-2} if scope == "all" else {"lr": 0.1, "beta": 0.9}
+    batch = batch_of(scope, shapes=((3, 7), (4,)), **settings)
     batch.params[0].view(-1)[:4] = torch.tensor([float("nan"), float("inf"), 1e-40, 3e38])
     mine, other = both(batch)
     assert_same(mine, other, rtol=0.0 if scope == "element" else CLOSE[torch.float32])
     assert mine.params[0][0, 0].isnan()
-    assert mine.params[1].isfinite().all() == (scope != "group")  # whose γ all share
+    assert mine.params[1].isfinite().all() == (scope != "group")  # in a group all share γ
     assert scope != "all" or all(value.isfinite() for value in mine.shared.values())
-    batch = batch_of(scope, rule=rule, shapes=((3, 7), (4,)), **settings)
-    batch.params[0].view(-1)[3] = 1e25  # whose square float32 does not hold
+    batch = batch_of(scope, shapes=((3, 7), (4,)), **settings)
+    batch.params[0].view(-1)[3] = 1e25  # its square overflows in float32
     assert_same(*both(batch), rtol=0.0 if scope == "element" else CLOSE[torch.float32])
 
 
 @pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "all"])
 def test_layouts_and_alignment(scope):
-    """channels_last, a transposed matrix, a view that starts anywhere, a gradient laid out otherwise."""
-    rule, settings = (auto.RULE, {"gamma0": 1e-2}) if scope == "all" else (gradagrad.RULE, {"lr": 0.1, "beta": 0.9})
-    batch = batch_of(scope, rule=rule, shapes=((2, 3, 4, 5), (20, 30), (600,)), **settings)
+    """The tensors are channels_last, transposed, or misaligned, and one gradient has another layout."""
+    settings: dict[str, Any] = {"gamma0": 1e-2} if scope == "all" else {"lr": 0.1, "beta": 0.9}
+    batch = batch_of(scope, shapes=((2, 3, 4, 5), (20, 30), (600,)), **settings)
     close = 0.0 if scope == "element" else CLOSE[torch.float32]
     memory = torch.zeros(601)
 
     def relaid(tensors):
         if tensors[0].numel() < 120:  # blocks
             return tensors
-        turned = tensors[1] if scope == "row" else tensors[1].t()  # whose rows would be in pieces: refused
+        turned = tensors[1] if scope == "row" else tensors[1].t()  # "row" refuses a transposed matrix
         return [tensors[0].contiguous(memory_format=torch.channels_last), turned, tensors[2]]
 
     batch.params = relaid(batch.params)
@@ -60,36 +60,17 @@ def test_layouts_and_alignment(scope):
     assert_same(mine, other, rtol=close)
 
 
-@pytest.mark.parametrize("read_counters", [True, False])
-def test_numbers_in_memory(read_counters):
-    """lr in a tensor, counters read by the kernel or passed to it, counters that differ."""
+@pytest.mark.parametrize("counter", ["device", "argument"])
+def test_numbers_in_memory(counter, monkeypatch):
+    """lr is a tensor, the kernel reads counters or gets them as arguments, and counters differ between tensors."""
+    common_spec = launch.common_spec
+    monkeypatch.setattr(launch, "common_spec", lambda batch: common_spec(batch)._replace(counter=counter))
     settings: dict[str, Any] = {"lr": torch.tensor(0.125), "beta": 0.5}
     batch = batch_of("group", dtype=torch.float64, options={"lr_decay": 0.5}, **settings)
-    backend = TritonBackend(sizes=SIZES, read_counters=read_counters)
-    assert_same(*both(batch, backend=backend), rtol=CLOSE[torch.float64])
+    assert_same(*both(batch), rtol=CLOSE[torch.float64])
     batch = batch_of("element", shapes=((5,), (6,)), state=torch.bfloat16, lr=0.125)
     batch.steps[1] += 7
-    assert_same(*both(batch, backend=backend))
-
-
-@pytest.mark.parametrize("scope", ["tensor", "group", "all"])
-def test_sums_added_elsewhere(scope):
-    """Measure, move and write_shared, as shards of a tensor do it, are the step."""
-    rule = auto.RULE if scope == "all" else gradagrad.RULE
-    settings: dict[str, Any] = {"gamma0": 1e-2, "guard": True} if scope == "all" else {"lr": 0.1, "beta": 0.9}
-    whole, parts = (batch_of(scope, rule=rule, **settings) for _ in range(2))
-    backend = TritonBackend(sizes=SIZES)
-    for k in range(2):
-        set_gradients(whole, k)
-        parts.grads = whole.grads
-        sums = backend.measure(parts)
-        assert sums is not None
-        assert sums.shape[0] == (len(parts.params) if scope == "tensor" else 1)
-        statistics = backend.move(parts, sums)
-        if parts.is_shared:
-            backend.write_shared(parts, sums, statistics)
-        backend.step(whole)
-    assert_same(whole, parts, rtol=1e-12)
+    assert_same(*both(batch))
 
 
 SPARSE: dict[str, dict[str, Any]] = {
@@ -106,9 +87,8 @@ SPARSE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_rows(name):
     scope = name.split(",")[0]
-    rule = auto.RULE if scope == "all" else gradagrad.RULE
     shapes = TABLES if name in ("row", "all") else TABLES[:1]
-    batch = batch_of(scope, rule=rule, shapes=shapes, dtype=torch.float64, **SPARSE[name])
+    batch = batch_of(scope, shapes=shapes, dtype=torch.float64, **SPARSE[name])
     assert_same(*both(batch, sparse=True), rtol=CLOSE[torch.float64])
 
 

@@ -97,7 +97,7 @@ function autoMeasure({ g }) {
   return { sum0: t3 };
 }
 
-function autoDecide({ sum0, clock, gamma, agreement_square, way_scale, square_total, lr, steady_lr }) {
+function autoDecide({ sum0, clock, gamma, agreement_square, displacement_scale, square_total, lr, steady_lr }) {
   const t0 = clock + 1.0;
   const t1 = Math.min(t0, 2097151.0);
   const t2 = t0 - t1;
@@ -115,17 +115,17 @@ function autoDecide({ sum0, clock, gamma, agreement_square, way_scale, square_to
   const t14 = t5 * t10;
   const t15 = t13 + t14;
   const t16 = Math.sqrt(gamma);
-  const t17 = t16 / way_scale;
+  const t17 = t16 / displacement_scale;
   const t18 = t17 * steady_lr;
   const t19 = t1 + 1.0;
   const t20 = t1 * t19;
   const t21 = t0 / t20;
   const t22 = t21 * 2.0;
   const t23 = gamma * lr;
-  return { clock: t0, gamma: gamma, agreement_square: agreement_square, way_scale: way_scale, square_total: t15, factor0: t1, factor1: t4, factor2: t22, factor3: t23, factor4: t18, factor5: 0.0, factor6: t11, factor7: 0.0 };
+  return { clock: t0, gamma: gamma, agreement_square: agreement_square, displacement_scale: displacement_scale, square_total: t15, factor0: t1, factor1: t4, factor2: t22, factor3: t23, factor4: t18, factor5: 0.0, factor6: t11, factor7: 0.0 };
 }
 
-function autoMove({ x, g, momentum, accumulator, way, factor0, factor1, factor2, factor3, factor4, factor6, beta }) {
+function autoMove({ x, g, momentum, accumulator, displacement, factor0, factor1, factor2, factor3, factor4, factor6, beta }) {
   const t0 = g !== 0.0;
   const t1 = t0 ? 1.0 : 0.0;
   const t2 = g * factor6;
@@ -150,18 +150,18 @@ function autoMove({ x, g, momentum, accumulator, way, factor0, factor1, factor2,
   const t21 = t20 * factor3;
   const t22 = x - t21;
   const t23 = t20 * factor4;
-  const t24 = way + t23;
-  const t25 = t2 * way;
+  const t24 = displacement + t23;
+  const t25 = t2 * displacement;
   const t26 = t25 * 0.0;
   const t27 = t26 !== 0.0;
   const t28 = t27 ? 0.0 : t25;
-  return { x: t22, momentum: t15, accumulator: t9, way: t24, trace0: t28 };
+  return { x: t22, momentum: t15, accumulator: t9, displacement: t24, statistic0: t28 };
 }
 
-function autoLearn({ trace0, clock, gamma, agreement_square, way_scale, square_total }) {
+function autoLearn({ statistic0, clock, gamma, agreement_square, displacement_scale, square_total }) {
   const t0 = Math.sqrt(gamma);
-  const t1 = t0 * way_scale;
-  const t2 = t1 * trace0;
+  const t1 = t0 * displacement_scale;
+  const t2 = t1 * statistic0;
   const t3 = Math.min(clock, 2097151.0);
   const t4 = t3 * 0.5;
   const t5 = t4 + 0.5;
@@ -178,11 +178,11 @@ function autoLearn({ trace0, clock, gamma, agreement_square, way_scale, square_t
   const t16 = t15 + 1.0;
   const t17 = gamma * t16;
   const t18 = Math.max(t17, TINY);
-  const t19 = way_scale * 0.5;
+  const t19 = displacement_scale * 0.5;
   const t20 = clock + 1.0;
   const t21 = t19 / t20;
-  const t22 = way_scale - t21;
-  return { clock: clock, gamma: t18, agreement_square: t10, way_scale: t22, square_total: square_total };
+  const t22 = displacement_scale - t21;
+  return { clock: clock, gamma: t18, agreement_square: t10, displacement_scale: t22, square_total: square_total };
 }
 
 function autoRates({ accumulator, clock, gamma, lr, gamma0 }) {
@@ -204,6 +204,6 @@ function autoRates({ accumulator, clock, gamma, lr, gamma0 }) {
 const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoMeasure, autoDecide, autoMove, autoLearn, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
-  autoStart: { momentum: 0.0, accumulator: 0.0, way: 0.0, clock: 0.0, gamma: 0.0001, agreement_square: 0.0, way_scale: 1.0, square_total: 0.0 },
+  autoStart: { momentum: 0.0, accumulator: 0.0, displacement: 0.0, clock: 0.0, gamma: 0.0001, agreement_square: 0.0, displacement_scale: 1.0, square_total: 0.0 },
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;

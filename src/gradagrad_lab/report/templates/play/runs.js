@@ -37,14 +37,14 @@ function gradagrad({ gamma0, rho, beta }, start) {
 }
 
 function autoGradagrad({ gamma0, beta }, start) {
-  const keys = ["momentum", "accumulator", "way"];
+  const keys = ["momentum", "accumulator", "displacement"];
   let elements = start.map((x) => ({ x, ...Object.fromEntries(keys.map((key) => [key, rules.autoStart[key]])) }));
   let block = { ...rules.autoStart, gamma: gamma0 };
   return (gradient) => {
     const sum0 = gradient.reduce((sum, g) => sum + rules.autoMeasure({ g }).sum0, 0);
     block = rules.autoDecide({ ...block, sum0, lr: 1, steady_lr: 1 });
     elements = elements.map((element, i) => rules.autoMove({ ...block, ...element, g: gradient[i], beta }));
-    block = rules.autoLearn({ ...block, trace0: elements.reduce((sum, e) => sum + e.trace0, 0) });
+    block = rules.autoLearn({ ...block, statistic0: elements.reduce((sum, e) => sum + e.statistic0, 0) });
     const rates = elements.map((e) => rules.autoRates({ ...block, accumulator: e.accumulator, lr: 1, gamma0 }));
     return { x: elements.map((e) => e.x), rates: rates.map((r) => r.rate), gamma: block.gamma };
   };
