@@ -308,6 +308,23 @@ def test_settings_that_others_overwrite_are_noticed():
     p.grad = torch.ones(2)
     with pytest.raises(RuntimeError, match="cycle_momentum=False"):
         optimizer.step()
+    automatic = AutoGradaGrad([p])
+    torch.optim.lr_scheduler.CyclicLR(automatic, 0.1, 1.0)
+    with pytest.raises(RuntimeError, match=r"momentum was changed from 0\.7 to .*cycle_momentum=False\."):
+        automatic.step()
+    optimizer = GradaGrad([p], lr=0.1)
+    optimizer.param_groups[0]["momentum"] = 0.95  # as fastai does
+    with pytest.raises(RuntimeError, match=r"momentum was changed from 0\.0 to 0\.95"):
+        optimizer.step()
+    for other in ("row", "group", "tensor"):
+        optimizer = GradaGrad([p], lr=0.1, granularity="tensor" if other == "row" else "element")
+        optimizer.param_groups[0]["granularity"] = "element"  # before the first step
+        optimizer.step()
+        optimizer.param_groups[0]["granularity"] = other
+        with pytest.raises(RuntimeError, match=f'granularity was changed from "element" to "{other}"'):
+            optimizer.step()
+    p = torch.nn.Parameter(torch.ones(2))
+    p.grad = torch.ones(2)
     optimizer = GradaGrad([{"params": [p], "rho": 0.05, "adaptive": False}], lr=0.1)  # as SAM hands its groups on
     optimizer.state[p].clear()  # what a wrapper kept in the state is gone, its empty place is not
     with pytest.raises(RuntimeError, match="SAM's rho has taken the place"):

@@ -53,7 +53,7 @@ class GradaGrad(EngineOptimizer):
         grad_bound: :math:`G_\infty`; None uses the first gradient.
         gamma_max: :math:`D_\infty`, a cap on :math:`\gamma`.
         growth_limit: largest factor by which :math:`\gamma` may grow in one step, Algorithm 1's :math:`\sqrt{1+r}`.
-            None means 2 (r = 3) for ``"tensor"``, ``"group"`` and ``"all"``, and no limit for ``"element"`` and ``"row"``;
+            None means 2 (r = 3) for ``"tensor"``, ``"group"`` and ``"all"``, and no limit for the other two;
             ``math.inf`` is no limit anywhere.
         projection: keeps each parameter in a convex set, see `gradagrad.projections`.
         lazy: a coordinate (``"element"``) or row (otherwise) whose gradient is exactly zero is left wholly alone and

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch import distributed as dist
 from torch.optim.optimizer import Optimizer
 
 from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
@@ -86,6 +87,22 @@ def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
         )
 
 
+def refuse_table_slices(params: Sequence[Tensor], scope: str) -> None:
+    """Raises where TorchRec's sharded tables would share a decision: every rank holds others and would decide alone."""
+    if (
+        scope in SHARED
+        and any(type(parameter).__name__ == "TableBatchedEmbeddingSlice" for parameter in params)
+        and dist.is_available()
+        and dist.is_initialized()
+        and dist.get_world_size() > 1
+    ):
+        raise ValueError(
+            f'sharded tables of TorchRec (TableBatchedEmbeddingSlice) cannot share a decision, got the scope "{scope}": '
+            "each rank would decide by the tables it holds, and replicas of the other parameters would drift apart. Use "
+            'GradaGrad with granularity="element", "row" or "tensor" for the tables.'
+        )
+
+
 _stepped_in_backward: weakref.WeakSet[Optimizer] = weakref.WeakSet()
 
 
@@ -111,15 +128,27 @@ def warn_of_one_each(optimizer: Optimizer, scope_name: str) -> None:
         )
 
 
-def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any], momentum: float) -> None:
     """Raises where a wrapper or scheduler has put a setting of its own in the place of one of ours of the same name."""
     if "adaptive" in group and "rho" in defaults:
         raise RuntimeError(
-            f"SAM's rho has taken the place of GradaGrad's: the param group has rho = {group['rho']}, and the "
-            f"constructor's was {defaults['rho']}. Wrap an optimizer without an argument rho, such as AutoGradaGrad."
+            f"SAM's rho has taken the place of GradaGrad's: the param group has rho = {group['rho']}, which "
+            "is SAM's radius. Wrap an optimizer without an argument rho, such as AutoGradaGrad."
         )
-    if "base_momentum" in group and defaults["momentum"] == 0.0:
+    if group["momentum"] != momentum and (momentum == 0.0 or "gamma0" in defaults):
+        remedy = (
+            "cycle_momentum=False" if "gamma0" in defaults else "cycle_momentum=False, or the optimizer with a momentum"
+        )
         raise RuntimeError(
-            f"a scheduler moves momentum (now {group['momentum']}), which is 0 here; construct it with "
-            "cycle_momentum=False, or the optimizer with a momentum."
+            f"momentum was changed from {momentum} to {group['momentum']}, as OneCycleLR, CyclicLR and fastai's "
+            f"fit_one_cycle do; construct the scheduler with {remedy}."
+        )
+
+
+def refuse_another_scope(name: str, before: str, now: str) -> None:
+    """Raises where who shares a step size was changed in a param group that has state."""
+    if now != before:
+        raise RuntimeError(
+            f'{name} was changed from "{before}" to "{now}" after the first step, but the state is for "{before}". '
+            "Construct a new optimizer."
         )
