@@ -11,6 +11,7 @@ import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad_lab.cli.app import run
 from gradagrad_lab.cli.options import parse_options, parse_value
+from gradagrad_lab.data import data_folder
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.runs.records import read_record
@@ -142,6 +143,12 @@ def test_sharded_tables_of_torchrec_cannot_share_a_decision(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     for construct in shared:
-        with pytest.raises(ValueError, match='TorchRec .* Use GradaGrad with granularity="element"'):
+        with pytest.raises(ValueError, match=r'TorchRec .* Use GradaGrad with granularity="element"'):
             construct(params())
     GradaGrad(params(), granularity="row")
+
+
+def test_the_home_of_nobody_is_a_folder_that_does_not_exist(monkeypatch):
+    monkeypatch.setenv("GRADAGRAD_DATA", "~nouser/x")
+    with pytest.raises(UserError, match=r"The data folder ~nouser/x .* does not exist"):
+        data_folder(None)

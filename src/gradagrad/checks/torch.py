@@ -15,6 +15,8 @@ from gradagrad.checks.arguments import Number, Table, check_number, check_projec
 from gradagrad.checks.arguments import checked as checked_anywhere
 from gradagrad.rules.scope import SHARED
 
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+"""By name too, because command lines cannot pass a dtype."""
 _PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex, L1Ball, Hyperplane and HalfSpace."
 
 
@@ -24,7 +26,8 @@ def checked(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str
     ``others`` are the param groups before it, with which it must agree where one decision serves all.
     """
     result = checked_anywhere(table, group, others, number=check_number_or_lr)
-    check_ways(group)
+    result["state_dtype"] = _DTYPES.get(str(group["state_dtype"]).removeprefix("torch."), group["state_dtype"])
+    check_ways(result)
     check_projection(group.get("projection"), _PROJECTIONS)
     return result
 
@@ -97,9 +100,9 @@ def refuse_table_slices(params: Sequence[Tensor], scope: str) -> None:
         and dist.get_world_size() > 1
     ):
         raise ValueError(
-            f'sharded tables of TorchRec (TableBatchedEmbeddingSlice) cannot share a decision, got the scope "{scope}": '
-            "each rank would decide by the tables it holds, and replicas of the other parameters would drift apart. Use "
-            'GradaGrad with granularity="element", "row" or "tensor" for the tables.'
+            f'tables of TorchRec (TableBatchedEmbeddingSlice) cannot share a decision, got the scope "{scope}": each '
+            "rank would decide by the tables it holds, and replicas of other parameters would drift apart. "
+            'Use GradaGrad with granularity="element", "row" or "tensor" for the tables.'
         )
 
 
@@ -136,12 +139,10 @@ def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any
             "is SAM's radius. Wrap an optimizer without an argument rho, such as AutoGradaGrad."
         )
     if group["momentum"] != momentum and (momentum == 0.0 or "gamma0" in defaults):
-        remedy = (
-            "cycle_momentum=False" if "gamma0" in defaults else "cycle_momentum=False, or the optimizer with a momentum"
-        )
+        remedy = "" if "gamma0" in defaults else ", or the optimizer with a momentum"
         raise RuntimeError(
             f"momentum was changed from {momentum} to {group['momentum']}, as OneCycleLR, CyclicLR and fastai's "
-            f"fit_one_cycle do; construct the scheduler with {remedy}."
+            f"fit_one_cycle do; construct the scheduler with cycle_momentum=False{remedy}."
         )
 
 

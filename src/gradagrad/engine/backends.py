@@ -67,6 +67,8 @@ def choose_backend(batch: Batch, group: Mapping[str, Any]) -> Backend:
         and not KERNEL.prepare(batch)
     ):
         return KERNEL  # The last step took it; it refuses parameters that have moved to another device.
+    if group["fused"] and any(parameter.is_meta for parameter in batch.params):  # in torch's words, for its own tests
+        raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices.")
     if wanted := _wants_kernel(batch, group):
         on_cpu = _is_on_cpu(batch) and not interprets()
         backend = kernel_for(batch) if on_cpu else TRITON

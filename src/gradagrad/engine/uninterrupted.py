@@ -35,10 +35,20 @@ def uninterrupted() -> Generator[None]:
             signal.signal(number, remember)
         yield
     finally:
-        with ExitStack() as handling:  # which calls all of them, in order, whatever they raise
-            for number, frame in reversed(arrived):
-                handling.callback(handlers[number], number, frame)
+        with ExitStack() as handling:
+            # Only after handlers are back nothing more can arrive.
+            handling.callback(_deliver, arrived, handlers)
             _restore(handlers)
+
+
+def _deliver(arrived: list[tuple[Any, FrameType | None]], handlers: Mapping[Any, Any]) -> None:
+    """Calls the handlers of all signals, in order, whatever they raise."""
+    if arrived:
+        number, frame = arrived.pop(0)
+        try:
+            handlers[number](number, frame)
+        finally:
+            _deliver(arrived, handlers)
 
 
 def _restore(handlers: Mapping[Any, Any]) -> None:

@@ -60,7 +60,8 @@ class Reading:
     """What stands in a param group as ``"gamma"`` and ``"effective_lr"``: a number worked out when it is looked at.
 
     ``float()``, ``print`` and formatting look, and wait for a GPU then; a step does neither. State dicts hold None in
-    its place. NaN before the group's first step.
+    its place. Before the group's first step γ is its start value. ``d`` is effective_lr / lr, because some trainers log
+    d · lr, as Prodigy has it.
     """
 
     def __init__(self, key: str = "", optimizer: EngineOptimizer | None = None) -> None:
@@ -74,6 +75,11 @@ class Reading:
             return float("nan")
         group = next(group for group in optimizer.param_groups if any(value is self for value in group.values()))
         return readings(optimizer, group)[self._key]
+
+    def __mul__(self, other: Any) -> Any:
+        return float(self) * other
+
+    __rmul__ = __mul__
 
     def __format__(self, specification: str) -> str:
         return format(float(self), specification)
@@ -92,7 +98,7 @@ class Reading:
         return Reading, ()  # a copied or unpickled optimizer puts its own readings in
 
 
-READINGS = ("gamma", "effective_lr")
+READINGS = ("gamma", "effective_lr", "d")
 """The keys of a param group under which readings stand."""
 
 
@@ -110,8 +116,15 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
         numerator = batch.shared[key] if batch.is_shared else batch.state[key][0]
         few = _sampled(sharding.local(numerator.detach()).reshape(-1))
         gammas.append(_flat(few * batch.lr_after(0, computing_dtype(parameter.dtype))))
-    gamma = _quantiles(_joined(gammas))[0.5]
-    return {"gamma": gamma, "effective_lr": effective_lr(gamma, steps)}
+    lr = float(group["lr"])
+    if gammas:
+        gamma = _quantiles(_joined(gammas))[0.5]
+    else:
+        settings = optimizer._settings(group)
+        start = next(f.start for f in optimizer.rule.fields(settings) if f.key == optimizer.rule.numerator)
+        gamma = lr * (getattr(settings, start) if isinstance(start, str) else start)
+    effective = effective_lr(gamma, steps)
+    return {"gamma": gamma, "effective_lr": effective, "d": effective / lr if lr else float("nan")}
 
 
 class Watch:

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -165,8 +166,8 @@ def _flat(record: Record, prefix: str) -> dict[str, float]:
 
 
 # Where wrappers keep the optimizer they wrap: Lightning, accelerate and ZeRO, torch's ZeRO, Opacus, SAM and Lookahead,
-# timm's Lookahead.
-_WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer", "_base_optimizer")
+# timm's Lookahead, TorchRec's OptimizerWrapper and KeyedOptimizerWrapper.
+_WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer", "_base_optimizer", "_optimizer")
 _DEPTH = 100
 """Wrappers in wrappers; one that makes a new wrapper whenever it is asked has no end."""
 
@@ -176,7 +177,7 @@ def unwrapped(optimizer: Any) -> EngineOptimizer:
     steps."""
     inner, seen = optimizer, {id(optimizer)}
     for _ in range(_DEPTH):
-        within = next((a for name in _WITHIN if (a := _inside(inner, name)) is not None), None)
+        within = next((a for name in _WITHIN if (a := _inside(inner, name)) is not None), None) or _combined(inner)
         if within is None or id(within) in seen:
             break
         seen.add(id(within))
@@ -186,6 +187,18 @@ def unwrapped(optimizer: Any) -> EngineOptimizer:
             f"optimizer must be a GradaGrad, an AutoGradaGrad or a wrapper of one, got {type(inner).__name__}."
         )
     return inner
+
+
+def _combined(wrapper: Any) -> Any:
+    """Of TorchRec's CombinedOptimizer, which has pairs of a name and an optimizer, the only one that is ours."""
+    pairs = getattr(wrapper, "_optims", None)
+    ours: list[EngineOptimizer] = []
+    for _, optimizer in pairs if isinstance(pairs, list) else ():
+        with suppress(TypeError):
+            ours.append(unwrapped(optimizer))
+    if len(ours) > 1:
+        raise TypeError("optimizer combines several of GradaGrad or AutoGradaGrad; pass one of them.")
+    return ours[0] if ours else None
 
 
 def _inside(wrapper: Any, name: str) -> Any:
