@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 from torch.optim.optimizer import Optimizer, StateDict
 
 from gradagrad import sharding
@@ -194,7 +194,7 @@ def tensor_of(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
 
 def _unusual(value: Tensor) -> str:
     """What a tensor is, unless it is a dense one of ordinary floating point numbers."""
-    if isinstance(value, UninitializedTensorMixin):
+    if is_lazy(value):
         return "an uninitialised one"
     for name in ("is_meta", "is_nested", "is_quantized"):
         if getattr(value, name):
