@@ -33,12 +33,15 @@ class LearntLogGamma:
         self.x, self.h, self.a, self.y = list(x), [0.0] * n, [0.0] * n, [0.0] * n
         self.mean = list(x)
         self.lr = [lr] * n if isinstance(lr, float) else list(lr)
-        self.k, self.gamma, self.v = 0, gamma0, 0.0
-        self.beta, self.w, self.decay, self.guard, self.gamma_max = beta, w, decay, guard, gamma_max
+        largest = max(self.lr, default=1.0)
+        self.k, self.gamma, self.v = 0, gamma0 / largest, 0.0
+        self.beta, self.w, self.decay, self.guard, self.gamma_max = beta, w, decay, guard, gamma_max / largest
         self.mass = 0.0  # Σ i·‖g_i‖², of the gradients as the guard let them pass
 
     def step(self, gradient: Sequence[float], schedule: float = 1.0) -> None:
         """One step; ``schedule`` is what a scheduler makes of every lr."""
+        if not any(gradient):
+            return
         self.k += 1
         k, r, weight = self.k, max(2.0 / (self.k + 1), 2.0**-20), min(self.k, LONG)
         g = list(gradient)

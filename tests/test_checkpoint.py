@@ -193,3 +193,45 @@ def test_shared_memory():
     optimizer.share_memory()
     assert all(value.is_shared() for p in params if p.numel() for value in optimizer.state[p].values())
     train(optimizer, params, 2)
+
+
+@pytest.mark.parametrize("entry", [None, [], 0], ids=str)
+def test_an_entry_that_is_no_dictionary_is_refused(entry):
+    optimizer = GradaGrad(parameters()[:1])
+    saved = optimizer.state_dict()
+    saved["state"][0] = entry
+    with pytest.raises(ValueError, match="the state dict is damaged: the state of parameter 0 of group 0 is a"):
+        optimizer.load_state_dict(saved)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda a: torch.full_like(a, 1e200, dtype=torch.float64),
+        lambda a: a.to(torch.float8_e4m3fn),
+        lambda a: torch.nested.nested_tensor([a]),
+        lambda a: torch.quantize_per_tensor(a, 0.1, 0, torch.qint8),
+        lambda a: torch.nn.UninitializedParameter(),
+    ],
+    ids=["1e200", "float8", "nested", "quantized", "uninitialised"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_tensors_that_cannot_be_state_are_refused(damage):
+    params = [torch.nn.Parameter(torch.ones(3))]
+    optimizer = GradaGrad(params)
+    train(optimizer, params, 2)
+    saved = optimizer.state_dict()
+    saved["state"][0] = {**saved["state"][0], "momentum": damage(saved["state"][0]["momentum"])}
+    with pytest.raises(ValueError, match='the state dict is damaged: "momentum" of parameter 0'):
+        optimizer.load_state_dict(saved)
+
+
+def test_saved_tensors_that_require_grad_load_without_their_graph():
+    params = [torch.nn.Parameter(torch.ones(3))]
+    optimizer = GradaGrad(params)
+    train(optimizer, params, 2)
+    saved = optimizer.state_dict()
+    graph = saved["state"][0]["momentum"].clone().requires_grad_() * 1.0
+    saved["state"][0] = {**saved["state"][0], "momentum": graph}
+    optimizer.load_state_dict(saved)
+    assert not optimizer.state[params[0]]["momentum"].requires_grad

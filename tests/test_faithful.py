@@ -104,11 +104,11 @@ SCALAR_OPTIONS = {
 @pytest.mark.parametrize("name", SCALAR_OPTIONS)
 @pytest.mark.parametrize("granularity", ["group", "tensor", "row"])
 def test_shared_blocks_are_algorithm_1(name, granularity, driver):
-    """With one block over everything, each shared granularity is the scalar variant with Lemma 4's r."""
+    """With one block over everything, each shared granularity is the scalar variant, with Lemma 4's r and at most 3."""
     options = SCALAR_OPTIONS[name]
     shapes = {"group": [(3, 2), (4,), ()], "tensor": [(11,)], "row": [(1, 11)]}[granularity]
     x_0 = [0.1 * i - 0.3 for i in range(11)]
-    rho, limit = options.get("rho", 2.0), options.get("growth_limit", math.inf)
+    rho, limit = options.get("rho", 2.0), options.get("growth_limit", math.inf if granularity == "row" else 2.0)
     lemma = oracle.lemma_r(rho)
     settings = of_paper(options)
     settings["r"] = lambda g, previous: min(lemma(g, previous), limit**2 - 1)
@@ -116,6 +116,26 @@ def test_shared_blocks_are_algorithm_1(name, granularity, driver):
     paper = oracle.algorithm_1(gradient, x_0, STEPS, gamma_0=0.01, **settings)
     ours = run(gradient, shapes, x_0, lr=0.01, granularity=granularity, driver=driver, **options)
     assert_close(ours, paper, slice(0, 1))
+
+
+@pytest.mark.parametrize("granularity", ["tensor", "group", "all"])
+def test_a_warm_up_by_stairs_does_not_blow_up_shared_step_sizes(granularity):
+    """While lr is tiny all gradients agree; without a limit, the next stair multiplied what γ had grown to."""
+    losses = []
+    for limit in (None, math.inf):
+        torch.manual_seed(0)
+        inputs = torch.randn(256, 8)
+        targets = torch.sin(inputs @ torch.randn(8, 1))
+        model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
+        optimizer = GradaGrad(model.parameters(), lr=0.01, rho=100.0, granularity=granularity, growth_limit=limit)
+        for k in range(60):
+            optimizer.param_groups[0]["lr"] = 0.01 * (1e-3 if k < 8 else 0.5)
+            rows = torch.randint(0, 256, (32,))
+            optimizer.zero_grad()
+            (model(inputs[rows]) - targets[rows]).square().mean().backward()
+            optimizer.step()
+        losses.append((model(inputs) - targets).square().mean().item())
+    assert losses[0] < 0.6 < 10.0 < losses[1]
 
 
 def test_fixed_clip_is_algorithm_1_as_printed():
@@ -135,7 +155,8 @@ def test_fixed_clip_is_algorithm_1_as_printed():
 def test_one_coordinate_is_the_same_in_every_granularity(name, granularity):
     gradient = noisy(11, 1)
     element = run(gradient, [(1,)], [0.4], lr=0.1, **OPTIONS[name])
-    shared = run(gradient, [(1,)], [0.4], lr=0.1, granularity=granularity, **OPTIONS[name])
+    options = {"growth_limit": math.inf} | OPTIONS[name]
+    shared = run(gradient, [(1,)], [0.4], lr=0.1, granularity=granularity, **options)
     for a, b in zip(element, shared, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
 
@@ -157,7 +178,8 @@ def test_row_is_tensor_by_tensor(name):
     gradient = noisy(6, 12)
     x_0 = [0.05 * i for i in range(12)]
     rows = run(gradient, [(4, 3)], x_0, lr=0.05, granularity="row", **OPTIONS[name])
-    tensors = run(gradient, [(3,)] * 4, x_0, lr=0.05, granularity="tensor", **OPTIONS[name])
+    options = {"growth_limit": math.inf} | OPTIONS[name]
+    tensors = run(gradient, [(3,)] * 4, x_0, lr=0.05, granularity="tensor", **options)
     for a, b in zip(rows, tensors, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-11, atol=1e-13)
 

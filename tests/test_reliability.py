@@ -12,6 +12,8 @@ from cases import DRIVERS
 
 import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.engine import uninterrupted
+from gradagrad.monitoring.recording import unwrapped
 from gradagrad.projections import Box, NonNegative
 
 OPTIMIZERS = {"GradaGrad": lambda p, **o: GradaGrad(p, lr=0.1, **o), "AutoGradaGrad": AutoGradaGrad}
@@ -308,6 +310,23 @@ def test_settings_that_others_overwrite_are_noticed():
     p.grad = torch.ones(2)
     with pytest.raises(RuntimeError, match="cycle_momentum=False"):
         optimizer.step()
+    automatic = AutoGradaGrad([p])
+    torch.optim.lr_scheduler.CyclicLR(automatic, 0.1, 1.0)
+    with pytest.raises(RuntimeError, match=r"momentum was changed from 0\.7 to .*cycle_momentum=False\."):
+        automatic.step()
+    optimizer = GradaGrad([p], lr=0.1)
+    optimizer.param_groups[0]["momentum"] = 0.95  # as fastai does
+    with pytest.raises(RuntimeError, match=r"momentum was changed from 0\.0 to 0\.95"):
+        optimizer.step()
+    for other in ("row", "group", "tensor"):
+        optimizer = GradaGrad([p], lr=0.1, granularity="tensor" if other == "row" else "element")
+        optimizer.param_groups[0]["granularity"] = "element"  # before the first step
+        optimizer.step()
+        optimizer.param_groups[0]["granularity"] = other
+        with pytest.raises(RuntimeError, match=f'granularity was changed from "element" to "{other}"'):
+            optimizer.step()
+    p = torch.nn.Parameter(torch.ones(2))
+    p.grad = torch.ones(2)
     optimizer = GradaGrad([{"params": [p], "rho": 0.05, "adaptive": False}], lr=0.1)  # as SAM hands its groups on
     optimizer.state[p].clear()  # what a wrapper kept in the state is gone, its empty place is not
     with pytest.raises(RuntimeError, match="SAM's rho has taken the place"):
@@ -332,3 +351,68 @@ def test_an_optimizer_for_each_parameter_is_warned_of_where_it_changes_the_metho
     )
     with expected:
         loss.backward()
+
+
+def test_a_signal_before_handlers_are_back_is_delivered(monkeypatch):
+    """One that arrives after the step, while handlers are being put back, was lost."""
+    calls = []
+    monkeypatch.setattr(uninterrupted, "_restore", lambda h, own=uninterrupted._restore: (_raise(), own(h)))
+
+    def _raise():
+        signal.raise_signal(signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, lambda *_: calls.append(1))
+    try:
+        with uninterrupted.uninterrupted():
+            signal.raise_signal(signal.SIGUSR1)
+            assert not calls
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert calls == [1, 1]
+
+
+def test_negative_indices_are_refused():
+    table = torch.nn.Parameter(torch.ones(4, 2))
+    rows = torch.tensor([[-1]])
+    table.grad = torch.sparse_coo_tensor(rows, torch.ones(1, 2), (4, 2), check_invariants=False)
+    for options in ({}, {"fused": False}):
+        with pytest.raises(RuntimeError, match="negative index, -1"):
+            GradaGrad([table], lazy=True, **options).step()
+    assert torch.equal(table, torch.ones(4, 2))
+
+
+def test_optimizers_of_torchrec_are_seen_through():
+    p = torch.nn.Parameter(torch.ones(2))
+    optimizer = GradaGrad([p], lr=0.5)
+
+    class Wrapper:
+        def __init__(self, **inside):
+            vars(self).update(inside)
+
+    assert unwrapped(Wrapper(_optimizer=Wrapper(_optimizer=optimizer))) is optimizer
+    pairs = [("dense", torch.optim.SGD([p])), ("tables", Wrapper(_optimizer=optimizer))]
+    assert unwrapped(Wrapper(_optims=pairs)) is optimizer
+    with pytest.raises(TypeError, match="several"):
+        unwrapped(Wrapper(_optims=[*pairs, ("more", GradaGrad([p]))]))
+    with pytest.raises(TypeError, match="wrapper of one"):
+        unwrapped(Wrapper(_optims=pairs[:1]))
+
+
+def test_small_habits():
+    """What trainers and command lines expect."""
+    p = torch.nn.Parameter(torch.ones(2))
+    assert dir(gradagrad) == sorted(gradagrad.__all__)
+    optimizer = GradaGrad([p], lr=0.5, state_dtype="bfloat16")
+    assert optimizer.param_groups[0]["state_dtype"] is torch.bfloat16
+    assert float(optimizer.param_groups[0]["gamma"]) == 0.5
+    automatic = AutoGradaGrad([p], lr=0.5, gamma0=1e-3)
+    assert float(automatic.param_groups[0]["gamma"]) == pytest.approx(1e-3)
+    p.grad = torch.ones(2)
+    for _ in range(4):
+        automatic.step()
+    group = automatic.param_groups[0]
+    assert group["d"] * group["lr"] == pytest.approx(float(group["effective_lr"]))
+    meta = torch.nn.Parameter(torch.ones(2, device="meta"))
+    meta.grad = torch.ones_like(meta)
+    with pytest.raises(RuntimeError, match="`fused=True` requires all the params to be floating point"):
+        GradaGrad([meta], fused=True).step()

@@ -39,7 +39,8 @@ class AutoGradaGrad(Averaged):
     Args:
         params: parameters, named parameters or param groups.
         lr: multiplies the step, for schedulers and for groups that should move slower or faster. Not a learning rate to
-            tune: leave it at 1. A schedule does not disturb :math:`\gamma`.
+            tune: only its ratios matter, between groups and over time, because :math:`\gamma` starts at gamma0 divided
+            by the largest lr. A schedule does not disturb :math:`\gamma`.
         gamma0: :math:`\gamma_0`. Anything below a good learning rate works.
         momentum: :math:`\beta`; 0 moves along the gradient itself.
         gamma_max: a cap on :math:`\gamma`.
@@ -105,12 +106,34 @@ class AutoGradaGrad(Averaged):
         }  # fmt: skip
         super().__init__(params, defaults)
 
+    _largest_lr = 0.0
+    """Of the groups, as they were added. Only ratios of lr matter: between groups and over time."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """As in the base class; a copy takes the lr that its groups have."""
+        super().__setstate__(state)
+        if not self._largest_lr:
+            self._largest_lr = max((_initial_lr(group) for group in self.param_groups), default=0.0)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As in the base class; γ starts relative to the largest lr."""
+        super().add_param_group(param_group)
+        self._largest_lr = max(self._largest_lr, _initial_lr(self.param_groups[-1]))
+        self._empty = []  # Settings of the other groups were worked out without this one.
+
     def _settings(self, group: Mapping[str, Any]) -> Settings:
+        largest = self._largest_lr or 1.0
         return settings_of(
             Settings,
             group,
+            gamma0=group["gamma0"] / largest,
+            gamma_max=group["gamma_max"] / largest,
             steady_lr=group.get("initial_lr", group["lr"]),  # Torch's schedulers leave this behind.
             beta=group["momentum"],
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
             averaging=group["averaging"] is not None,
         )
+
+
+def _initial_lr(group: Mapping[str, Any]) -> float:
+    return float(group.get("initial_lr", group["lr"]))

@@ -1,15 +1,19 @@
 """The average for users: ``with optimizer.averaged()`` and the averaged weights. The rule computes it."""
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from gradagrad import sharding
+from gradagrad.engine.batch import Batch
 from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.engine.step import uninterrupted
 from gradagrad.torch_ops.ops import real_view
 
 _INSIDE = "step and load_state_dict must be called outside of `with optimizer.averaged()`, which holds averages."
@@ -21,17 +25,21 @@ class Averaged(EngineOptimizer):
     _averaged_depth = 0
     """How many `averaged` blocks are open."""
 
+    _iterates: Mapping[Tensor, Tensor] = MappingProxyType({})
+    """What a block has yet to put back."""
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """As in the base class; a copied or loaded optimizer is outside every block."""
         super().__setstate__(state)
-        self._averaged_depth, self._cannot_step = 0, ""
+        self._averaged_depth, self._cannot_step, self._iterates = 0, "", {}
 
     @contextmanager
-    def averaged(self) -> Generator[None]:
+    def averaged(self, model: torch.nn.Module | None = None, batches: Iterable[Any] = ()) -> Generator[None]:
         """Puts averages into the parameters inside the block, and the iterates back afterwards, bit for bit.
 
         Needs memory for one copy of the parameters. May be nested. BatchNorm's running statistics belong to the
-        iterates; recompute them for the average with ``torch.optim.swa_utils.update_bn(loader, model)`` inside.
+        iterates. With ``model`` and ``batches`` they are measured at the average, and put back afterwards. Without them
+        they are left alone, and what ``torch.optim.swa_utils.update_bn`` measures inside stays after the block.
 
         Example:
             >>> with optimizer.averaged():  # doctest: +SKIP
@@ -48,11 +56,42 @@ class Averaged(EngineOptimizer):
             if self._averaged_depth > 1:
                 yield
             else:
-                with _swapped(self._averages()):
+                norms = [] if model is None else norms_of(model)
+                if self._iterates:
+                    self._put_back()
+                averages = self._averages()
+                self._iterates = copies([*averages, *chain.from_iterable(norm.buffers() for norm in norms)])
+                try:
+                    with uninterrupted():
+                        put({p: sharding.local(average) for p, average in averages.items()})
+                    if model is not None and norms:
+                        measure(model, norms, batches)
                     yield
+                finally:
+                    self._put_back()
         finally:
             self._averaged_depth -= 1
             self._cannot_step = _INSIDE if self._averaged_depth else ""
+
+    def _put_back(self) -> None:
+        """Ends a block. An exception that comes before this has begun leaves it to the next step, block or saving."""
+        with uninterrupted():
+            try:
+                put(self._iterates)
+            except RuntimeError:  # All that can be put back has been.
+                self._iterates = {}
+                raise
+            self._iterates = {}
+
+    def _catch_up(self) -> None:
+        if self._iterates and not self._averaged_depth:
+            self._put_back()
+        super()._catch_up()
+
+    def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
+        if self._iterates:
+            self._put_back()
+        return super()._batches()
 
     def _averages(self) -> dict[Tensor, Tensor]:
         """Each parameter's average at the present step."""
@@ -72,17 +111,6 @@ class Averaged(EngineOptimizer):
             return result
 
 
-@contextmanager
-def _swapped(averages: Mapping[Tensor, Tensor]) -> Generator[None]:
-    """Puts averages into the parameters, and the same values back, whatever happens in between."""
-    points = copies(averages)
-    try:
-        put({p: sharding.local(average) for p, average in averages.items()})
-        yield
-    finally:
-        put(points)
-
-
 def copies(tensors: Iterable[Tensor]) -> dict[Tensor, Tensor]:
     """What parameters and buffers hold on this rank."""
     return {tensor: sharding.local(tensor.detach()).clone() for tensor in tensors}
@@ -90,7 +118,60 @@ def copies(tensors: Iterable[Tensor]) -> dict[Tensor, Tensor]:
 
 @torch.no_grad()
 def put(values: Mapping[Tensor, Tensor]) -> None:
-    """Writes copies, or averages, into parameters and buffers."""
+    """Writes copies, or averages, into parameters and buffers: all of them that still have their shape."""
+    resized: list[Tensor] = []
     for target, value in values.items():
         place = sharding.local(target.detach())
-        (place if value.dtype.is_complex else real_view(place)).copy_(value)
+        place = place if value.dtype.is_complex else real_view(place)
+        if place.shape == value.shape:
+            place.copy_(value)
+        else:
+            resized.append(target)
+    if resized:
+        raise RuntimeError(
+            f"{len(resized)} parameters were resized inside `with optimizer.averaged()`, the first to "
+            f"{tuple(resized[0].shape)}; they stay as they are, and all others are back."
+        )
+
+
+def norms_of(model: torch.nn.Module) -> list[_BatchNorm]:
+    """The layers of a model that have running statistics."""
+    return [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
+
+
+@torch.no_grad()
+def measure(model: torch.nn.Module, norms: Sequence[_BatchNorm], batches: Iterable[Any]) -> None:
+    """BatchNorm's statistics over batches, all counting alike. As torch's `update_bn`, but only these layers are in
+    training mode: no dropout, and no random number drawn that training would have drawn."""
+    was_training = {module: module.training for module in model.modules()}
+    momenta = [norm.momentum for norm in norms]
+    device = next(model.parameters()).device
+    model.eval()
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the plain mean
+        norm.train()
+    try:
+        for batch in batches:
+            _forward(model, _on(device, batch))
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+        for module, training in was_training.items():
+            module.training = training
+
+
+def _forward(model: torch.nn.Module, batch: Any) -> None:
+    """A dictionary's entries are arguments by name; of a pair the first is the input."""
+    if isinstance(batch, Mapping):
+        model(**batch)
+    else:
+        model(batch[0] if isinstance(batch, list | tuple) else batch)
+
+
+def _on(device: torch.device, batch: Any) -> Any:
+    if isinstance(batch, Mapping):
+        return {key: _on(device, value) for key, value in batch.items()}
+    if isinstance(batch, list | tuple):
+        return [_on(device, value) for value in batch]
+    return batch.to(device) if isinstance(batch, Tensor) else batch

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 from torch.optim.optimizer import Optimizer, StateDict
 
 from gradagrad import sharding
@@ -34,6 +35,7 @@ _OTHERS = {
     "p0": "Prodigy",
     "prev": "Rprop",
 }
+_STORED = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _MOST_STEPS = 2**62  # Beyond it the counter, or a number computed from it, would overflow.
 
 
@@ -83,6 +85,7 @@ def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, 
             _check_fit(field, value, scope, parameter, where)
             check_range(field, value, settings, where)
             state[field.key] = _as_new(field, value, group, scope, parameter)
+            check_range(field, state[field.key], settings, where)  # 1e200 is finite, and infinite in float32.
             if field.at == "block" and scope in SHARED:
                 first = shared.setdefault((field.key, id(group) if scope == "group" else 0), value)
                 if not torch.equal(sharding.local(first), sharding.local(value)):
@@ -124,8 +127,8 @@ def _saved_states(
     for index, (saved, group) in enumerate(zip(merged_groups, groups, strict=True)):
         for number, parameter in zip(saved["params"], group["params"], strict=True):
             where = f"parameter {number} of group {index}"
-            state = state_dict["state"].get(number)
-            if state and not isinstance(state, Mapping):
+            state = state_dict["state"].get(number, {})
+            if not isinstance(state, Mapping):
                 kind = type(state).__name__
                 raise ValueError(f"the state dict is damaged: the state of {where} is a {kind}, not a dictionary.")
             if state:
@@ -163,8 +166,8 @@ def step_of(saved: Mapping[str, Any], where: str) -> int:
         raise ValueError(f'the state dict is damaged: {where} has no "step" (found {sorted(map(str, saved))}).')
     value = saved["step"]
     if isinstance(value, Tensor):
-        usable = value.numel() == 1 and value.layout == torch.strided and not value.is_meta and not value.is_complex()
-        value = value.item() if usable else value
+        usable = _unusual(value) in ("", f"{value.dtype}, {torch.strided}") and not value.is_complex()
+        value = value.item() if usable and value.numel() == 1 else value
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value < _MOST_STEPS or value != value // 1:
         raise ValueError(
@@ -181,13 +184,23 @@ def tensor_of(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
     if not isinstance(value, Tensor):
         kind = type(value).__name__
         raise ValueError(f'the state dict is damaged: "{field.key}" of {where} is a {kind}, not a tensor.')
-    if value.layout != torch.strided or value.is_meta or not value.is_floating_point():
-        kind = "a meta tensor" if value.is_meta else f"{value.dtype}, {value.layout}"
+    if kind := _unusual(value):
         raise ValueError(
             f'the state dict is damaged: "{field.key}" of {where} must be a dense tensor of floating point numbers, '
             f"got {kind}."
         )
-    return value
+    return value.detach()
+
+
+def _unusual(value: Tensor) -> str:
+    """What a tensor is, unless it is a dense one of ordinary floating point numbers."""
+    if is_lazy(value):
+        return "an uninitialised one"
+    for name in ("is_meta", "is_nested", "is_quantized"):
+        if getattr(value, name):
+            return f"a {name.removeprefix('is_')} tensor"
+    fits = value.layout == torch.strided and value.dtype in _STORED
+    return "" if fits else f"{value.dtype}, {value.layout}"
 
 
 def _check_fit(field: Field, value: Tensor, scope: str, parameter: Tensor, where: str) -> None:

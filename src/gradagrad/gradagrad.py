@@ -12,7 +12,7 @@ from gradagrad.checks.arguments import GRADAGRAD
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.projections import Projection
 from gradagrad.projections.checked import Checked
-from gradagrad.rules.gradagrad import RULE, Settings
+from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
 from gradagrad.rules.rule import settings_of
 from gradagrad.rules.scope import Scope
 
@@ -54,6 +54,8 @@ class GradaGrad(EngineOptimizer):
         grad_bound: :math:`G_\infty`; None uses the first gradient.
         gamma_max: :math:`D_\infty`, a cap on :math:`\gamma`.
         growth_limit: largest factor by which :math:`\gamma` may grow in one step, Algorithm 1's :math:`\sqrt{1+r}`.
+            None means 2 (r = 3) for ``"tensor"``, ``"group"`` and ``"all"``, and no limit for the other two;
+            ``math.inf`` is no limit anywhere.
         projection: keeps each parameter in a convex set, see `gradagrad.projections`.
         lazy: leave a coordinate (``"element"``) or row (otherwise) alone while its gradient is exactly zero, so that it
             keeps its own clock. Use it for embedding tables.
@@ -99,7 +101,7 @@ class GradaGrad(EngineOptimizer):
         eps: float = 1e-10,
         grad_bound: float | None = None,
         gamma_max: float = math.inf,
-        growth_limit: float = math.inf,
+        growth_limit: float | None = None,
         projection: Projection | None = None,
         lazy: bool = False,
         maximize: bool = False,
@@ -125,6 +127,7 @@ class GradaGrad(EngineOptimizer):
             Settings,
             group,
             beta=group["momentum"],
+            growth_limit=limit_of_growth(group["growth_limit"], group["granularity"]),
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
             project=None if group["projection"] is None else Checked(group["projection"]),
         )

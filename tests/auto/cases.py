@@ -164,7 +164,7 @@ class Oracle:
             assert abs(actual - expected) <= rtol * abs(expected) + 1e-300, (name, actual, expected, own.k)
         tensors = {
             "x": (self._flat(every_parameter(self._optimizer)), own.x),
-            "a": ([b / _weights(own.k) for b in self._state("accumulator")], own.a),
+            "a": ([b / _weights(max(own.k, 1)) for b in self._state("accumulator")], own.a),
             "h": (self._state("momentum"), own.h),
             "y": ([y * numbers.displacement_scale for y in self._state("displacement")], own.y),
         }

@@ -268,3 +268,51 @@ def test_lazy_averages_equal_the_dense_computation(pattern: list[Any]) -> None:
         dense.step()
     torch.testing.assert_close(shown(lazy), shown(dense), rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(table, twin, rtol=1e-12, atol=1e-14)
+
+
+def _stepped() -> tuple[torch.nn.Module, AutoGradaGrad, torch.Tensor]:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
+    optimizer = AutoGradaGrad(model.parameters(), gamma0=0.1, averaging="polynomial")
+    inputs = torch.randn(16, 3)
+    for _ in range(5):
+        optimizer.zero_grad()
+        model(inputs).square().mean().backward()
+        optimizer.step()
+    return model, optimizer, inputs
+
+
+def test_batch_norm_is_measured_at_the_average_and_put_back() -> None:
+    model, optimizer, inputs = _stepped()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    with optimizer.averaged(model, batches=[inputs]):
+        expected = model[0](inputs).mean(0)
+        torch.testing.assert_close(model[1].running_mean, expected)
+        assert not torch.equal(model[1].running_mean, before["1.running_mean"])
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_no_exit_leaves_a_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler that would raise while iterates are put back waits; before that, the next call puts them back."""
+    model, optimizer, _ = _stepped()
+    before = [p.detach().clone() for p in model.parameters()]
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    def again() -> None:
+        with optimizer.averaged():
+            pass
+
+    for go_on in (optimizer.state_dict, again):
+        with monkeypatch.context() as patch:
+            patch.setattr(optimizer, "_put_back", interrupted)
+            with pytest.raises(KeyboardInterrupt), optimizer.averaged():
+                pass
+        assert not all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
+        go_on()
+        assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
+    with pytest.raises(RuntimeError, match="1 parameters were resized"), optimizer.averaged():
+        model[0].bias.data = torch.zeros(7)
+    assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True) if p.shape == q.shape)

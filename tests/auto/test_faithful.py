@@ -295,3 +295,21 @@ def test_the_oracle_beyond_two_million_steps(clock: int, rows: str, driver: str)
             oracle.age(clock)
         oracle.step()
     oracle.compare()
+
+
+@pytest.mark.parametrize("averaging", [None, "polynomial"])
+def test_only_ratios_of_lr_matter(averaging: str | None) -> None:
+    """Frameworks set an lr by themselves, such as 0.01; it neither slows the start nor moves the cap."""
+    ends = []
+    for lr in (1.0, 2.0**-10):
+        params = parameters()[:2]
+        groups = [{"params": [params[0]], "lr": lr}, {"params": [params[1]], "lr": lr / 4}]
+        optimizer = AutoGradaGrad(groups, gamma_max=0.01, averaging=averaging)  # pyright: ignore
+        scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: 1.0 / (k + 1))
+        for k in range(30):
+            for p in params:
+                p.grad = (p.detach() - 1.0) + 0.3 * (-1) ** k
+            optimizer.step()
+            scheduler.step()
+        ends.append(torch.cat([p.detach().flatten() for p in params]))
+    torch.testing.assert_close(*ends, rtol=1e-12, atol=1e-12)

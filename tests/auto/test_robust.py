@@ -202,3 +202,26 @@ def test_a_refused_step_changes_nothing() -> None:
     with pytest.raises(RuntimeError, match="weight_decay must be 0 with sparse gradients"):
         optimizer.step()
     assert_same(optimizer, before)
+
+
+@every_driver
+@pytest.mark.parametrize("options", [{}, {"guard": False}, {"averaging": "polynomial", "guard": False}], ids=str)
+def test_a_step_with_gradients_of_zero_changes_nothing(driver: str, options: dict[str, object]) -> None:
+    """get_optimizer_state_dict and TorchRec take such a step to have state made."""
+    idle, plain = parameters(torch.float32)[:2], parameters(torch.float32)[:2]
+    optimizer = AutoGradaGrad(idle, gamma0=1e-2, **options, **DRIVERS[driver])  # pyright: ignore
+    reference = AutoGradaGrad(plain, gamma0=1e-2, **options, **DRIVERS[driver])  # pyright: ignore
+    for k in range(6):
+        for p in idle if k in (0, 3) else ():
+            p.grad = torch.zeros_like(p)
+        if k in (0, 3):
+            optimizer.step()
+        for p in (*idle, *plain):
+            p.grad = (p.detach() - 1.0) * torch.linspace(0.5, 2.0, p.numel()).view_as(p) + 0.1 * (-1) ** k
+        optimizer.step()
+        reference.step()
+    assert shared(optimizer) == shared(reference)
+    for p, q in zip(idle, plain, strict=True):
+        assert torch.equal(p, q)
+        for key, value in reference.state[q].items():
+            assert key == "step" or torch.equal(optimizer.state[p][key], value), key

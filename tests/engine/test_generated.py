@@ -12,6 +12,7 @@ from gradagrad import GradaGrad
 from gradagrad.codegen import cpp, trace, variants
 from gradagrad.projections import NonNegative
 from gradagrad.rules import auto, gradagrad
+from gradagrad.rules.scope import SCOPES
 
 
 def test_the_header_is_what_the_rules_generate():
@@ -46,10 +47,11 @@ def test_every_setting_has_a_variant_that_has_its_options():
 
 def test_defaults_take_the_short_form():
     """An infinite limit is off, so that its operations do not slow the loop down."""
-    optimizer = GradaGrad([torch.nn.Parameter(torch.ones(2))])
-    place = variants.variant_of(optimizer._settings(optimizer.param_groups[0]))
-    assert place is not None
-    assert variants.VARIANTS[place].name == "gradagrad_plain"
+    for scope in SCOPES:
+        optimizer = GradaGrad([torch.nn.Parameter(torch.ones(2))], granularity=scope)
+        place = variants.variant_of(optimizer._settings(optimizer.param_groups[0]), scope)
+        assert place is not None
+        assert variants.VARIANTS[place].name == "gradagrad_plain"
 
 
 def test_settings_are_passed_in_the_order_of_the_header():

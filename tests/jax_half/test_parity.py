@@ -64,7 +64,9 @@ def test_the_listing(granularity):
 
     runs = {
         (name, momentum): (
-            gradagrad(0.3, granularity=granularity, momentum=momentum, **{"eps": 0.0, **ours}),
+            gradagrad(
+                0.3, granularity=granularity, momentum=momentum, **{"eps": 0.0, "growth_limit": math.inf, **ours}
+            ),
             algorithm_2(gradient, list(start), STEPS, gamma_0=0.3, beta=momentum, **listing),
         )
         for name, (ours, listing) in LISTING.items()
@@ -83,7 +85,8 @@ def test_the_scalar_listing():
     def gradient(k, x):
         return [0.6 * (x[i] - 1.0) + noise[k][i] for i in range(6)]
 
-    trace = algorithm_1(gradient, list(start), STEPS, gamma_0=0.3, rho=10.0, r=lemma_r(10.0))
+    lemma = lemma_r(10.0)
+    trace = algorithm_1(gradient, list(start), STEPS, gamma_0=0.3, rho=10.0, r=lambda g, last: min(lemma(g, last), 3.0))
     shared = {scope: gradagrad(0.3, rho=10.0, granularity=scope, eps=0.0) for scope in ("tensor", "group")}
     for found in follow(shared, start, noise).values():
         np.testing.assert_allclose(found, trace.x[1:], rtol=1e-12, atol=1e-12)

@@ -70,9 +70,10 @@ GRADAGRAD = Table(
         ),
         "gamma_max": _GAMMA_MAX,
         "growth_limit": Number(
-            "a number >= 1",
+            "None or a number >= 1",
             lambda v: v >= 1.0,
             "It is the largest factor γ may grow by in one step; math.inf means no limit.",
+            optional=True,
         ),
     },
     flags=(*_FLAGS, "lazy"),

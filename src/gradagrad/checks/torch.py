@@ -8,12 +8,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch import distributed as dist
 from torch.optim.optimizer import Optimizer
 
 from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
 from gradagrad.checks.arguments import checked as checked_anywhere
 from gradagrad.rules.scope import SHARED
 
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+"""By name too, because command lines cannot pass a dtype."""
 _PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex and L1Ball."
 
 
@@ -23,7 +26,8 @@ def checked(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str
     ``others`` are the param groups before it; groups that share a block must agree.
     """
     result = checked_anywhere(table, group, others, number=check_number_or_lr)
-    check_ways(group)
+    result["state_dtype"] = _DTYPES.get(str(group["state_dtype"]).removeprefix("torch."), group["state_dtype"])
+    check_ways(result)
     check_projection(group.get("projection"), _PROJECTIONS)
     return result
 
@@ -86,6 +90,22 @@ def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
         )
 
 
+def refuse_table_slices(params: Sequence[Tensor], scope: str) -> None:
+    """Raises where TorchRec's sharded tables would share a decision: every rank holds others and would decide alone."""
+    if (
+        scope in SHARED
+        and any(type(parameter).__name__ == "TableBatchedEmbeddingSlice" for parameter in params)
+        and dist.is_available()
+        and dist.is_initialized()
+        and dist.get_world_size() > 1
+    ):
+        raise ValueError(
+            f'tables of TorchRec (TableBatchedEmbeddingSlice) cannot share a decision, got the scope "{scope}": each '
+            "rank would decide by the tables it holds, and replicas of other parameters would drift apart. "
+            'Use GradaGrad with granularity="element", "row" or "tensor" for the tables.'
+        )
+
+
 _stepped_in_backward: weakref.WeakSet[Optimizer] = weakref.WeakSet()
 
 
@@ -111,15 +131,25 @@ def warn_of_one_each(optimizer: Optimizer, scope_name: str) -> None:
         )
 
 
-def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any], momentum: float) -> None:
     """Raises where a wrapper or scheduler has overwritten one of our settings with its own of the same name."""
     if "adaptive" in group and "rho" in defaults:
         raise RuntimeError(
-            f"SAM's rho has taken the place of GradaGrad's: the param group has rho = {group['rho']}, and the "
-            f"constructor's was {defaults['rho']}. Wrap an optimizer without an argument rho, such as AutoGradaGrad."
+            f"SAM's rho has taken the place of GradaGrad's: the param group has rho = {group['rho']}, which "
+            "is SAM's radius. Wrap an optimizer without an argument rho, such as AutoGradaGrad."
         )
-    if "base_momentum" in group and defaults["momentum"] == 0.0:
+    if group["momentum"] != momentum and (momentum == 0.0 or "gamma0" in defaults):
+        remedy = "" if "gamma0" in defaults else ", or the optimizer with a momentum"
         raise RuntimeError(
-            f"a scheduler moves momentum (now {group['momentum']}), which is 0 here; construct it with "
-            "cycle_momentum=False, or the optimizer with a momentum."
+            f"momentum was changed from {momentum} to {group['momentum']}, as OneCycleLR, CyclicLR and fastai's "
+            f"fit_one_cycle do; construct the scheduler with cycle_momentum=False{remedy}."
+        )
+
+
+def refuse_another_scope(name: str, before: str, now: str) -> None:
+    """Raises where who shares a step size was changed in a param group that has state."""
+    if now != before:
+        raise RuntimeError(
+            f'{name} was changed from "{before}" to "{now}" after the first step, but the state is for "{before}". '
+            "Construct a new optimizer."
         )

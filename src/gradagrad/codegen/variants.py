@@ -17,6 +17,7 @@ from gradagrad.codegen.trace import Function, Symbol, Tape
 from gradagrad.rules import auto, gradagrad
 from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.rule import Array, Block, Ops, Reduction, Rule, Values
+from gradagrad.rules.scope import SINGLE
 
 
 class _BoundedGradaGrad(gradagrad.GradaGradRule):
@@ -79,7 +80,7 @@ AUTO_ORDER = _numeric(auto.Settings())
 
 def _gradagrad(options: str, *, momentum: bool) -> Variant:
     full = "full" in options
-    left_out = () if full else (*_OPTIONS, *_BOX)
+    left_out = () if full else (*(name for name in _OPTIONS if name != gradagrad.GROWTH_LIMIT), *_BOX)
     static = gradagrad.Settings(lazy="lazy" in options, beta=0.9 if momentum else 0.0)
     return Variant(
         f"gradagrad_{options}{'_momentum' if momentum else ''}",
@@ -108,13 +109,13 @@ VARIANTS: tuple[Variant, ...] = (
 _PLACES = {variant.name: i for i, variant in enumerate(VARIANTS)}
 
 
-def variant_of(s: Any) -> int | None:
-    """The place in `VARIANTS` of the form that serves these settings; None if there is none."""
+def variant_of(s: Any, scope: str = "element") -> int | None:
+    """The place in `VARIANTS` of the form that serves these settings for blocks of a scope; None if there is none."""
     if isinstance(s, auto.Settings):
         return _PLACES[f"auto{'_average' if s.averaging else ''}{'_guard' if s.guard else ''}"]
     if not isinstance(s, gradagrad.Settings):
         return None
-    plain = all(getattr(s, name) is None for name in _OPTIONS)
+    plain = all(getattr(s, name) is None or (name == gradagrad.GROWTH_LIMIT and scope in SINGLE) for name in _OPTIONS)
     form = ("lazy" if plain else "lazy_full") if s.lazy else ("plain" if plain else "full")
     return _PLACES[f"gradagrad_{form}{'' if is_off(s.beta) else '_momentum'}"]
 
@@ -159,6 +160,8 @@ def phases_of(place: int) -> Phases:
     variant = VARIANTS[place]
     rule, s, variable = variant.rule, variant.static, variant.variable
     keys = {at: [f.key for f in rule.fields(s) if f.at == at] for at in ("element", "block")}
+    # Every variant has a limit on growth, except for the step of single elements, which is kept short.
+    short = variable if "projects" in variable else tuple(name for name in variable if name != gradagrad.GROWTH_LIMIT)
     # The guard is a factor of 1 where there is none, so that one move serves both.
     moving = s._replace(guard=True) if hasattr(s, "guard") else s
     measure = trace.measure(rule, s, variable, tape=WideTape()) if rule.measures(s) else None
@@ -171,7 +174,7 @@ def phases_of(place: int) -> Phases:
     # A field that the move only copies is written while measuring, which saves reading it again; lazy rows may stay.
     copied = {} if variant.static_lazy or not measure else copies(move, keys["element"])
     functions = {
-        "step": trace.element_step(rule, s, variable, tape=WideTape()) if variant.elementwise else None,
+        "step": trace.element_step(rule, s, short, tape=WideTape()) if variant.elementwise else None,
         "measure": measure,
         "decide": decide,
         "move": move,

@@ -15,8 +15,10 @@ from gradagrad import checkpoint, precision
 from gradagrad.checks.arguments import Table
 from gradagrad.checks.torch import (
     checked,
+    refuse_another_scope,
     refuse_flattened,
     refuse_foreign_settings,
+    refuse_table_slices,
     refuse_unfit_parameters,
     warn_of_one_each,
 )
@@ -46,6 +48,8 @@ class EngineOptimizer(Optimizer, ABC):
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self._handles = HandleCache()
         self._empty: list[tuple[list[Any], Batch]] = []
+        self._begun_with: list[tuple[str, float]] = []
+        """Each group's scope and momentum, as they were constructed or loaded."""
         super().__init__(params, checked(self.arguments, defaults))
 
     @abstractmethod
@@ -79,10 +83,24 @@ class EngineOptimizer(Optimizer, ABC):
         try:
             refuse_unfit_parameters(self.param_groups[-1]["params"])
             refuse_flattened(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
+            refuse_table_slices(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
         self._put_readings(self.param_groups[-1])
+        self._begun_with.append(self._scope_and_momentum(self.param_groups[-1]))
+
+    def _scope_and_momentum(self, group: Mapping[str, Any]) -> tuple[str, float]:
+        return self._scope(group), group["momentum"]
+
+    def _refuse_changes(self, index: int, group: Mapping[str, Any]) -> None:
+        """Raises where others overwrote a setting, or the state no longer fits one."""
+        scope, momentum = self._begun_with[index]
+        refuse_foreign_settings(group, self.defaults, momentum)
+        if any(self.state.get(parameter) for parameter in group["params"]):
+            refuse_another_scope(self.arguments.scope, scope, self._scope(group))
+        else:
+            self._begun_with[index] = self._scope(group), momentum
 
     def _put_readings(self, group: dict[str, Any]) -> None:
         """Puts γ and the learning rate into a param group, for users and trainers that read them there."""
@@ -156,7 +174,7 @@ class EngineOptimizer(Optimizer, ABC):
     def _batch(self, index: int, group: Mapping[str, Any]) -> Batch:
         """The parameters of a group that have a gradient, and their state."""
         if torch.compiler.is_compiling():
-            refuse_foreign_settings(group, self.defaults)
+            self._refuse_changes(index, group)
             batch = self._empty_batch(group)
             self._init_group(group, batch.params, batch.grads)
             # torch.compile cannot pass this list to _init_group.
@@ -165,7 +183,7 @@ class EngineOptimizer(Optimizer, ABC):
             # Settings are derived again only if a value in the group was replaced.
             values, empty = self._empty[index] if index < len(self._empty) else ([], None)
             if empty is None or len(values) != len(group) or not all(map(is_, values, group.values())):
-                refuse_foreign_settings(group, self.defaults)
+                self._refuse_changes(index, group)
                 empty = self._empty_batch(group)
                 self._empty[index : index + 1] = [(list(group.values()), empty)]
             batch = copy(empty)  # dataclasses.replace takes longer than a small step.
@@ -237,6 +255,7 @@ class EngineOptimizer(Optimizer, ABC):
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
             self._put_readings(group)
+        self._begun_with = [self._scope_and_momentum(group) for group in self.param_groups]
         join_shared(self)
 
     @torch._disable_dynamo

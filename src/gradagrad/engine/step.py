@@ -134,6 +134,8 @@ def choose_backend(batch: Batch, group: Mapping[str, Any]) -> Backend:
         and not KERNEL.prepare(batch)
     ):
         return KERNEL  # The last step took it; it refuses parameters that have moved to another device.
+    if group["fused"] and any(parameter.is_meta for parameter in batch.params):  # in torch's words, for its own tests
+        raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices.")
     if wanted := _wants_kernel(batch, group):
         on_cpu = _is_on_cpu(batch) and not interprets()
         backend = kernel_for(batch) if on_cpu else TRITON
@@ -200,10 +202,19 @@ def uninterrupted() -> Generator[None]:
             signal.signal(number, remember)
         yield
     finally:
-        with ExitStack() as handling:  # It calls all of them, in order, whatever they raise.
-            for number, frame in reversed(arrived):
-                handling.callback(handlers[number], number, frame)
+        with ExitStack() as handling:
+            handling.callback(_deliver, arrived, handlers)  # No signal can arrive here once the handlers are back.
             _restore(handlers)
+
+
+def _deliver(arrived: list[tuple[Any, FrameType | None]], handlers: Mapping[Any, Any]) -> None:
+    """Calls the handlers of all signals, in order, whatever they raise."""
+    if arrived:
+        number, frame = arrived.pop(0)
+        try:
+            handlers[number](number, frame)
+        finally:
+            _deliver(arrived, handlers)
 
 
 def _restore(handlers: Mapping[Any, Any]) -> None:

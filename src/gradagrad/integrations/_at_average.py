@@ -4,15 +4,13 @@ another."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from gradagrad import sharding
-from gradagrad.averaging import Averaged, copies, put
+from gradagrad.averaging import Averaged, copies, measure, norms_of, put
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.monitoring.diagnostics import readings
 from gradagrad.monitoring.recording import unwrapped
@@ -63,14 +61,12 @@ class AtAverage:
         for optimizer in ours(optimizers):
             if isinstance(optimizer, Averaged):
                 averages |= optimizer._averages()
-        norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
-        if self._batches is None or not averages:
-            norms = []
+        norms = norms_of(model) if self._batches is not None and averages else []
         self._points = copies([*averages, *(buffer for norm in norms for buffer in norm.buffers())])
         put({p: sharding.local(average) for p, average in averages.items()})
         try:
             if norms:
-                _measure(model, norms, self._batches or ())
+                measure(model, norms, self._batches or ())
         except BaseException:
             self.leave()
             raise
@@ -85,41 +81,3 @@ class AtAverage:
     def stay(self) -> None:
         """The model holds averages for good."""
         self._points = {}
-
-
-@torch.no_grad()
-def _measure(model: nn.Module, norms: Sequence[_BatchNorm], batches: Iterable[Any]) -> None:
-    """BatchNorm's statistics over batches, all counting alike. As torch's `update_bn`, but only these layers are in
-    training mode: no dropout, and no random number drawn that training would have drawn."""
-    was_training = {module: module.training for module in model.modules()}
-    momenta = [norm.momentum for norm in norms]
-    device = next(model.parameters()).device
-    model.eval()
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # the plain mean
-        norm.train()
-    try:
-        for batch in batches:
-            _forward(model, _on(device, batch))
-    finally:
-        for norm, momentum in zip(norms, momenta, strict=True):
-            norm.momentum = momentum
-        for module, training in was_training.items():
-            module.training = training
-
-
-def _forward(model: nn.Module, batch: Any) -> None:
-    """A dictionary's entries are arguments by name; of a pair the first is the input."""
-    if isinstance(batch, Mapping):
-        model(**batch)
-    else:
-        model(batch[0] if isinstance(batch, list | tuple) else batch)
-
-
-def _on(device: torch.device, batch: Any) -> Any:
-    if isinstance(batch, Mapping):
-        return {key: _on(device, value) for key, value in batch.items()}
-    if isinstance(batch, list | tuple):
-        return [_on(device, value) for value in batch]
-    return batch.to(device) if isinstance(batch, Tensor) else batch

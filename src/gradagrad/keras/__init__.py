@@ -15,7 +15,7 @@ import keras
 from keras import ops
 
 from gradagrad.checks.arguments import GRADAGRAD, check_one_of, checked
-from gradagrad.rules.gradagrad import RULE, Settings
+from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
 from gradagrad.rules.rule import settings_of
 from gradagrad.rules.scope import block_shape
 
@@ -37,7 +37,7 @@ class GradaGrad(keras.optimizers.Optimizer):
         eps: added to the root.
         grad_bound: G∞; None uses the first gradient.
         gamma_max: D∞, a cap on γ.
-        growth_limit: largest factor by which γ may grow in one step.
+        growth_limit: largest factor by which γ may grow in one step; None means 2 for ``"tensor"``, else no limit.
         lazy: an element (or row) whose gradient is exactly zero is left wholly alone.
         kwargs: Keras's own: weight_decay (decoupled), clipnorm, use_ema, gradient_accumulation_steps, name, …
     """
@@ -52,7 +52,7 @@ class GradaGrad(keras.optimizers.Optimizer):
         eps: float = 1e-10,
         grad_bound: float | None = None,
         gamma_max: float = math.inf,
-        growth_limit: float = math.inf,
+        growth_limit: float | None = None,
         lazy: bool = False,
         name: str = "gradagrad",
         **kwargs: Any,
@@ -111,7 +111,9 @@ class GradaGrad(keras.optimizers.Optimizer):
             self.assign(state[key], value)
 
     def _settings(self, learning_rate: Any) -> Settings:
-        return settings_of(Settings, self._given, lr=learning_rate, beta=self._given["momentum"])
+        given = self._given
+        limit = limit_of_growth(given["growth_limit"], given["granularity"])
+        return settings_of(Settings, given, lr=learning_rate, beta=given["momentum"], growth_limit=limit)
 
     def get_config(self) -> dict[str, Any]:
         """All arguments; infinite limits are left out, since JSON has none."""

@@ -234,7 +234,7 @@ def _common(batch: Batch) -> tuple[Any, tuple[int, int, list[float], int, int]] 
     if batch.differentiable:
         return "differentiable=True needs torch operations."
     s = batch.settings
-    variant = variants.variant_of(s)
+    variant = variants.variant_of(s, batch.scope)
     if variant is None:
         return f"the kernel was not generated for the rule {batch.rule.name!r}."
     if batch.scope not in SINGLE and not variants.VARIANTS[variant].elementwise:

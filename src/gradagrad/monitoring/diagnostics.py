@@ -58,7 +58,8 @@ class Reading:
     """The value of ``"gamma"`` and ``"effective_lr"`` in a param group: a number computed when it is read.
 
     ``float()``, ``print`` and formatting read it, and wait for a GPU then; a step never does. State dicts hold None in
-    its place. NaN before the group's first step.
+    its place. Before the group's first step γ is its start value. ``d`` is effective_lr / lr, because some trainers log
+    d · lr, as Prodigy does.
     """
 
     def __init__(self, key: str = "", optimizer: EngineOptimizer | None = None) -> None:
@@ -72,6 +73,11 @@ class Reading:
             return float("nan")
         group = next(group for group in optimizer.param_groups if any(value is self for value in group.values()))
         return readings(optimizer, group)[self._key]
+
+    def __mul__(self, other: Any) -> Any:
+        return float(self) * other
+
+    __rmul__ = __mul__
 
     def __format__(self, specification: str) -> str:
         return format(float(self), specification)
@@ -90,7 +96,7 @@ class Reading:
         return Reading, ()  # A copied or unpickled optimizer makes its own readings.
 
 
-READINGS = ("gamma", "effective_lr")
+READINGS = ("gamma", "effective_lr", "d")
 """The keys of the readings in a param group."""
 
 
@@ -108,8 +114,15 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
         numerator = batch.shared[key] if batch.is_shared else batch.state[key][0]
         few = _sampled(sharding.local(numerator.detach()).reshape(-1))
         gammas.append(_flat(few * lr_of(batch, 0, computing_dtype(parameter.dtype), counted=True)))
-    gamma = _quantiles(_joined(gammas))[0.5]
-    return {"gamma": gamma, "effective_lr": effective_lr(gamma, steps)}
+    lr = float(group["lr"])
+    if gammas:
+        gamma = _quantiles(_joined(gammas))[0.5]
+    else:
+        settings = optimizer._settings(group)
+        start = next(f.start for f in optimizer.rule.fields(settings) if f.key == optimizer.rule.numerator)
+        gamma = lr * (getattr(settings, start) if isinstance(start, str) else start)
+    effective = effective_lr(gamma, steps)
+    return {"gamma": gamma, "effective_lr": effective, "d": effective / lr if lr else float("nan")}
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ import optax
 from gradagrad.checks.arguments import GRADAGRAD
 from gradagrad.optax.arguments import checked
 from gradagrad.optax.step import Method
-from gradagrad.rules.gradagrad import RULE, Settings
+from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
 from gradagrad.rules.rule import settings_of
 from gradagrad.rules.scope import Scope
 
@@ -44,7 +44,7 @@ def gradagrad(
     eps: Numeric = 1e-10,
     grad_bound: Numeric | None = None,
     gamma_max: Numeric = math.inf,
-    growth_limit: Numeric = math.inf,
+    growth_limit: Numeric | None = None,
     projection: Callable[[Any, Any], Any] | None = None,
     lazy: bool = False,
     maximize: bool = False,
@@ -86,6 +86,7 @@ def gradagrad(
         grad_bound: :math:`G_\infty`; None uses the first gradient.
         gamma_max: :math:`D_\infty`, a cap on :math:`\gamma`.
         growth_limit: largest factor by which :math:`\gamma` may grow in one step, Algorithm 1's :math:`\sqrt{1+r}`.
+            None means 2 (r = 3) where arrays or more share a step size, and no limit for ``"element"`` and ``"row"``.
         projection: ``(point, metric) -> point`` keeps each array in a convex set, in the norm of the diagonal metric.
         lazy: an element (or row, for other granularities) whose gradient is exactly zero is left wholly alone.
         maximize: ascend.
@@ -142,7 +143,7 @@ def scale_by_gradagrad(
     eps: Numeric = 1e-10,
     grad_bound: Numeric | None = None,
     gamma_max: Numeric = math.inf,
-    growth_limit: Numeric = math.inf,
+    growth_limit: Numeric | None = None,
     lazy: bool = False,
     state_dtype: Any = jnp.float32,
     axis_name: Any = None,
@@ -169,6 +170,7 @@ def _method(arguments: Mapping[str, Any]) -> Method:
             Settings,
             {key: a for key, a in arguments.items() if key not in ("lr", "weight_decay")},  # `Method` has them
             beta=arguments["momentum"],
+            growth_limit=limit_of_growth(arguments["growth_limit"], arguments["granularity"]),
             project=arguments.get("projection"),
         ),
         scope=arguments["granularity"],

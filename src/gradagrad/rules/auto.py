@@ -92,13 +92,13 @@ class AutoRule(Rule):
         )
 
     def measures(self, s: Settings) -> bool:
-        return s.guard
+        return s.guard or s.averaging
 
     def learns(self, s: Settings) -> bool:
         return True
 
     def measure(self, values: Values, s: Settings, sums: Reduction, ops: Ops) -> tuple[Array, ...]:
-        """Σ g², for the guard."""
+        """Σ g², for the guard, and for the average, which stays where every gradient is zero."""
         return (sums.total(values["g"] * values["g"]),)
 
     def decide(
@@ -111,18 +111,20 @@ class AutoRule(Rule):
         after = {**block, "clock": k}
         damp: Array = 1.0
         if s.guard:
-            (gg,) = sums
+            gg = sums[0]
             before = block["square_total"]
             # No gradient may weigh more than all before it together: weight·g² ≤ ΣB. The first one is not limited.
             square = weight * gg
             damp_square = ops.minimum(before / ops.maximum(square, ops.tiny), 1.0)
             damp_square = ops.where(ops.less(before, ops.tiny), 1.0, damp_square)
             damp = ops.sqrt(damp_square)
-            after["square_total"] = before * (1.0 - fade) + square * damp_square
+            after["square_total"] = ops.where(ops.less(0.0, gg), before * (1.0 - fade) + square * damp_square, before)
         gamma = block["gamma"]
         onward = ops.sqrt(gamma) / block["displacement_scale"] * s.steady_lr
         pull = 0.0 if is_off(s.weight_decay) else s.weight_decay / ops.sqrt(k)
-        average_share = (POWER + 1.0) / (k + POWER) if s.averaging else 0.0
+        average_share: Array = 0.0
+        if s.averaging:
+            average_share = ops.where(ops.less(0.0, sums[0]), (POWER + 1.0) / (k + POWER), 0.0)
         return after, (weight, fade, _scale(k, weight), gamma * s.lr, onward, pull, damp, average_share)
 
     def move(
@@ -157,10 +159,13 @@ class AutoRule(Rule):
         if s.averaging:
             mean = values["average"]
             new["average"] = mean + (new["x"] - mean) * average_share
-        return new, (sums.total(felt * Y),)
+        return new, (sums.total(felt * Y), sums.total(moves))
 
     def learn(self, statistics: Sequence[Array], block: Block, s: Settings, ops: Ops) -> dict[str, Array]:
-        """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P²."""
+        """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P².
+
+        A step in which every gradient is zero is taken back: frameworks take one to have state made.
+        """
         k, gamma, c, v = block["clock"], block["gamma"], block["displacement_scale"], block["agreement_square"]
         agreement = ops.sqrt(gamma) * c * statistics[0]
         length = ops.minimum(k, LONG) * 0.5 + 0.5  # 1/r, the length of the mean in steps
@@ -169,7 +174,14 @@ class AutoRule(Rule):
         new_gamma = ops.maximum(gamma * (change + 1.0), ops.tiny)
         if s.gamma_max is not None:
             new_gamma = ops.minimum(new_gamma, s.gamma_max)
-        return {**block, "gamma": new_gamma, "agreement_square": new_v, "displacement_scale": c - c * FADE / (k + 1.0)}
+        moved = ops.less(0.0, statistics[1])
+        return {
+            **block,
+            "clock": ops.where(moved, k, k - 1.0),
+            "gamma": ops.where(moved, new_gamma, gamma),
+            "agreement_square": ops.where(moved, new_v, v),
+            "displacement_scale": ops.where(moved, c - c * FADE / (k + 1.0), c),
+        }
 
     def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         gamma = block["gamma"] * s.lr
@@ -184,6 +196,7 @@ class AutoRule(Rule):
         """Only the average changes: it moves towards x by the product of all 1 − share in between."""
         x, mean = values["x"], values["average"]
         left, now = 1.0, ops.maximum(now, 1.0)
+        since = ops.minimum(since, now)  # A step that was taken back may have touched the row.
         for t in range(POWER + 1):
             left = left * ((since + float(t)) / (now + float(t)))
         left = ops.narrow(left)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from gradagrad.rules.rule import Array, Block, Field, Ops, Reduction, Rule, Values
+from gradagrad.rules.scope import SINGLE
 
 
 class Settings(NamedTuple):
@@ -39,6 +40,18 @@ class Settings(NamedTuple):
     initial_accumulator_value: Array = 0.0  # what α starts from
     lazy: bool = False
     project: Callable[[Array, Array], Array] | None = None
+
+
+GROWTH_LIMIT = "growth_limit"
+"""The option that has a default of its own where many elements share a step size, so that it must be cheap there."""
+
+
+def limit_of_growth(given: Array | None, scope: str) -> Array | None:
+    """√(1 + r): what the user gave, or by default 2 (r = 3) where a whole tensor or more shares a step size.
+
+    Without it a tiny lr, as in a warm-up, lets a shared γ take off while all gradients agree.
+    """
+    return 2.0 if given is None and scope in SINGLE else given
 
 
 class GradaGradRule(Rule):

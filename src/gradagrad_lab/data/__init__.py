@@ -19,13 +19,18 @@ from gradagrad_lab.data.dataset import Dataset as Dataset
 from gradagrad_lab.errors import DATA, USAGE, UserError
 
 
+def _expanded(name: str) -> Path:
+    """The path, with ~ as the home folder; ~ of a user that does not exist stays, so that the folder is not found."""
+    return Path(os.path.expanduser(name))  # Path's own raises there.
+
+
 def cache_folder() -> Path:
     """Where fetched files are kept: GRADAGRAD_CACHE, or gradagrad under the user's cache folder."""
     own = os.environ.get("GRADAGRAD_CACHE")
     if own:
-        return Path(own).expanduser()
+        return _expanded(own)
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser() if base else Path.home() / ".cache") / "gradagrad"
+    return (_expanded(base) if base else Path.home() / ".cache") / "gradagrad"
 
 
 def data_folder(given: Path | None) -> Path | None:
@@ -33,7 +38,7 @@ def data_folder(given: Path | None) -> Path | None:
     name = str(given) if given is not None else os.environ.get("GRADAGRAD_DATA", "")
     if not name:
         return None
-    folder = Path(name).expanduser()
+    folder = _expanded(name)
     if not folder.is_dir():
         origin = "--data-dir" if given is not None else "GRADAGRAD_DATA"
         raise UserError(
@@ -65,7 +70,7 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
         return libsvm.load(found)
     if name in BUNDLED:
         return bundled.load(name)
-    path = Path(name).expanduser()
+    path = _expanded(name)
     if path.is_file():
         return libsvm.load_path(path)
     if os.sep in name or path.suffix:

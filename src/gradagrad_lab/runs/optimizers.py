@@ -19,6 +19,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 import gradagrad
+from gradagrad.rules.gradagrad import limit_of_growth
 from gradagrad_lab.errors import USAGE, UserError
 
 LEARNING_RATE, GROWTH = "learning rate", "growth"
@@ -192,7 +193,8 @@ def _stacked(options: dict[str, Any], lane: Tensor) -> tuple[dict[str, Any], tup
         return options, ((seeds, rows * columns) if seeds > 1 else (rows, columns))
     if granularity == "row":
         return options, (seeds * rows, columns)
-    return {**options, "granularity": "row"}, (seeds, rows * columns)
+    limit = limit_of_growth(options.get("growth_limit"), granularity)
+    return {**options, "granularity": "row", "growth_limit": limit}, (seeds, rows * columns)
 
 
 def watch(name: str, optimizer: Optimizer, seeds: int) -> dict[str, Tensor]:

@@ -89,7 +89,10 @@ def _run(make, steps: int) -> torch.Tensor:
     [
         (partial(oracle.algorithm_2, beta=0.0), {"lr": 0.05, "rho": 10.0}),
         (partial(oracle.algorithm_2, beta=0.9), {"lr": 0.05, "rho": 10.0, "momentum": 0.9}),
-        (partial(oracle.algorithm_1, r=oracle.lemma_r(4.0)), {"lr": 0.01, "rho": 4.0, "granularity": "group"}),
+        (
+            partial(oracle.algorithm_1, r=lambda g, last: min(oracle.lemma_r(4.0)(g, last), 3.0)),
+            {"lr": 0.01, "rho": 4.0, "granularity": "group"},
+        ),
     ],
 )
 def test_steps_are_those_of_the_paper(algorithm, options):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gradagrad.rules.gradagrad import RULE, Settings
+from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
 from gradagrad.torch_ops.ops import tensor_ops
 from gradagrad_lab.problems.clicks.batched import Batch, BatchedDLRM
 
@@ -51,7 +51,7 @@ class ScalarStack:
     @torch.no_grad()
     def step(self, batch: Batch, of_networks: Tensor, of_rows: Tensor) -> None:
         """One step from the gradients that `BatchedDLRM.gradients` gives."""
-        settings = Settings(lr=self.lr, rho=self.rho)
+        settings = Settings(lr=self.lr, rho=self.rho, growth_limit=limit_of_growth(None, "group"))
         rows = self.model.tables.index_select(0, batch.touched)
         networks = {"x": self.model.networks, "g": of_networks, "momentum": self._momentum}
         tables = {"x": rows, "g": of_rows, "momentum": self._remembered(batch.touched, of_rows)}
