@@ -138,8 +138,8 @@ def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any
             f"SAM's rho has taken the place of GradaGrad's: the param group has rho = {group['rho']}, which "
             "is SAM's radius. Wrap an optimizer without an argument rho, such as AutoGradaGrad."
         )
-    if group["momentum"] != momentum and (momentum == 0.0 or "gamma0" in defaults):
-        remedy = "" if "gamma0" in defaults else ", or the optimizer with a momentum"
+    if group["momentum"] != momentum and (momentum == 0.0 or "rho" not in defaults):
+        remedy = ", or the optimizer with a momentum" if "rho" in defaults else ""
         raise RuntimeError(
             f"momentum was changed from {momentum} to {group['momentum']}, as OneCycleLR, CyclicLR and fastai's "
             f"fit_one_cycle do; construct the scheduler with cycle_momentum=False{remedy}."
