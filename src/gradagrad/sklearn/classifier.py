@@ -185,10 +185,13 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         count = len(self.classes_)
         shares = np.bincount(targets, weights=weights, minlength=count) / len(targets)
         shares = np.clip(shares[1:] if count == 2 else shares, RAREST, 1.0 - RAREST)
-        loss: Loss = (
-            Hinge() if self.loss == "hinge" else Logistic() if self.loss == "log_loss" or count == 2 else Softmax()
-        )
+        loss = self._make_loss(1.0)
         return self._start(X, weights, loss, loss.start(shares))
+
+    def _make_loss(self, scale: float) -> Loss:
+        if self.loss == "hinge":
+            return Hinge()
+        return Logistic() if self.loss == "log_loss" or len(self.classes_) == 2 else Softmax()
 
     def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
         return float(np.average(_winners(outputs) == targets, weights=weights))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Self
 
 import numpy as np
@@ -10,12 +9,14 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from gradagrad.sklearn.batches import Moments
 from gradagrad.sklearn.descent import Floats
-from gradagrad.sklearn.estimator import LinearEstimator, number
+from gradagrad.sklearn.estimator import LinearEstimator, number, scale_of
 from gradagrad.sklearn.losses import Huber, Loss, Squared
 from gradagrad.sklearn.training import Model
 
 LOSSES = ("squared_error", "huber")
+LARGEST_TARGET = 1e150
 
 
 class GradaGradRegressor(RegressorMixin, LinearEstimator):
@@ -116,13 +117,19 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         number("epsilon", self.epsilon, lambda a: a > 0.0, "above 0")
 
     def _read_targets(self, y: NDArray[Any], classes: Any, *, first: bool, streaming: bool) -> NDArray[Any]:
+        if np.abs(y).max() > LARGEST_TARGET:
+            raise ValueError(
+                f"y must hold numbers of at most {LARGEST_TARGET:.0e} in size, because their squares are summed, "
+                f"got {np.abs(y).max():.3g}; rescale y."
+            )
         return y.astype(np.float64, copy=False)
 
     def _first(self, X: Any, targets: NDArray[Any], weights: Floats | None) -> Model:
-        centre = float(np.average(targets, weights=weights)) if self.fit_intercept else 0.0
-        scale = math.sqrt(float(np.average((targets - centre) ** 2, weights=weights))) or 1.0
-        loss: Loss = Huber(self.epsilon / scale) if self.loss == "huber" else Squared()
-        return self._start(X, weights, loss, np.zeros(1), centre, scale)
+        seen = Moments.of(targets[:, None], weights, centred=self.fit_intercept)
+        return self._start(X, weights, self._make_loss(scale_of(seen)), np.zeros(1), seen)
+
+    def _make_loss(self, scale: float) -> Loss:
+        return Huber(self.epsilon / scale) if self.loss == "huber" else Squared()
 
     def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
         return float(r2_score(targets, outputs[:, 0], sample_weight=weights))
