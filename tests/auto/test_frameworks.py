@@ -82,9 +82,10 @@ def test_lightning_measures_batch_norm_without_a_forward(tmp_path: Path) -> None
     torch.manual_seed(0)
     data, module = torch.randn(32, 2), Module()
     batches = torch.utils.data.DataLoader(data, batch_size=8)
-    callback = GradaGradCallback(batches=batches)
-    trainer = pl.Trainer(max_epochs=1, callbacks=[callback], logger=False, enable_checkpointing=False, accelerator="cpu",
-                         default_root_dir=tmp_path, enable_progress_bar=False, enable_model_summary=False)  # fmt: skip
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = pl.Trainer(
+        max_epochs=1, callbacks=[GradaGradCallback(batches=batches)], default_root_dir=tmp_path, **quiet
+    )
     trainer.fit(module, batches)
     torch.testing.assert_close(module.net[1].running_mean, module.net[0](data).mean(dim=0))
 

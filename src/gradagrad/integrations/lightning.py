@@ -30,8 +30,8 @@ class GradaGradCallback(pl.Callback):
         average: False leaves the average to you.
         batches: training batches by which BatchNorm's statistics are measured at the average, a `DataLoader` for
             example; of a tuple the first entry is the input. A module without ``forward`` is run by its
-            ``training_step``, without gradients and without logging. None leaves the statistics as training made them. Measured
-            at every validation and checkpoint, so give as few as will do.
+            ``training_step``, without gradients and without logging. None leaves the statistics as training made them.
+            Measured at every validation and checkpoint, so give as few as will do.
     """
 
     def __init__(self, *, log: bool = True, average: bool = True, batches: Iterable[Any] | None = None) -> None:

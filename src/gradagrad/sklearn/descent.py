@@ -30,8 +30,8 @@ class Descent:
     batch leaves a row untouched nothing is paid; the next touch pays for all steps since the last one, so that over
     time every row pays for every step.
 
-    The average is the rule's (the i-th of k points counts as i⁸, about), written so that a row at rest needs nothing:
-    with S_k = k(k+1)…(k+8) it is x_k − Σ S_{i−1}·(x_i − x_{i−1}) / S_k, and a row at rest adds nothing to the sum.
+    The average is the rule's (the i-th of k iterates counts as about i⁸), written so that an idle row costs nothing:
+    with S_k = k(k+1)…(k+8) it is x_k − Σ S_{i−1}·(x_i − x_{i−1}) / S_k, and an idle row adds nothing to the sum.
     """
 
     def __init__(self, x: Floats, l2: Floats, l1: Floats, entries: int, sizes: Floats | None = None) -> None:
@@ -69,11 +69,11 @@ class Descent:
         return self.block["gamma"]
 
     def average(self) -> Floats:
-        """The weighted mean of all points."""
+        """The weighted mean of all iterates."""
         return self.x - self.elements["lag"] / max(_total_weight(self.steps), 1.0)
 
     def penalty(self) -> float:
-        """Its value at the last point."""
+        """Its value at the last iterate."""
         x = self.x
         total = 0.5 * float((self.l2 * x * x).sum()) if self.has_l2 else 0.0
         return total + (float((self.l1 * np.abs(x)).sum()) if self.has_l1 else 0.0)
@@ -157,7 +157,7 @@ def _items(array: Floats) -> NDArray[Any]:
 
 
 def _nearest_to_zero(g: Floats, x: Floats, l1: Floats) -> Floats:
-    """The subgradient of the loss plus l1·|x| of least size: 0 where x = 0 is the best, so that the element rests."""
+    """The subgradient of the loss plus l1·|x| of least size: 0 where x = 0 is the best, so that the element stays."""
     at_zero = np.sign(g) * np.maximum(np.abs(g) - l1, 0.0)
     return np.where(x == 0.0, at_zero, g + l1 * np.sign(x))
 

@@ -54,7 +54,7 @@ class Model:
         return self.loss.encode(targets, outputs)
 
     def point(self, averaged: bool) -> Floats:
-        """Where the model stands. The average of sparse points is not sparse: it keeps the zeros of the last one."""
+        """The last iterate or the average. The average keeps the zeros of the last iterate."""
         point = self.descent.x
         if averaged:
             average = self.descent.average()
