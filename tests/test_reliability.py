@@ -12,7 +12,7 @@ from cases import DRIVERS
 
 import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.engine import uninterrupted
+from gradagrad.engine import step as engine_step
 from gradagrad.monitoring.recording import unwrapped
 from gradagrad.projections import Box, NonNegative
 
@@ -356,14 +356,14 @@ def test_an_optimizer_for_each_parameter_is_warned_of_where_it_changes_the_metho
 def test_a_signal_before_handlers_are_back_is_delivered(monkeypatch):
     """One that arrives after the step, while handlers are being put back, was lost."""
     calls = []
-    monkeypatch.setattr(uninterrupted, "_restore", lambda h, own=uninterrupted._restore: (_raise(), own(h)))
+    monkeypatch.setattr(engine_step, "_restore", lambda h, own=engine_step._restore: (_raise(), own(h)))
 
     def _raise():
         signal.raise_signal(signal.SIGUSR1)
 
     before = signal.signal(signal.SIGUSR1, lambda *_: calls.append(1))
     try:
-        with uninterrupted.uninterrupted():
+        with engine_step.uninterrupted():
             signal.raise_signal(signal.SIGUSR1)
             assert not calls
     finally:

@@ -1,6 +1,6 @@
 """The average for users: ``with optimizer.averaged()`` and the averaged weights. The rule computes it."""
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from types import MappingProxyType
@@ -65,7 +65,7 @@ class Averaged(EngineOptimizer):
                     with uninterrupted():
                         put({p: sharding.local(average) for p, average in averages.items()})
                     if model is not None and norms:
-                        measure(model, norms, batches)
+                        measure(model, norms, batches, forward)
                     yield
                 finally:
                     self._put_back()
@@ -140,9 +140,13 @@ def norms_of(model: torch.nn.Module) -> list[_BatchNorm]:
 
 
 @torch.no_grad()
-def measure(model: torch.nn.Module, norms: Sequence[_BatchNorm], batches: Iterable[Any]) -> None:
-    """BatchNorm's statistics over batches, all counting alike. As torch's `update_bn`, but only these layers are in
-    training mode: no dropout, and no random number drawn that training would have drawn."""
+def measure(
+    model: torch.nn.Module, norms: Sequence[_BatchNorm], batches: Iterable[Any], run: Callable[[Any, Any], None]
+) -> None:
+    """Measures BatchNorm's statistics over batches, which all count alike.
+
+    As torch's `update_bn`, but only these layers are in training mode: no dropout, and no random number is drawn.
+    """
     was_training = {module: module.training for module in model.modules()}
     momenta = [norm.momentum for norm in norms]
     device = next(model.parameters()).device
@@ -153,7 +157,7 @@ def measure(model: torch.nn.Module, norms: Sequence[_BatchNorm], batches: Iterab
         norm.train()
     try:
         for batch in batches:
-            _forward(model, _on(device, batch))
+            run(model, _on(device, batch))
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
@@ -161,8 +165,8 @@ def measure(model: torch.nn.Module, norms: Sequence[_BatchNorm], batches: Iterab
             module.training = training
 
 
-def _forward(model: torch.nn.Module, batch: Any) -> None:
-    """A dictionary's entries are arguments by name; of a pair the first is the input."""
+def forward(model: torch.nn.Module, batch: Any) -> None:
+    """Calls the model. A dictionary's entries are arguments by name; of a pair the first is the input."""
     if isinstance(batch, Mapping):
         model(**batch)
     else:

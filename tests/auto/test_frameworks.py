@@ -60,3 +60,44 @@ def test_lightning_resumes_bit_for_bit_and_logs(tmp_path: Path) -> None:
     assert float(rows[-1]["gradagrad/group0/gamma"]) > 1e-3
     assert {"gradagrad/group0/gamma", "gradagrad/group0/effective_lr"} <= rows[-1].keys()
     assert first.averaged_state_dict(model).keys() == model.state_dict().keys()
+
+
+def test_lightning_measures_batch_norm_without_a_forward(tmp_path: Path) -> None:
+    pl: Any = pytest.importorskip("lightning.pytorch", reason="needs the frameworks extra")
+    from gradagrad.integrations.lightning import GradaGradCallback
+
+    class Module(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
+
+        def training_step(self, batch: Any) -> Any:
+            loss = self.net(batch).square().mean()
+            self.log("loss", loss)
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return AutoGradaGrad(self.parameters(), averaging="polynomial")
+
+    torch.manual_seed(0)
+    data, module = torch.randn(32, 2), Module()
+    batches = torch.utils.data.DataLoader(data, batch_size=8)
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = pl.Trainer(
+        max_epochs=1, callbacks=[GradaGradCallback(batches=batches)], default_root_dir=tmp_path, **quiet
+    )
+    trainer.fit(module, batches)
+    torch.testing.assert_close(module.net[1].running_mean, module.net[0](data).mean(dim=0))
+
+
+def test_hugging_face_schedule_to_zero_is_named_and_leaves_gamma(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="needs the frameworks extra")
+    hf: Any = example("hf_trainer")
+    hf.GradaGrad = Untuned
+    trainer = hf.trainer(tmp_path, 20)
+    trainer.args.lr_scheduler_type = "linear"
+    with pytest.warns(UserWarning, match='lr_scheduler_type="linear" takes the learning rate to zero'):
+        trainer.train()
+    logged = [entry for entry in trainer.state.log_history if "loss" in entry]
+    assert logged[-1]["gradagrad/group0/gamma"] == pytest.approx(shared(trainer.optimizer.optimizer).gamma)
+    assert logged[-1]["gradagrad/group0/effective_lr"] < 0.1 * logged[-1]["gradagrad/group0/gamma"]

@@ -97,7 +97,7 @@ def test_too_few_epochs_are_told():
 MISTAKES = [
     ({"loss": "log"}, "loss must be one of 'softmax', 'log_loss', 'hinge', got 'log'"),
     ({"penalty": "l3"}, "penalty must be one of 'l2', 'l1', 'elasticnet', None, got 'l3'"),
-    ({"alpha": -1.0}, 'alpha must be at least 0, "auto" or "search", got -1.0'),
+    ({"alpha": -1.0}, 'alpha must be a finite number of at least 0, "auto" or "search", got -1.0'),
     ({"l1_ratio": 2}, "l1_ratio must be between 0 and 1, got 2"),
     ({"max_iter": 0.5}, "max_iter must be a whole number of at least 1, got 0.5"),
     ({"tol": "small"}, "tol must be a number, or None to use all of max_iter, got 'small'"),

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
 
 from gradagrad.sklearn import GradaGradClassifier, GradaGradRegressor
@@ -137,3 +138,52 @@ def test_alpha_is_searched_for_by_itself_where_there_are_enough_samples_to_and_t
         assert GradaGradClassifier(max_iter=1, tol=None).fit(X[:rows, :columns], y[:rows]).alpha_ == 1e-4
     assert GradaGradClassifier(penalty=None, max_iter=1, tol=None).fit(X, y).alpha_ == 1e-4
     assert GradaGradClassifier().partial_fit(X, y, classes=range(4)).alpha_ == 1e-4
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("loss", ["squared_error", "huber"])
+def test_targets_whose_spread_is_one_or_none(loss, kind):
+    X = np.random.RandomState(0).randn(100, 3)
+    y = np.where(X[:, 0] < np.median(X[:, 0]), 99.0, 101.0)
+    X = kind(X)
+    np.testing.assert_allclose(GradaGradRegressor(loss).fit(X, np.full(100, 3.0)).predict(X), 3.0)
+    assert y.std() == 1.0
+    assert GradaGradRegressor(loss).fit(X, y).score(X, y) > 0.3
+
+
+def test_a_strong_penalty_keeps_the_direction():
+    """Columns of spread 1e-8 have coefficients near 0, and these decide nevertheless."""
+    made: Any = make_classification(1000, 10, n_informative=6, n_classes=5, n_clusters_per_class=1, random_state=0)
+    X, y = made
+    model, theirs = GradaGradClassifier(), LogisticRegression(C=1e4 / len(y))
+    assert model.fit(1e-8 * X, y).score(1e-8 * X, y) > theirs.fit(1e-8 * X, y).score(1e-8 * X, y) - 0.02
+
+
+REFUSED: list[Any] = [
+    ({"alpha": np.inf}, 1.0, 1.0, 1.0, "alpha must be a finite number"),
+    ({}, 1.0, 1e300, 1.0, r"y must hold numbers of at most 1e\+150"),
+    ({}, 1e305, 1.0, 1.0, r"X must hold numbers of at most 1e\+300 .* in column \d; rescale it"),
+    ({"penalty": None}, 1e-200, 1e140, 1.0, "The coefficients overflow"),
+]
+FITTED: list[Any] = [
+    *(({"penalty": p}, x, 1.0, 1.0) for p in (None, "l2", "l1") for x in (1e160, 1e-90, 1e-300) if p is None or x > 1),
+    *(({}, 1.0, y, 1.0) for y in (1e140, 1e-200)),
+    *(({}, 1.0, 1.0, weight) for weight in (1e308, 1e-320)),
+]
+
+
+@pytest.mark.filterwarnings("error")
+def test_extreme_numbers_are_refused_or_fitted():
+    X, y = numbers()
+    for options, x_size, y_size, weight, message in REFUSED:
+        with pytest.raises(ValueError, match=message):
+            GradaGradRegressor(**options).fit(X * x_size, y * y_size, np.full(len(y), weight))
+    for kind in (np.asarray, sp.csr_matrix):
+        plain = GradaGradRegressor().fit(kind(X), y).predict(X)
+        for options, x_size, y_size, weight in FITTED:
+            scaled = kind(X * x_size)
+            model = GradaGradRegressor(**options).fit(scaled, y * y_size, np.full(len(y), weight))
+            np.testing.assert_allclose(model.predict(scaled) / y_size, plain, atol=0.2 * plain.std())
+        for options in ({"alpha": 1e300}, {"alpha": 1e308, "penalty": "l1"}):
+            model = GradaGradRegressor(**options).fit(kind(X), y)
+            np.testing.assert_allclose(model.predict(kind(X)), y.mean(), atol=0.02 * y.std())

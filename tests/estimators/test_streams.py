@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import SGDClassifier
 
 from gradagrad.sklearn import GradaGradClassifier, GradaGradRegressor
+from gradagrad.sklearn.estimator import Samples
 
 from .problems import classes, numbers, rare_columns
 
@@ -81,3 +82,24 @@ def test_sparse_columns_that_were_never_seen_stay_at_zero():
     model = GradaGradClassifier().fit(wide, y)
     assert not model.coef_[0, -5:].any()
     assert model.score(wide, y) >= SGDClassifier(loss="log_loss", random_state=0).fit(X, y).score(X, y) - 0.02
+
+
+def test_one_row_at_a_time_teaches():
+    """The first row tells no spread, of columns or of targets."""
+    X, y = classes(2, rows=800)
+    rates, target = GradaGradClassifier(random_state=0), 1e6 * (X @ np.arange(6.0) + 10.0)
+    values = GradaGradRegressor(random_state=0)
+    for i in range(len(X)):
+        rates.partial_fit(X[i : i + 1], y[i : i + 1], classes=[0, 1])
+        values.partial_fit(X[i : i + 1], target[i : i + 1])
+    assert rates.score(X, y) > GradaGradClassifier(random_state=0).fit(X, y).score(X, y) - 0.03
+    assert values.score(X, target) > 0.99
+
+
+def test_changing_units_changes_no_prediction():
+    X, y = numbers()
+    model = GradaGradRegressor(random_state=0).partial_fit(X[:20], y[:20])
+    before = model.coef_, model.intercept_
+    model._see(model._model, Samples(1e3 * X + 1e5, 1e3 * y, None))
+    for a, b in zip(before, model._model.coefficients(model._model.point(True)), strict=True):
+        np.testing.assert_allclose(a, b.ravel(), rtol=1e-9)

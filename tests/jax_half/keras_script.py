@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from oracle import algorithm_2
 
-from gradagrad.keras import GradaGrad
+from gradagrad.keras import AutoGradaGrad, GradaGrad
+from gradagrad.optax import auto_gradagrad
 
 LISTING = (
     ({}, {}),
@@ -25,6 +26,9 @@ WRONG = (
     ({"granularity": "group"}, "granularity must be one of 'element', 'row', 'tensor', got 'group'"),
     ({"rho": -1}, "rho must be a finite number >= 0, got -1.0"),
     ({"learning_rate": -1.0}, "learning_rate must be"),
+    ({"epsilon": -1.0}, "epsilon must be a finite number >= 0"),
+    ({"lr": 1.0}, "lr is called learning_rate in Keras: pass learning_rate=1.0"),
+    ({"eps": 1.0}, "eps is called epsilon in Keras"),
 )
 
 
@@ -39,7 +43,7 @@ def follows_the_listing() -> None:
     is_double = keras.backend.result_type("float64", "float64") == "float64"
     steps, tolerance = (50, {"rtol": 1e-9, "atol": 1e-12}) if is_double else (10, {"rtol": 1e-4, "atol": 1e-5})
     for options, listing in LISTING:
-        config = GradaGrad(0.25, eps=0.0, **options).get_config()
+        config = GradaGrad(0.25, epsilon=0.0, **options).get_config()
         optimizer = GradaGrad.from_config(json.loads(json.dumps(config)))
         assert optimizer.get_config() == config
         x = keras.Variable(start, dtype="float64")
@@ -50,16 +54,39 @@ def follows_the_listing() -> None:
             np.testing.assert_allclose(keras.ops.convert_to_numpy(x), expected[k + 1], **tolerance)
 
 
+def finds_its_rate_as_jax_does() -> None:
+    is_double = keras.backend.result_type("float64", "float64") == "float64"
+    for options in ({}, {"guard": False, "gamma_max": 0.02}, {"weight_decay": 0.1, "momentum": 0.0}):
+        ours, theirs = AutoGradaGrad(gamma0=1e-2, **options), auto_gradagrad(gamma0=1e-2, **options)
+        xs = [
+            keras.Variable(np.linspace(-1.0, 2.0, 6), dtype="float64"),
+            keras.Variable(np.ones((2, 3)), dtype="float64"),
+        ]
+        params = [keras.ops.convert_to_numpy(x).astype(np.float64) for x in xs]
+        state = theirs.init(params)
+        for k in range(40 if is_double else 10):
+            gradients = [0.6 * (x - 1.5) + np.sin(k + np.arange(x.size)).reshape(x.shape) for x in params]
+            ours.apply([keras.ops.convert_to_tensor(g, dtype="float64") for g in gradients], xs)
+            updates, state = theirs.update(gradients, state, params)
+            params = [np.asarray(x + u) for x, u in zip(params, updates, strict=True)]
+        for x, expected in zip(xs, params, strict=True):
+            rtol = 1e-9 if is_double else 1e-4
+            np.testing.assert_allclose(keras.ops.convert_to_numpy(x), expected, rtol=rtol, atol=rtol)
+
+
 def trains() -> None:
     keras.utils.set_random_seed(0)
     x = np.random.default_rng(0).standard_normal((256, 4)).astype("float32")
     y = np.sin(x[:, :1]) + x[:, 1:2] * x[:, 2:3]
-    for granularity, rate in (("element", 0.02), ("row", 0.3), ("tensor", 0.3)):
+    optimizers = [
+        GradaGrad(rate, granularity=granularity, momentum=0.5, lazy=True, weight_decay=1e-4)
+        for granularity, rate in (("element", 0.02), ("row", 0.3), ("tensor", 0.3))
+    ]
+    for optimizer in (*optimizers, AutoGradaGrad(gamma0=1e-3, weight_decay=1e-4)):
         model = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
-        optimizer = GradaGrad(rate, granularity=granularity, momentum=0.5, lazy=True, weight_decay=1e-4)
         model.compile(optimizer=optimizer, loss="mse")
         losses = model.fit(x, y, epochs=8, batch_size=32, verbose=0).history["loss"]
-        assert losses[-1] < 0.6 * losses[0], (granularity, losses)
+        assert losses[-1] < 0.6 * losses[0], (optimizer.get_config(), losses)
         goes_on_after_saving(model, x, y)
 
 
@@ -76,12 +103,15 @@ def goes_on_after_saving(model, x, y) -> None:
 
 def refuses() -> None:
     for wrong, message in WRONG:
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((TypeError, ValueError), match=message):
             GradaGrad(**wrong)
+    with pytest.raises(ValueError, match="weight_decay must be None or a finite number >= 0, got -1"):
+        AutoGradaGrad(weight_decay=-1)
 
 
 if __name__ == "__main__":
     follows_the_listing()
+    finds_its_rate_as_jax_does()
     trains()
     refuses()
     assert ("torch" in sys.modules) == (keras.backend.backend() == "torch")

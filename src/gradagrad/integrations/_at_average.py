@@ -4,7 +4,7 @@ another."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch import Tensor, nn
@@ -28,30 +28,35 @@ def ours(optimizers: Iterable[Any]) -> list[EngineOptimizer]:
 
 
 def shown(optimizers: Iterable[Any]) -> dict[str, float]:
-    """What a callback logs: γ and the learning rate of each param group; what is not known yet is left out."""
+    """What a callback logs of each param group: γ without the schedule of lr, and the effective learning rate with it.
+
+    What is not known yet is left out.
+    """
     groups = [(optimizer, group) for optimizer in ours(optimizers) for group in optimizer.param_groups]
-    every = {
-        f"gradagrad/group{index}/{name}": value
-        for index, (optimizer, group) in enumerate(groups)
-        for name, value in readings(optimizer, group).items()
-    }
+    every: dict[str, float] = {}
+    for index, (optimizer, group) in enumerate(groups):
+        steady = {**group, "lr": group.get("initial_lr", group["lr"])}
+        every[f"gradagrad/group{index}/gamma"] = readings(optimizer, steady)["gamma"]
+        every[f"gradagrad/group{index}/effective_lr"] = readings(optimizer, group)["effective_lr"]
     return {name: value for name, value in every.items() if not math.isnan(value)}
 
 
 class AtAverage:
     """Puts the averages into the model and takes them out again: parameters, and with ``batches`` BatchNorm's numbers.
 
-    The points are kept here meanwhile, so that a checkpoint can hold them. Without an average nothing changes.
+    The iterates are kept here meanwhile, so that a checkpoint can hold them. Without an average nothing changes.
+    ``run(model, batch)`` runs the model on a batch.
     """
 
-    def __init__(self, batches: Iterable[Any] | None) -> None:
+    def __init__(self, batches: Iterable[Any] | None, run: Callable[[Any, Any], Any] | None = None) -> None:
         self._batches = batches
-        self._points: dict[Tensor, Tensor] = {}
+        self._forward = run or forward
+        self._iterates: dict[Tensor, Tensor] = {}
 
     @property
     def inside(self) -> bool:
         """Whether the model holds averages now."""
-        return bool(self._points)
+        return bool(self._iterates)
 
     def enter(self, model: nn.Module, optimizers: Iterable[Any]) -> bool:
         """The model holds averages from here on; False if there are none, or if it does already."""
@@ -62,22 +67,22 @@ class AtAverage:
             if isinstance(optimizer, Averaged):
                 averages |= optimizer._averages()
         norms = norms_of(model) if self._batches is not None and averages else []
-        self._points = copies([*averages, *(buffer for norm in norms for buffer in norm.buffers())])
+        self._iterates = copies([*averages, *(buffer for norm in norms for buffer in norm.buffers())])
         put({p: sharding.local(average) for p, average in averages.items()})
         try:
             if norms:
-                measure(model, norms, self._batches or ())
+                measure(model, norms, self._batches or (), self._forward)
         except BaseException:
             self.leave()
             raise
         return self.inside
 
     def leave(self) -> bool:
-        """The model holds the very points again; False if it did already."""
-        put(self._points)
-        was_inside, self._points = self.inside, {}
+        """The model holds the iterates again; False if it did already."""
+        put(self._iterates)
+        was_inside, self._iterates = self.inside, {}
         return was_inside
 
     def stay(self) -> None:
         """The model holds averages for good."""
-        self._points = {}
+        self._iterates = {}

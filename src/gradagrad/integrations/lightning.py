@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -10,11 +11,12 @@ import lightning.pytorch as pl
 from lightning.pytorch import callbacks
 from torch import Tensor
 
+from gradagrad.averaging import forward
 from gradagrad.integrations._at_average import AtAverage, shown
 from gradagrad.monitoring.diagnostics import Reading
 
 POINTS = "gradagrad_points"
-"""Under this key a checkpoint holds the points that training goes on from, ``state_dict`` holding the average."""
+"""Under this key a checkpoint holds the iterates that training goes on from, ``state_dict`` holding the average."""
 
 
 class GradaGradCallback(pl.Callback):
@@ -22,23 +24,24 @@ class GradaGradCallback(pl.Callback):
 
     With ``AutoGradaGrad(averaging="polynomial")``: validation is at the average, a checkpoint's ``state_dict`` is the
     average (``load_from_checkpoint`` gives that), and after `fit` the model is. Resuming with ``ckpt_path`` goes on
-    from the very points. Other optimizers' parameters are left alone.
+    from the iterates. Other optimizers' parameters are left alone.
 
     Args:
         log: False logs nothing.
         average: False leaves the average to you.
         batches: training batches by which BatchNorm's statistics are measured at the average, a `DataLoader` for
-            example; of a tuple the first entry is the input. None leaves the statistics as training made them. Measured
-            at every validation and checkpoint, so give as few as will do.
+            example; of a tuple the first entry is the input. A module without ``forward`` is run by its
+            ``training_step``, without gradients and without logging. None leaves the statistics as training made them.
+            Measured at every validation and checkpoint, so give as few as will do.
     """
 
     def __init__(self, *, log: bool = True, average: bool = True, batches: Iterable[Any] | None = None) -> None:
         self._log, self._average = log, average
-        self._at = AtAverage(batches)
+        self._at = AtAverage(batches, _forward)
         self._logged = 0
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Training goes on from the points."""
+        """Training goes on from the iterates."""
         if stage == "fit":
             self._at.leave()
 
@@ -58,12 +61,12 @@ class GradaGradCallback(pl.Callback):
             self._enter(trainer, pl_module)
 
     def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Back to the points."""
+        """Back to the iterates."""
         if trainer.state.fn == "fit":
             self._at.leave()
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """The result is the average. The points are kept for a checkpoint or for more training."""
+        """The result is the average. The iterates are kept for a checkpoint or for more training."""
         self._enter(trainer, pl_module)
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
@@ -73,7 +76,7 @@ class GradaGradCallback(pl.Callback):
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """The average in the place of the points, and the points beside it."""
+        """The average in the place of the iterates, and the iterates beside it."""
         was_inside = self._at.leave()
         if self._enter(trainer, pl_module):
             average = _copied(trainer)
@@ -85,7 +88,7 @@ class GradaGradCallback(pl.Callback):
     def on_load_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Lightning has loaded the average by now; training needs the points."""
+        """Lightning has loaded the average by now; training needs the iterates."""
         if trainer.state.fn == "fit" and POINTS in checkpoint:
             trainer.strategy.load_model_state_dict({"state_dict": checkpoint[POINTS]}, strict=pl_module.strict_loading)
 
@@ -103,6 +106,28 @@ class LearningRateMonitor(callbacks.LearningRateMonitor):
             return super()._extract_lr(param_group, name)
         rate = float(reading)
         return {} if math.isnan(rate) else super()._extract_lr({**param_group, "lr": rate}, name)  # no step yet
+
+
+def _no_log(*_: Any, **__: Any) -> None: ...
+
+
+def _forward(module: pl.LightningModule, batch: Any) -> None:
+    """Runs the module on a batch, by its training_step where it has no forward."""
+    if type(module).forward is not pl.LightningModule.forward:
+        forward(module, batch)
+        return
+    if not module.automatic_optimization:
+        raise TypeError(
+            "batches needs a forward: this LightningModule has none, and its training_step optimizes by hand. "
+            "Define forward, or leave batches out."
+        )
+    parameters = inspect.signature(module.training_step).parameters
+    module.__dict__.update({"log": _no_log, "log_dict": _no_log})
+    try:
+        module.training_step(batch, *([0] if len(parameters) > 1 else []))
+    finally:
+        for name in ("log", "log_dict"):
+            del module.__dict__[name]
 
 
 def _copied(trainer: pl.Trainer) -> dict[str, Any]:

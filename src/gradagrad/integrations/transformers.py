@@ -11,11 +11,13 @@ import torch
 from torch import nn
 from transformers import DefaultFlowCallback, PreTrainedModel, Trainer, TrainerCallback
 
-from gradagrad.integrations._at_average import AtAverage, shown
+from gradagrad.integrations._at_average import AtAverage, ours, shown
 
 FOLDER = "average"
-"""Inside of each checkpoint, a model to export: the average. What training goes on from stands where it always does."""
+"""The folder in each checkpoint with a model to export, the average. Training resumes from the checkpoint itself."""
 FIRST = "gradagrad/group0/effective_lr"
+TO_ZERO = ("linear", "cosine", "cosine_with_restarts", "polynomial")
+"""Schedules that end at zero, or near it."""
 _WEIGHTS = "pytorch_model.bin"
 
 
@@ -27,7 +29,7 @@ class GradaGradCallback(TrainerCallback):
 
     With ``AutoGradaGrad(averaging="polynomial")``: the evaluations of a training are at the average, each checkpoint
     has a folder ``average`` for ``from_pretrained``, and after ``train()`` the model is the average: of the best
-    checkpoint with ``load_best_model_at_end``. Resuming goes on from the very points.
+    checkpoint with ``load_best_model_at_end``. Resuming goes on from the iterates.
 
     ``Trainer(..., callbacks=[GradaGradCallback()])`` puts the numbers into ``log_history`` and on the screen. `attach`
     puts the callback before those that report to TensorBoard, Weights & Biases and others, so that they have them too.
@@ -46,6 +48,7 @@ class GradaGradCallback(TrainerCallback):
     def __init__(self, *, log: bool = True, average: bool = True, batches: Iterable[Any] | None = None) -> None:
         self._log, self._average = log, average
         self._at = AtAverage(batches)
+        self._warned = False
 
     def attach(self, trainer: Trainer) -> Trainer:
         """Adds itself to a trainer, right after the callback that decides what the end of a step brings."""
@@ -53,6 +56,17 @@ class GradaGradCallback(TrainerCallback):
         flow = next((i for i, callback in enumerate(callbacks) if isinstance(callback, DefaultFlowCallback)), -1)
         callbacks.insert(flow + 1, self)
         return trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Warns once of a schedule that ends at zero, which is the Trainer's default."""
+        kind = str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type))
+        if not self._warned and kind in TO_ZERO and ours([kwargs["optimizer"]]):
+            self._warned = True
+            warnings.warn(
+                f'lr_scheduler_type="{kind}" takes the learning rate to zero, whatever γ is: "gamma" is logged '
+                'without it, "effective_lr" with it. lr_scheduler_type="constant" leaves the learning rate to γ.',
+                stacklevel=2,
+            )
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Numbers beside the loss."""
@@ -71,7 +85,7 @@ class GradaGradCallback(TrainerCallback):
     on_epoch_end = on_step_end
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Back to the points."""
+        """Back to the iterates."""
         if not self._at.leave() and control.should_evaluate and self._enter(kwargs):
             self._at.leave()
             warnings.warn(
@@ -81,7 +95,7 @@ class GradaGradCallback(TrainerCallback):
             )
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Training is at the points, whatever has become of an evaluation."""
+        """Training is at the iterates, whatever has become of an evaluation."""
         self._at.leave()
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

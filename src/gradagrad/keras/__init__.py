@@ -1,4 +1,4 @@
-"""GradaGrad for Keras 3, on whatever backend Keras runs. The arithmetic is `gradagrad.rules.gradagrad`'s.
+"""GradaGrad and AutoGradaGrad for Keras 3, on whatever backend Keras runs. The arithmetic is `gradagrad.rules`'.
 
 >>> import keras
 >>> from gradagrad.keras import GradaGrad
@@ -14,9 +14,9 @@ from typing import Any, Literal
 import keras
 from keras import ops
 
-from gradagrad.checks.arguments import GRADAGRAD, check_one_of, checked
-from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
-from gradagrad.rules.rule import settings_of
+from gradagrad.checks.arguments import AUTOGRADAGRAD, GRADAGRAD, Table, check_one_of, checked, error_text
+from gradagrad.rules import auto, gradagrad
+from gradagrad.rules.rule import Field, Rule, settings_of
 from gradagrad.rules.scope import block_shape
 
 Tensor = Any
@@ -24,23 +24,60 @@ GRANULARITIES = ("element", "row", "tensor")
 """Those whose step sizes belong to one variable: Keras updates variables one at a time."""
 
 
+class _Optimizer(keras.optimizers.Optimizer):
+    """What both optimizers share: checked arguments, and state as the rule's fields say."""
+
+    _rule: Rule
+
+    def __init__(
+        self, table: Table, given: dict[str, Any], learning_rate: Any, name: str, kwargs: dict[str, Any]
+    ) -> None:
+        if "lr" in kwargs or "eps" in kwargs:
+            found, instead = ("lr", "learning_rate") if "lr" in kwargs else ("eps", "epsilon")
+            raise TypeError(f"{found} is called {instead} in Keras: pass {instead}={kwargs[found]!r}.")
+        rate = {"lr": learning_rate} if isinstance(learning_rate, int | float) else {}  # or a schedule
+        rest = {key: value for key, value in given.items() if key != "epsilon"}
+        try:
+            arguments = checked(table, {**rest, "eps": given["epsilon"], **rate}, lr_name="learning_rate")
+        except (TypeError, ValueError) as error:
+            raise type(error)(str(error).replace("eps must", "epsilon must")) from None
+        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+        self._given = {key: arguments[key] for key in rest} | {"epsilon": arguments["eps"]}
+
+    def _settings(self, learning_rate: Any, **more: Any) -> Any:
+        raise NotImplementedError
+
+    def _start(self, field: Field) -> float:
+        return self._given[field.start] if isinstance(field.start, str) else float(field.start)
+
+    def _add(self, field: Field, shape: Any, dtype: str) -> Any:
+        start = keras.initializers.Constant(self._start(field))
+        return self.add_variable(shape, initializer=start, name=field.key, dtype=dtype)  # pyright: ignore[reportArgumentType]
+
+    def get_config(self) -> dict[str, Any]:
+        """All arguments; infinite limits are left out, since JSON has none."""
+        return super().get_config() | {key: value for key, value in self._given.items() if value != math.inf}
+
+
 @keras.saving.register_keras_serializable(package="gradagrad")
-class GradaGrad(keras.optimizers.Optimizer):
+class GradaGrad(_Optimizer):
     """AdaGrad whose learning rate can also rise: `gradagrad.GradaGrad`, which describes the method, for Keras.
 
     Args:
         learning_rate: γ₀, a float or a Keras schedule. 1.0 suits convex problems, 0.01 neural nets.
         rho: adaptivity ρ. 0 is AdaGrad, 2 the paper's default.
         momentum: β in [0, 1).
-        granularity: who shares a step size: ``"element"``, ``"row"`` (first-dimension slices) or ``"tensor"``.
+        granularity: what has a step size of its own: ``"element"``, ``"row"`` (first-dimension slices), ``"tensor"``.
         initial_accumulator_value: what the sum under the root starts from.
-        eps: added to the root.
+        epsilon: added to the root.
         grad_bound: G∞; None uses the first gradient.
         gamma_max: D∞, a cap on γ.
         growth_limit: largest factor by which γ may grow in one step; None means 2 for ``"tensor"``, else no limit.
         lazy: an element (or row) whose gradient is exactly zero is left wholly alone.
         kwargs: Keras's own: weight_decay (decoupled), clipnorm, use_ema, gradient_accumulation_steps, name, …
     """
+
+    _rule = gradagrad.RULE
 
     def __init__(
         self,
@@ -49,7 +86,7 @@ class GradaGrad(keras.optimizers.Optimizer):
         momentum: float = 0.0,
         granularity: Literal["element", "row", "tensor"] = "element",
         initial_accumulator_value: float = 0.0,
-        eps: float = 1e-10,
+        epsilon: float = 1e-10,
         grad_bound: float | None = None,
         gamma_max: float = math.inf,
         growth_limit: float | None = None,
@@ -58,15 +95,12 @@ class GradaGrad(keras.optimizers.Optimizer):
         **kwargs: Any,
     ) -> None:
         given: dict[str, Any] = {
-            "rho": rho, "momentum": momentum, "initial_accumulator_value": initial_accumulator_value, "eps": eps,
-            "grad_bound": grad_bound, "gamma_max": gamma_max, "growth_limit": growth_limit, "lazy": lazy,
-            "granularity": granularity,
+            "rho": rho, "momentum": momentum, "initial_accumulator_value": initial_accumulator_value,
+            "epsilon": epsilon, "grad_bound": grad_bound, "gamma_max": gamma_max, "growth_limit": growth_limit,
+            "lazy": lazy, "granularity": granularity,
         }  # fmt: skip
         check_one_of("granularity", granularity, GRANULARITIES)
-        rate = {"lr": learning_rate} if isinstance(learning_rate, int | float) else {}  # or a schedule
-        arguments = checked(GRADAGRAD, {**given, **rate}, lr_name="learning_rate")
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
-        self._given = {key: arguments[key] for key in given}
+        super().__init__(GRADAGRAD, given, learning_rate, name, kwargs)
 
     def build(self, variables: list[Any]) -> None:
         """Makes the state: momentum for each entry, growth and accumulator for each step size."""
@@ -74,19 +108,11 @@ class GradaGrad(keras.optimizers.Optimizer):
             return
         super().build(variables)
         scope = self._given["granularity"]
-        self._fields: dict[str, list[Any]] = {field.key: [] for field in RULE.fields(self._settings(1.0))}
-        for field in RULE.fields(self._settings(1.0)):
-            start = self._given[field.start] if isinstance(field.start, str) else field.start
-            for variable in variables:
-                shape = variable.shape if field.at == "element" else block_shape(variable.shape, scope)
-                self._fields[field.key].append(
-                    self.add_variable(
-                        shape,
-                        initializer=keras.initializers.Constant(start),  # pyright: ignore[reportArgumentType]
-                        name=field.key,
-                        dtype=_computing_dtype(variable.dtype),
-                    )
-                )
+        self._fields: dict[str, list[Any]] = {}
+        for field in self._rule.fields(self._settings(1.0)):
+            shapes = [v.shape if field.at == "element" else block_shape(v.shape, scope) for v in variables]
+            dtypes = [_computing_dtype(v.dtype) for v in variables]
+            self._fields[field.key] = [self._add(field, *kind) for kind in zip(shapes, dtypes, strict=True)]
 
     def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
         """One step of one variable."""
@@ -104,20 +130,117 @@ class GradaGrad(keras.optimizers.Optimizer):
             touched = ops.not_equal(values["g"], 0)
             if scope != "element" and len(variable.shape) > 1:
                 touched = ops.any(touched, axis=tuple(range(1, len(variable.shape))), keepdims=True)
-        after, factors = RULE.decide(RULE.measure(values, settings, blocks, arithmetic), values, settings, arithmetic)
-        new, _ = RULE.move(values, factors, settings, blocks, arithmetic, touched)
+        sums = self._rule.measure(values, settings, blocks, arithmetic)
+        after, factors = self._rule.decide(sums, values, settings, arithmetic)
+        new, _ = self._rule.move(values, factors, settings, blocks, arithmetic, touched)
         self.assign(variable, ops.cast(new.pop("x"), variable.dtype))
         for key, value in {**new, **after}.items():
             self.assign(state[key], value)
 
-    def _settings(self, learning_rate: Any) -> Settings:
+    def _settings(self, learning_rate: Any, **more: Any) -> Any:
         given = self._given
-        limit = limit_of_growth(given["growth_limit"], given["granularity"])
-        return settings_of(Settings, given, lr=learning_rate, beta=given["momentum"], growth_limit=limit)
+        limit = gradagrad.limit_of_growth(given["growth_limit"], given["granularity"])
+        more = {"beta": given["momentum"], "eps": given["epsilon"], "growth_limit": limit, **more}
+        return settings_of(gradagrad.Settings, given, lr=learning_rate, **more)
 
-    def get_config(self) -> dict[str, Any]:
-        """All arguments; infinite limits are left out, since JSON has none."""
-        return super().get_config() | {key: value for key, value in self._given.items() if value != math.inf}
+
+@keras.saving.register_keras_serializable(package="gradagrad")
+class AutoGradaGrad(_Optimizer):
+    """AdaGrad that finds its own learning rate: `gradagrad.AutoGradaGrad`, which describes the method, for Keras.
+
+    All variables share one γ. For an average of the weights use Keras's ``use_ema``.
+
+    Args:
+        learning_rate: multiplies the step, a float or a Keras schedule. Not a rate to tune: leave it at 1.
+        gamma0: γ to start from.
+        momentum: β in [0, 1).
+        weight_decay: decoupled: shrinks variables by learning_rate · γ/√k · weight_decay.
+        epsilon: added to the root of the squares. 0 keeps the method independent of the loss's scale.
+        gamma_max: a cap on γ.
+        guard: lets no gradient weigh more than all before it together.
+        kwargs: Keras's own: clipnorm, use_ema, gradient_accumulation_steps, name, …
+    """
+
+    _rule = auto.RULE
+
+    def __init__(
+        self,
+        learning_rate: Any = 1.0,
+        gamma0: float = 1e-4,
+        momentum: float = 0.7,
+        weight_decay: float | None = None,
+        epsilon: float = 0.0,
+        gamma_max: float = math.inf,
+        guard: bool = True,
+        name: str = "auto_gradagrad",
+        **kwargs: Any,
+    ) -> None:
+        given: dict[str, Any] = {
+            "gamma0": gamma0, "momentum": momentum, "epsilon": epsilon, "gamma_max": gamma_max, "guard": guard,
+        }  # fmt: skip
+        if weight_decay is not None and not 0.0 <= weight_decay < math.inf:
+            raise ValueError(error_text("weight_decay", "None or a finite number >= 0", weight_decay))
+        super().__init__(AUTOGRADAGRAD, given, learning_rate, name, {**kwargs, "weight_decay": weight_decay})
+        self._steady_lr = float(learning_rate) if isinstance(learning_rate, int | float) else 1.0
+
+    def build(self, variables: list[Any]) -> None:
+        """Makes the state: three numbers for each entry, and those that all variables share."""
+        if self.built:
+            return
+        super().build(variables)
+        dtypes = [_computing_dtype(v.dtype) for v in variables]
+        self._wide = "float64" if "float64" in dtypes else "float32"
+        self._fields: dict[str, list[Any]] = {}
+        self._shared: dict[str, Any] = {}
+        for field in self._rule.fields(self._settings(1.0)):
+            if field.at == "block":
+                self._shared[field.key] = self._add(field, (), self._wide)
+            else:
+                kinds = zip(variables, dtypes, strict=True)
+                self._fields[field.key] = [self._add(field, v.shape, dtype) for v, dtype in kinds]
+
+    def _apply_weight_decay(self, variables: list[Any]) -> None:
+        """Nothing: the rule decays weights, in units of its own step."""
+
+    def _backend_update_step(self, grads: list[Tensor], trainable_variables: list[Any], learning_rate: Tensor) -> None:
+        """One step of all variables, which share a decision."""
+        blocks = _Blocks(_Ops(self._wide), "tensor")
+        wide = blocks.ops
+        settings = self._settings(ops.cast(learning_rate, self._wide))
+        states: list[dict[str, Any]] = []
+        values: list[dict[str, Tensor]] = []
+        for variable, gradient in zip(trainable_variables, grads, strict=True):
+            index, dtype = self._get_variable_index(variable), _computing_dtype(variable.dtype)
+            states.append({key: found[index] for key, found in self._fields.items()})
+            value = {key: ops.convert_to_tensor(state) for key, state in states[-1].items()}
+            values.append(value | {"x": ops.cast(variable, dtype), "g": ops.cast(gradient, dtype)})
+
+        def total(parts: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+            columns: Any = zip(*parts, strict=True)
+            return tuple(ops.sum(ops.stack([ops.cast(a, self._wide) for a in column])) for column in columns)
+
+        sums = total([self._rule.measure(value, settings, blocks, wide) for value in values]) if settings.guard else ()
+        block = {key: ops.convert_to_tensor(value) for key, value in self._shared.items()}
+        block, factors = self._rule.decide(sums, block, self._settings(settings.lr, decays=True), wide)
+        statistics: list[tuple[Tensor, ...]] = []
+        for variable, state, value in zip(trainable_variables, states, values, strict=True):
+            own = self._settings(settings.lr, decays=self._use_weight_decay(variable))
+            narrow = _Ops(_computing_dtype(variable.dtype))
+            new, part = self._rule.move(value, factors, own, _Blocks(narrow, "tensor"), narrow)
+            statistics.append(part)
+            self.assign(variable, ops.cast(new.pop("x"), variable.dtype))
+            for key, after in new.items():
+                self.assign(state[key], after)
+        for key, after in self._rule.learn(total(statistics), block, settings, wide).items():
+            self.assign(self._shared[key], after)
+
+    def _settings(self, learning_rate: Any, *, decays: bool = False, **more: Any) -> Any:
+        given, decay = self._given, float(self.weight_decay or 0.0) if decays else 0.0
+        steady, beta = self._steady_lr, given["momentum"]
+        return settings_of(
+            auto.Settings, given, lr=learning_rate, steady_lr=steady, weight_decay=decay, beta=beta,
+            eps=given["epsilon"], **more
+        )  # fmt: skip
 
 
 class _Ops:
@@ -151,22 +274,22 @@ class _Ops:
         return ops.cast(ops.not_equal(a, 0), self._dtype)
 
     def narrow(self, a: Tensor) -> Tensor:
-        return a
+        return a if isinstance(a, int | float) else ops.cast(a, self._dtype)
 
 
 class _Blocks:
     """The rule's `Reduction` over keras.ops."""
 
     def __init__(self, arithmetic: _Ops, scope: str) -> None:
-        self._ops = arithmetic
+        self.ops = arithmetic
         self._scope = scope
 
     def dot(self, a: Tensor, b: Tensor) -> Tensor:
-        largest = self._ops.largest
-        return self._sum(self._ops.maximum(self._ops.minimum(a * b, largest), -largest))
+        largest = self.ops.largest
+        return self._sum(self.ops.maximum(self.ops.minimum(a * b, largest), -largest))
 
     def total(self, a: Tensor) -> Tensor:
-        return self._sum(self._ops.where(ops.isfinite(a), a, 0.0))
+        return self._sum(self.ops.where(ops.isfinite(a), a, 0.0))
 
     def _sum(self, a: Tensor) -> Tensor:
         if self._scope == "element" or (self._scope == "row" and len(a.shape) < 2):

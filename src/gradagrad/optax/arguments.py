@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +15,18 @@ from jax.core import Tracer
 from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
 from gradagrad.checks.arguments import checked as checked_anywhere
 
+P = ParamSpec("P")
+R = TypeVar("R")
 _INJECTED = "With optax.inject_hyperparams and complex parameters pass hyperparam_dtype=jnp.float32."
 _PROJECTION = "For a box: lambda point, metric: jnp.clip(point, -1.0, 1.0)."
 
 
 def checked(table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments, all obeying their rules: plain numbers as floats, arrays and schedules as they are."""
-    result = checked_anywhere(table, given, number=_check_number, lr_name="learning_rate")
+    # Injected settings are traced. A decay that is not known yet is believed to go with lazy and projection.
+    traced = {"weight_decay": 0.0} if isinstance(given.get("weight_decay"), Tracer) else {}
+    result = checked_anywhere(table, {**given, **traced}, number=_check_number, lr_name="learning_rate")
+    result |= {name: jnp.asarray(given[name]) for name in traced}
     check_projection(given.get("projection"), _PROJECTION)
     result["state_dtype"] = _checked_dtype(given["state_dtype"])
     if given.get("lazy") and given["axis_name"] is not None and given["granularity"] not in ("element", "row"):
@@ -41,9 +47,19 @@ def _check_number(name: str, value: Any, wanted: Number) -> Any:
         raise TypeError(error_text(name, wanted.rule, value, _INJECTED if jnp.iscomplexobj(value) else wanted.remedy))
     if value.shape != ():
         raise ValueError(error_text(name, wanted.rule, value, "Pass a 0-d array."))
-    if not isinstance(value, Tracer):  # of which nothing is known yet
-        check_number(name, float(value), wanted)
-    return jnp.asarray(value)
+    return jnp.asarray(value) if isinstance(value, Tracer) else check_number(name, float(value), wanted)
+
+
+def takes_learning_rate(make: Callable[P, R]) -> Callable[P, R]:
+    """Says what ``lr`` is called here."""
+
+    @functools.wraps(make)
+    def checking(*args: P.args, **kwargs: P.kwargs) -> R:
+        if "lr" in kwargs:
+            raise TypeError(f"lr is called learning_rate in Optax: pass learning_rate={kwargs['lr']!r}.")
+        return make(*args, **kwargs)
+
+    return checking
 
 
 def _checked_dtype(value: Any) -> Any:

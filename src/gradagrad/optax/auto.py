@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from gradagrad.checks.arguments import AUTOGRADAGRAD, error_text
-from gradagrad.optax.arguments import checked
+from gradagrad.optax.arguments import checked, takes_learning_rate
 from gradagrad.optax.arrays import like
 from gradagrad.optax.step import Method
 from gradagrad.rules.auto import RULE, Settings
@@ -35,6 +35,7 @@ class AutoGradaGradState(NamedTuple):
     square_total: Any = None
 
 
+@takes_learning_rate
 def auto_gradagrad(
     learning_rate: optax.ScalarOrSchedule = 1.0,
     *,

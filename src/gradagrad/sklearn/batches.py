@@ -36,40 +36,81 @@ class Batch(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Moments:
+    """Centre and spread of each column of a dense array, over ``count`` samples; largest is the largest |value|."""
+
+    count: int
+    centre: Floats
+    spread: Floats
+    largest: Floats
+
+    @classmethod
+    def of(cls, columns: Floats, weights: Floats | None, *, centred: bool) -> Moments:
+        """The spread is about the mean, or about 0 unless ``centred``."""
+        share = np.full(len(columns), 1.0 / len(columns)) if weights is None else weights / weights.sum()
+        largest = np.abs(columns).max(axis=0)
+        unit = np.where(largest > 0.0, largest, 1.0)
+        safe = bool(((unit > 1e-140) & (unit < 1e150)).all())  # else squares may overflow or vanish
+        columns, unit = (columns, np.ones_like(unit)) if safe else (columns / unit, unit)
+        centre = share @ columns if centred else np.zeros(columns.shape[1])
+        return cls(len(columns), centre * unit, np.sqrt(share @ np.square(columns - centre)) * unit, largest)
+
+    def joined(self, other: Moments) -> Moments:
+        """Those of the samples of both."""
+        count = self.count + other.count
+        a, b = self.count / count, other.count / count
+        between = np.sqrt(a * b) * np.abs(other.centre - self.centre)
+        spread = np.hypot(np.hypot(np.sqrt(a) * self.spread, np.sqrt(b) * other.spread), between)
+        centre = self.centre + (other.centre - self.centre) * b
+        return Moments(count, centre, spread, np.maximum(self.largest, other.largest))
+
+
+@dataclass(frozen=True)
 class Units:
-    """Column j is (x_j − centre_j) / spread_j; a column of ones behind them carries the intercept, zeros for none."""
+    """Column j is (x_j − centre_j) / unit_j; a column of ones behind them carries the intercept, zeros for none.
+
+    A column's unit is its spread, and larger where the penalty keeps coef·spread far below 1: with strength/spread
+    the coefficient is about 1 in the model's units all the same. The unit is infinite for a constant column.
+    """
 
     centre: Floats
     spread: Floats
+    unit: Floats
     intercept: bool
 
     @classmethod
-    def of(cls, X: Any, weights: Floats | None, *, intercept: bool) -> Units:
-        """From a training set. A dense column without spread counts for nothing."""
-        if sp.issparse(X):
-            return cls(np.zeros(X.shape[1]), _sparse_spread(X, weights), intercept)
-        share = np.full(len(X), 1.0 / len(X)) if weights is None else weights / weights.sum()
-        columns = X.astype(np.float64, copy=False)
-        centre = share @ columns if intercept else np.zeros(X.shape[1])
-        spread = np.sqrt(share @ np.square(columns - centre))
-        rounding = 1e-12 * np.abs(columns).max(axis=0)
-        return cls(centre, np.where(spread > rounding, spread, np.inf), intercept)
+    def of(cls, centre: Floats, spread: Floats, strength: float, intercept: bool) -> Units:
+        """From each column's centre and spread, and the strength of the l2 penalty."""
+        known = np.where(np.isfinite(spread), np.maximum(spread, 1e-300), 1.0)
+        with np.errstate(over="ignore"):
+            unit = np.where(np.isfinite(spread), np.maximum(known, strength / known), np.inf)
+        return cls(centre, spread, unit, intercept)
+
+    @property
+    def sizes(self) -> Floats:
+        """The spread of each input in these units, 1 as a rule; the intercept's is last."""
+        return np.append(np.where(np.isfinite(self.unit), self.spread, 0.0) / self.unit, 1.0)
 
     def convert(self, X: NDArray[Any], dtype: Any) -> NDArray[Any]:
         """Dense rows in these units, with the intercept's column."""
         result = np.empty((X.shape[0], X.shape[1] + 1), dtype=dtype)
-        np.multiply(X - self.centre, 1.0 / self.spread, out=result[:, :-1], casting="same_kind")
+        np.divide(X - self.centre, self.unit, out=result[:, :-1], casting="same_kind")
         result[:, -1] = float(self.intercept)
         return result
 
     def restore(self, x: Floats) -> tuple[Floats, Floats]:
         """(coef_, intercept_) for the columns as they were given; ``x`` is (outputs, inputs)."""
-        coefficients = x[:, :-1] / self.spread
+        coefficients = x[:, :-1] / self.unit
         return coefficients, x[:, -1] - coefficients @ self.centre
 
 
-def _sparse_spread(X: Any, weights: Floats | None) -> Floats:
-    """Root mean square of the stored values, about: what a column is where it is not zero. Any unit is a right one."""
+def dense_spread(moments: Moments) -> Floats:
+    """The spread of each column; infinite where it is only rounding, so that the column counts for nothing."""
+    return np.where(moments.spread > 1e-12 * moments.largest, moments.spread, np.inf)
+
+
+def sparse_spread(X: Any, weights: Floats | None) -> Floats:
+    """The root mean square of each column's stored values, from a part of the rows. Any unit gives the same model."""
     stride = -(-X.shape[0] // SAMPLE)
     rows = X[::stride] if stride > 1 else X
     share = np.ones(rows.shape[0], dtype=X.dtype) if weights is None else weights[::stride].astype(X.dtype)
@@ -77,11 +118,22 @@ def _sparse_spread(X: Any, weights: Floats | None) -> Floats:
     def total(data: NDArray[Any]) -> Floats:
         return (sp.csr_matrix((data, rows.indices, rows.indptr), shape=rows.shape).T @ share).astype(np.float64)
 
-    squares, stored = total(rows.data * rows.data), total(np.ones_like(rows.data))
+    data, largest = rows.data, np.ones(X.shape[1])
+    if not _squares_fit(data):
+        largest = np.maximum(abs(rows).max(axis=0).toarray()[0].astype(np.float64), np.finfo(np.float64).tiny)
+        data = data / largest.take(rows.indices)
+    squares, stored = total(data * data), total(np.ones_like(data))
     seen = squares > 0.0
-    spread = np.sqrt(np.divide(squares, stored, out=np.ones_like(squares), where=seen))
+    spread = np.sqrt(np.divide(squares, stored, out=np.ones_like(squares), where=seen)) * largest
     spread[~seen] = spread[seen].mean() if seen.any() else 1.0
     return spread
+
+
+def _squares_fit(data: NDArray[Any]) -> bool:
+    """Whether squares of these numbers are normal numbers even in float32."""
+    sizes = np.abs(data)
+    sizes = sizes if sizes.all() else sizes[sizes > 0.0]
+    return not len(sizes) or bool(sizes.min() > 1e-18 and sizes.max() < 1e18)
 
 
 def cut(
@@ -95,7 +147,9 @@ def cut(
     count = max(1, round(samples / size))
     parts = np.array_split(rng.permutation(samples), count) if count > 1 else [np.arange(samples)]
     dtype = np.float32 if count > 1 else X.dtype
-    inverse = (1.0 / units.spread).astype(dtype)
+    inverse = 1.0 / units.unit
+    if sp.issparse(X) and _squares_fit(units.unit) and _squares_fit(X.data):
+        inverse = inverse.astype(dtype)
     position = np.empty(X.shape[1], dtype=np.int32)
 
     def batch(part: NDArray[Any]) -> Batch:
@@ -107,7 +161,8 @@ def cut(
         rows = X[part]
         columns = _present(rows)
         position[columns] = np.arange(len(columns), dtype=np.int32)
-        data = rows.data.astype(dtype, copy=False) * inverse.take(rows.indices)  # a third of the time of [indices]
+        data = rows.data.astype(inverse.dtype, copy=False) * inverse.take(rows.indices)  # 3 times as fast as [indices]
+        data = data.astype(dtype, copy=False)
         local = sp.csr_matrix((data, position.take(rows.indices), rows.indptr), shape=(len(part), len(columns)))
         return Batch(local, own, share, local.T, np.append(columns, X.shape[1]), len(part), units.intercept)
 

@@ -30,8 +30,8 @@ def _has_probabilities(estimator: Any) -> bool:
 class GradaGradClassifier(ClassifierMixin, LinearEstimator):
     """A linear classifier that needs no learning rate: logistic, softmax or hinge loss, dense or sparse samples.
 
-    The names of arguments that SGDClassifier has too are its names, and mean the same. Step sizes are those of
-    AutoGradaGrad: AdaGrad's for each coefficient, times one rate that is trained along: `docs/sklearn.md`.
+    Arguments that SGDClassifier has too mean the same as there. Step sizes are those of AutoGradaGrad: AdaGrad's for
+    each coefficient, times one rate that is trained with them. See `docs/sklearn.md`.
 
     Args:
         loss: "softmax" (for two classes the logistic loss), "log_loss" (logistic, each class against the rest) or
@@ -47,10 +47,10 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         tol: training ends when the objective (with ``early_stopping`` the score) has not improved by this much in any
             of ``n_iter_no_change`` windows; None: after ``max_iter``. A window is an epoch, or as many as make 8 steps.
         batch_size: samples in a step. "auto": an eighth of the samples, but 1,024 to 4,096 (in `partial_fit` from 32).
-        average: whether the coefficients are the average of all points, late ones counting most, or the last iterate.
+        average: whether the coefficients are the average of all iterates, late ones counting most, or the last one.
             With an l1 part the average keeps the zeros of the last iterate.
         class_weight: a dictionary of weights by label, "balanced" (inversely to how often a class is seen), or None.
-        early_stopping: whether to hold out a part of the samples, end by its score, and return the best point seen.
+        early_stopping: whether to hold out a part of the samples, end by its score, and return the best iterate.
         validation_fraction: the share held out.
         n_iter_no_change: windows without improvement after which training ends.
         random_state: seed of the shuffling; the same seed gives the same coefficients.
@@ -185,10 +185,13 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         count = len(self.classes_)
         shares = np.bincount(targets, weights=weights, minlength=count) / len(targets)
         shares = np.clip(shares[1:] if count == 2 else shares, RAREST, 1.0 - RAREST)
-        loss: Loss = (
-            Hinge() if self.loss == "hinge" else Logistic() if self.loss == "log_loss" or count == 2 else Softmax()
-        )
+        loss = self._make_loss(1.0)
         return self._start(X, weights, loss, loss.start(shares))
+
+    def _make_loss(self, scale: float) -> Loss:
+        if self.loss == "hinge":
+            return Hinge()
+        return Logistic() if self.loss == "log_loss" or len(self.classes_) == 2 else Softmax()
 
     def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
         return float(np.average(_winners(outputs) == targets, weights=weights))

@@ -17,7 +17,9 @@ Rows = NDArray[np.integer[Any]]
 RULE: Rule = auto.RULE
 SETTINGS = auto.Settings()  # the rule's own defaults; the average is taken here, see `Descent`
 ROUNDING = 1e-12
-"""Of a sample's gradient: columns have unit spread, so anything real is far above it."""
+"""Of a sample's gradient, as a share of its column's spread: anything real is far above it."""
+LARGEST_L1 = 1e100
+"""No coefficient leaves 0 against a penalty this strong, and its products do not overflow."""
 ARRAYS, SCALARS, SUMS = ArrayOps(), NumberOps(), Sums()
 
 
@@ -28,18 +30,18 @@ class Descent:
     batch leaves a row untouched nothing is paid; the next touch pays for all steps since the last one, so that over
     time every row pays for every step.
 
-    The average is the rule's (the i-th of k points counts as i⁸, about), written so that a row at rest needs nothing:
-    with S_k = k(k+1)…(k+8) it is x_k − Σ S_{i−1}·(x_i − x_{i−1}) / S_k, and a row at rest adds nothing to the sum.
+    The average is the rule's (the i-th of k iterates counts as about i⁸), written so that an idle row costs nothing:
+    with S_k = k(k+1)…(k+8) it is x_k − Σ S_{i−1}·(x_i − x_{i−1}) / S_k, and an idle row adds nothing to the sum.
     """
 
-    def __init__(self, x: Floats, l2: Floats, l1: Floats, entries: int) -> None:
-        """``l2`` and ``l1`` broadcast over ``x``. Rows, where steps name them, are those of the first dimension.
+    def __init__(self, x: Floats, l2: Floats, l1: Floats, entries: int, sizes: Floats | None = None) -> None:
+        """``l2``, ``l1`` and ``sizes`` broadcast over ``x``. Rows, where steps name them, are of the first dimension.
 
         The first step moves every coordinate by γ₀. Columns have unit spread and a sample has so many ``entries``, so
         with γ₀ = 1/entries outputs move by 1 at most, about: neither nothing nor too far. The rule does the rest.
         """
-        self.l2, self.l1 = l2, l1
-        self.has_l2, self.has_l1 = bool(l2.any()), bool(l1.any())
+        self.penalise(l2, l1)
+        self.sizes = np.ones_like(l2) if sizes is None else sizes  # the spread of each column
         starts = SETTINGS._replace(gamma0=1.0 / entries)._asdict()
         self.elements: dict[str, Floats] = {"x": x, "lag": np.zeros_like(x)}
         self.block: dict[str, float] = {}
@@ -53,6 +55,11 @@ class Descent:
         self._room: dict[str, Floats] | None = None
         self.touched = np.zeros((len(x), 1))  # the step of each row's last touch
 
+    def penalise(self, l2: Floats, l1: Floats) -> None:
+        """Sets the penalty."""
+        self.l2, self.l1 = l2, np.minimum(l1, LARGEST_L1)
+        self.has_l2, self.has_l1 = bool(l2.any()), bool(l1.any())
+
     @property
     def x(self) -> Floats:
         return self.elements["x"]
@@ -62,7 +69,7 @@ class Descent:
         return self.block["gamma"]
 
     def average(self) -> Floats:
-        """The weighted mean of all points."""
+        """The weighted mean of all iterates."""
         return self.x - self.elements["lag"] / max(_total_weight(self.steps), 1.0)
 
     def penalty(self) -> float:
@@ -75,7 +82,7 @@ class Descent:
         """One step of all coordinates along ``g``, the *sum* of a batch's gradients: the rule does not see scale."""
         self.steps += 1
         # With centred columns the intercept stays where its gradient is 0 but for rounding.
-        _drop_rounding(g, samples)
+        _drop_rounding(g, self.sizes * samples)
         self._move(self.elements, g, samples, self.l2, self.l1)
 
     def rows(self, rows: Rows) -> dict[str, Floats]:
@@ -88,7 +95,7 @@ class Descent:
         """The same for the rows that a batch touches; ``values`` is what `rows` gave, and is overwritten."""
         self.steps += 1
         if self.steps == 1:  # where the intercept starts its gradient is 0 but for rounding
-            _drop_rounding(g, samples)
+            _drop_rounding(g, self.sizes[rows] * samples)
         paid = values.pop("touched")
         np.subtract(self.steps, paid, out=paid)
         penalties = {key: values.pop(key) for key in ("l2", "l1") if key in values}
@@ -102,7 +109,7 @@ class Descent:
     def transpose(self) -> None:
         """Exchanges the dimensions; all rows count as touched by now."""
         self.elements = {key: np.ascontiguousarray(array.T) for key, array in self.elements.items()}
-        self.l2, self.l1 = np.ascontiguousarray(self.l2.T), np.ascontiguousarray(self.l1.T)
+        self.l2, self.l1, self.sizes = (np.ascontiguousarray(a.T) for a in (self.l2, self.l1, self.sizes))
         self.touched = np.full((len(self.x), 1), float(self.steps))
 
     def _by_row(self) -> dict[str, Floats]:
@@ -133,9 +140,9 @@ class Descent:
         return {**self.__dict__, "_room": None}
 
 
-def _drop_rounding(g: Floats, samples: int) -> None:
+def _drop_rounding(g: Floats, sizes: Floats) -> None:
     """Zeros where there is nothing but rounding, which a rule blind to scale would follow."""
-    g[np.abs(g) <= ROUNDING * samples] = 0.0
+    g[np.abs(g) <= ROUNDING * sizes] = 0.0
 
 
 def _gather(array: Floats, rows: Rows, out: Floats) -> Floats:
@@ -150,7 +157,7 @@ def _items(array: Floats) -> NDArray[Any]:
 
 
 def _nearest_to_zero(g: Floats, x: Floats, l1: Floats) -> Floats:
-    """The subgradient of the loss plus l1·|x| of least size: 0 where x = 0 is the best, so that the element rests."""
+    """The subgradient of the loss plus l1·|x| of least size: 0 where x = 0 is the best, so that the element stays."""
     at_zero = np.sign(g) * np.maximum(np.abs(g) - l1, 0.0)
     return np.where(x == 0.0, at_zero, g + l1 * np.sign(x))
 

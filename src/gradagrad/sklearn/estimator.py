@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from gradagrad.sklearn.batches import Batch, Units, cut
+from gradagrad.sklearn.batches import Batch, Moments, Units, cut, dense_spread, sparse_spread
 from gradagrad.sklearn.descent import Descent, Floats
 from gradagrad.sklearn.losses import Loss
 from gradagrad.sklearn.training import Model, Stop, automatic_size, epoch, follow_path, train
@@ -31,6 +31,8 @@ PATH = np.logspace(-1, -7, 7)
 """Strengths that a search tries, in units of the mean square of the columns' spread."""
 HELD_OUT = 0.25
 """Share of the samples by which it chooses."""
+LARGEST = 1e300
+"""Beyond it the difference of two numbers may overflow."""
 PENALTIES = ("l2", "l1", "elasticnet", None)
 
 
@@ -95,6 +97,10 @@ class LinearEstimator(BaseEstimator):
         """A model at its starting point."""
         raise NotImplementedError
 
+    def _make_loss(self, scale: float) -> Loss:
+        """The loss of targets in units of ``scale``."""
+        raise NotImplementedError
+
     def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
         """The score of held-out samples, as `score` would give it."""
         raise NotImplementedError
@@ -131,7 +137,7 @@ class LinearEstimator(BaseEstimator):
         return self
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        """One epoch. The first call fixes the units of the columns, and of the targets."""
+        """One epoch. Dense columns and numbers to predict are scaled by all that has been seen of them so far."""
         first = not hasattr(self, "_model")
         samples = self._read(X, y, classes, sample_weight, first=first, streaming=True)
         if first:
@@ -143,8 +149,10 @@ class LinearEstimator(BaseEstimator):
             samples = samples._replace(X=sp.csr_matrix(samples.X))
         elif not model.by_rows and not dense:
             model.switch_to_rows()
+        if not first:
+            self._see(model, samples)
         value = epoch(model, self._batches(model, samples, rng, streaming=True), rng)
-        model.history.append(value + model.descent.penalty())
+        model.history.append((value + model.descent.penalty()) * model.scale * model.scale)
         self.n_iter_ = 1
         if self.verbose:
             print(f"step {model.descent.steps}: objective {model.history[-1]:.6f}, γ {model.descent.gamma:.3g}")
@@ -161,13 +169,18 @@ class LinearEstimator(BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X_, dtype=np.float64, ensure_non_negative=True)
-        return _normalised(Samples(X_, targets, self._class_weights(targets, weights)))
+        with np.errstate(over="ignore"):
+            weights = self._class_weights(targets, weights)
+        if weights is not None and not np.isfinite(weights).all():
+            raise ValueError("sample_weight times class_weight must be finite, got infinity; only ratios count.")
+        return _normalised(Samples(X_, targets, weights))
 
     def _check_arguments(self, *, streaming: bool) -> None:
         one_of("loss", self.loss, self._losses())
         one_of("penalty", self.penalty, PENALTIES)
         if self.alpha not in ("auto", "search"):
-            number("alpha", self.alpha, lambda a: a >= 0.0, 'at least 0, "auto" or "search"')
+            rule = 'a finite number of at least 0, "auto" or "search"'
+            number("alpha", self.alpha, lambda a: 0.0 <= a < np.inf, rule)
         elif self.alpha == "search" and streaming:
             raise ValueError('alpha cannot be "search" in partial_fit; take alpha_ of a fit to some samples.')
         number("l1_ratio", self.l1_ratio, lambda a: 0.0 <= a <= 1.0, "between 0 and 1")
@@ -194,13 +207,20 @@ class LinearEstimator(BaseEstimator):
     def _search_alpha(self, samples: Samples, rng: np.random.RandomState) -> float:
         """The strength with the best score of held-out samples, along a path from strong to weak."""
         trained, held = self._hold_out(samples, HELD_OUT, rng)
-        self.alpha_ = 1.0
+        self.alpha_ = 0.0
         model = self._first(*trained)
         finite = model.units.spread[np.isfinite(model.units.spread)]
         alphas = PATH * float(np.mean(finite**2)) if len(finite) else PATH  # in units of the columns
         stop = Stop(int(self.max_iter), self.tol, 1)  # to compare, roughly is enough
         batches = self._batches(model, trained, rng, streaming=False)
-        return follow_path(model, batches, alphas, stop, rng, lambda: self._judge_held(model, *held), int(self.verbose))
+
+        def penalty(alpha: float) -> tuple[Floats, Floats]:
+            return self._penalty(alpha, model.units, model.scale)
+
+        def score() -> float:
+            return self._judge_held(model, *held)
+
+        return follow_path(model, batches, alphas, penalty, stop, rng, score, int(self.verbose))
 
     def _hold_out(self, samples: Samples, share: float, rng: np.random.RandomState) -> tuple[Samples, Samples]:
         rows, classes, alone = np.arange(len(samples.targets)), None, []
@@ -219,22 +239,63 @@ class LinearEstimator(BaseEstimator):
         return _normalised(samples.at(np.append(trained, alone).astype(np.intp))), samples.at(held)
 
     def _start(
-        self, X: Any, weights: Floats | None, loss: Loss, start: Floats, centre: float = 0.0, scale: float = 1.0
+        self, X: Any, weights: Floats | None, loss: Loss, start: Floats, targets: Moments | None = None
     ) -> Model:
         """A model whose outputs are constant, ``start`` in units of the targets."""
-        units = Units.of(X, weights, intercept=self.fit_intercept)
         by_rows = not isinstance(X, np.ndarray)
+        columns = None if by_rows else self._columns(X, weights)
+        spread = sparse_spread(X, weights) if columns is None else dense_spread(columns)
+        centre = np.zeros(X.shape[1]) if columns is None else columns.centre
+        units = Units.of(centre, spread, self._strengths(self.alpha_)[0], self.fit_intercept)
         x = np.zeros((len(start), X.shape[1] + 1))
         if self.fit_intercept:
             x[:, -1] = start
-        alpha = 0.0 if self.penalty is None else self.alpha_
+        scale = 1.0 if targets is None else scale_of(targets)
+        arrays = (x, *self._penalty(self.alpha_, units, scale), units.sizes[None])
+        x, l2, l1, sizes = (np.ascontiguousarray(a.T) if by_rows else a for a in arrays)
+        descent = Descent(x, l2, l1, 1 + _entries(X), sizes)
+        middle = 0.0 if targets is None else float(targets.centre[0])
+        return Model(descent, by_rows, units, loss, middle, scale, columns, targets)
+
+    def _see(self, model: Model, samples: Samples) -> None:
+        """Adapts the units to what more samples show of columns and targets."""
+        units, centre, scale = model.units, model.centre, model.scale
+        if model.columns is not None:
+            model.columns = model.columns.joined(self._columns(samples.X, samples.weights))
+            spread = dense_spread(model.columns)
+            spread = np.where(np.isfinite(spread), spread, units.spread)  # a column once seen to vary goes on to
+            middle = model.columns.centre
+            middle = np.where(np.abs(middle - units.centre) < spread, units.centre, middle)  # near enough
+            units = Units.of(middle, spread, self._strengths(self.alpha_)[0], self.fit_intercept)
+        if model.targets is not None:
+            more = Moments.of(samples.targets[:, None], samples.weights, centred=self.fit_intercept)
+            model.targets = model.targets.joined(more)
+            centre, scale = float(model.targets.centre[0]), scale_of(model.targets)
+            model.loss = self._make_loss(scale)
+        model.change_units(units, centre, scale)
+        model.penalise(*self._penalty(self.alpha_, units, scale))
+
+    def _columns(self, X: NDArray[Any], weights: Floats | None) -> Moments:
+        columns = Moments.of(X.astype(np.float64, copy=False), weights, centred=self.fit_intercept)
+        if columns.largest.max() > LARGEST:
+            j = int(columns.largest.argmax())
+            found = f"{columns.largest[j]:.3g} in column {j}"
+            raise ValueError(f"X must hold numbers of at most {LARGEST:.0e} in size, got {found}; rescale it.")
+        return columns
+
+    def _strengths(self, alpha: float) -> tuple[float, float]:
+        """Of the l2 and the l1 part of the penalty."""
         l1_ratio = {"l1": 1.0, "elasticnet": float(self.l1_ratio)}.get(self.penalty or "", 0.0)
-        # The objective is counted in units of scale²: ½α·coef² keeps its strength there, α·|coef| does not.
-        l2 = np.append(alpha * (1.0 - l1_ratio) / units.spread**2, 0.0)[None]
-        l1 = np.append(alpha * l1_ratio / (units.spread * scale), 0.0)[None]
-        entries = 1 + _entries(X)
-        descent = Descent(x.T.copy(), l2.T, l1.T, entries) if by_rows else Descent(x, l2, l1, entries)
-        return Model(descent, by_rows, units, loss, centre, scale)
+        return (0.0, 0.0) if self.penalty is None else (alpha * (1.0 - l1_ratio), alpha * l1_ratio)
+
+    def _penalty(self, alpha: float, units: Units, scale: float) -> tuple[Floats, Floats]:
+        """l2 and l1 for each input in the model's units, (1, inputs).
+
+        The objective is counted in units of scale²: ½α·coef² keeps its strength there, α·|coef| does not.
+        """
+        l2, l1 = self._strengths(alpha)
+        with np.errstate(over="ignore"):  # `Descent` limits l1
+            return np.append(l2 / units.unit / units.unit, 0.0)[None], np.append(l1 / units.unit / scale, 0.0)[None]
 
     def _batches(self, model: Model, samples: Samples, rng: np.random.RandomState, *, streaming: bool) -> list[Batch]:
         count = len(samples.targets)
@@ -246,10 +307,15 @@ class LinearEstimator(BaseEstimator):
         return self._judge(X @ coefficients.T + intercept, targets, weights)
 
     def _publish(self, model: Model, point: Floats) -> None:
-        self.coef_, self.intercept_ = model.coefficients(point)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.coef_, self.intercept_ = model.coefficients(point)
+        if not (np.isfinite(self.coef_).all() and np.isfinite(self.intercept_).all()):
+            raise ValueError(
+                "The coefficients overflow: y is too large for columns this small. Rescale y or the columns of X."
+            )
         self.gamma_ = model.descent.gamma
         self.t_ = model.descent.steps
-        self.objective_ = np.asarray(model.history) * model.scale**2
+        self.objective_ = np.asarray(model.history)
 
     def _outputs(self, X: Any) -> Floats:
         """What the linear model gives for each sample."""
@@ -263,6 +329,12 @@ def _entries(X: Any) -> int:
     return X.shape[1] if isinstance(X, np.ndarray) else X.nnz // X.shape[0]
 
 
+def scale_of(targets: Moments) -> float:
+    """The spread of numbers to predict; 1 while they are all the same."""
+    spread = float(targets.spread[0])
+    return spread if spread > 1e-300 else 1.0
+
+
 def _normalised(samples: Samples) -> Samples:
     """Samples of weight 0 left out, the others' weights with mean 1."""
     if samples.weights is None:
@@ -273,7 +345,7 @@ def _normalised(samples: Samples) -> Samples:
             "sample_weight must be positive for at least one sample, got none; leave it out for equal weights."
         )
     left = samples if counts.all() else samples.at(counts)
-    weights = samples.weights[counts]
+    weights = samples.weights[counts] / samples.weights.max()  # so that no sum overflows
     return left._replace(weights=weights / weights.mean())
 
 

@@ -92,24 +92,9 @@ class Hinge:
         return value, gradient if weights is None else gradient * weights
 
 
-class Squared:
-    """½(output − y)²."""
-
-    def encode(self, targets: NDArray[Any], outputs: int) -> Floats:
-        return targets[None]
-
-    def start(self, shares: Floats) -> Floats:
-        return np.zeros(len(shares))
-
-    def derive(self, outputs: Floats, targets: Floats, weights: Floats | None, wanted: bool) -> tuple[float, Floats]:
-        outputs -= targets
-        value = _sum(0.5 * outputs * outputs, weights) if wanted else 0.0
-        return value, outputs if weights is None else outputs * weights
-
-
 @dataclass(frozen=True)
 class Huber:
-    """½r² up to |r| = epsilon, linear beyond."""
+    """½r² up to |r| = epsilon, linear beyond. An infinite epsilon makes it the squared error."""
 
     epsilon: float
 

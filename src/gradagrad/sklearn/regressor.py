@@ -10,47 +10,31 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 
+from gradagrad.sklearn.batches import Moments
 from gradagrad.sklearn.descent import Floats
-from gradagrad.sklearn.estimator import LinearEstimator, number
-from gradagrad.sklearn.losses import Huber, Loss, Squared
+from gradagrad.sklearn.estimator import LinearEstimator, number, scale_of
+from gradagrad.sklearn.losses import Huber, Loss
 from gradagrad.sklearn.training import Model
 
 LOSSES = ("squared_error", "huber")
+LARGEST_TARGET = 1e150
 
 
 class GradaGradRegressor(RegressorMixin, LinearEstimator):
     """A linear regression that needs no learning rate: squared or Huber loss, dense or sparse samples.
 
-    The names of arguments that SGDRegressor has too are its names, and mean the same, but for ``tol``, which counts in
-    units of the targets' variance. `docs/sklearn.md` tells the rest.
+    Arguments that SGDRegressor has too mean the same as there, except for ``tol``. See `docs/sklearn.md`.
 
     Args:
         loss: "squared_error" (half the square) or "huber" (that up to ``epsilon``, linear beyond).
-        penalty: "l2", "l1", "elasticnet" (a mixture, see ``l1_ratio``) or None. The intercept is never penalised.
-        alpha: strength of the penalty, as in SGDRegressor: the objective is the mean loss + α·(½‖coef‖² or ‖coef‖₁).
-            "search" takes the best of seven by the score of a quarter of the samples, then trains on all. "auto"
-            searches where linear models overfit, from 1,000 samples on if there are fewer than ten for each column (for
-            each stored entry of a sparse sample), and is 1e-4 elsewhere and in `partial_fit`.
-        l1_ratio: share of l1 in "elasticnet".
         epsilon: where the Huber loss becomes linear, in units of y.
-        fit_intercept: whether there is an intercept.
-        max_iter: most epochs.
-        tol: training ends when the objective (with ``early_stopping`` the score) has not improved by this much in any
-            of ``n_iter_no_change`` windows; None: after ``max_iter``. A window is an epoch, or as many as make 8 steps.
-        batch_size: samples in a step. "auto": an eighth of the samples, but 1,024 to 4,096 (in `partial_fit` from 32).
-        average: whether the coefficients are the average of all points, late ones counting most, or the last iterate.
-            With an l1 part the average keeps the zeros of the last iterate.
-        early_stopping: whether to hold out a part of the samples, end by its score, and return the best point seen.
-        validation_fraction: the share held out.
-        n_iter_no_change: windows without improvement after which training ends.
-        random_state: seed of the shuffling; the same seed gives the same coefficients.
-        verbose: 1 prints a line for each window.
+        tol: as in `GradaGradClassifier`, but in units of the targets' variance.
+
+    All other arguments are those of `GradaGradClassifier`.
 
     Attributes:
         coef_, intercept_: of shape (features,) and (1,).
-        alpha_: the strength that was used.
-        n_iter_: epochs made. ``t_``: steps made. ``gamma_``: the rate in the end.
-        objective_: the objective's mean over each window (in `partial_fit`, over each call).
+        Others are those of `GradaGradClassifier`.
 
     >>> from sklearn.datasets import load_diabetes
     >>> from gradagrad.sklearn import GradaGradRegressor
@@ -116,13 +100,19 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         number("epsilon", self.epsilon, lambda a: a > 0.0, "above 0")
 
     def _read_targets(self, y: NDArray[Any], classes: Any, *, first: bool, streaming: bool) -> NDArray[Any]:
+        if np.abs(y).max() > LARGEST_TARGET:
+            raise ValueError(
+                f"y must hold numbers of at most {LARGEST_TARGET:.0e} in size, because their squares are summed, "
+                f"got {np.abs(y).max():.3g}; rescale y."
+            )
         return y.astype(np.float64, copy=False)
 
     def _first(self, X: Any, targets: NDArray[Any], weights: Floats | None) -> Model:
-        centre = float(np.average(targets, weights=weights)) if self.fit_intercept else 0.0
-        scale = math.sqrt(float(np.average((targets - centre) ** 2, weights=weights))) or 1.0
-        loss: Loss = Huber(self.epsilon / scale) if self.loss == "huber" else Squared()
-        return self._start(X, weights, loss, np.zeros(1), centre, scale)
+        seen = Moments.of(targets[:, None], weights, centred=self.fit_intercept)
+        return self._start(X, weights, self._make_loss(scale_of(seen)), np.zeros(1), seen)
+
+    def _make_loss(self, scale: float) -> Loss:
+        return Huber(self.epsilon / scale if self.loss == "huber" else math.inf)
 
     def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
         return float(r2_score(targets, outputs[:, 0], sample_weight=weights))

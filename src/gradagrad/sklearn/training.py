@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gradagrad.sklearn.batches import Batch, Units
+from gradagrad.sklearn.batches import Batch, Moments, Units
 from gradagrad.sklearn.descent import Descent, Floats
 from gradagrad.sklearn.losses import Loss
 
@@ -28,7 +28,10 @@ COUNT = 8
 
 @dataclass
 class Model:
-    """What is trained, and what is needed to go on. Targets are (y − centre) / scale."""
+    """What is trained, and what is needed to go on. Targets are (y − centre) / scale.
+
+    ``columns`` and ``targets`` are what has been seen of dense columns and of numbers to predict.
+    """
 
     descent: Descent
     """Coefficients (outputs, inputs); (inputs, outputs) where ``by_rows``, for batches that touch some inputs only."""
@@ -37,15 +40,21 @@ class Model:
     loss: Loss
     centre: float = 0.0
     scale: float = 1.0
+    columns: Moments | None = None
+    targets: Moments | None = None
     history: list[float] = field(default_factory=list[float])
+    """The objective, in the units of y."""
 
     def encode(self, targets: NDArray[Any]) -> NDArray[Any]:
         """Targets as the loss wants them, in the model's units."""
         outputs = self.descent.x.shape[1 if self.by_rows else 0]
-        return self.loss.encode((targets - self.centre) / self.scale if self.scale != 1.0 else targets, outputs)
+        if self.targets is not None:
+            targets = (targets - self.centre) / self.scale
+            targets = np.where(np.abs(targets) > 1e-200, targets, 0.0)
+        return self.loss.encode(targets, outputs)
 
     def point(self, averaged: bool) -> Floats:
-        """Where the model stands. The average of sparse points is not sparse: it keeps the zeros of the last one."""
+        """The last iterate or the average. The average keeps the zeros of the last iterate."""
         point = self.descent.x
         if averaged:
             average = self.descent.average()
@@ -54,12 +63,46 @@ class Model:
 
     def switch_to_rows(self) -> None:
         """Makes a model of dense columns one of sparse columns, which have no centre: the intercept takes it over."""
+        constant = ~np.isfinite(self.units.unit)
+        spread = np.where(constant, np.abs(self.units.centre), self.units.spread)
+        spread[spread == 0.0] = spread.mean() or 1.0
+        unit = np.where(constant, spread, self.units.unit)
+        self.change_units(replace(self.units, centre=np.zeros_like(unit), spread=spread, unit=unit))
+        self.columns = None
         self.descent.transpose()
-        shift = self.units.centre / self.units.spread
-        for array in (self.descent.x, self.descent.elements["lag"]):
-            array[-1] -= shift @ array[:-1]
-        self.units = replace(self.units, centre=np.zeros_like(shift))
         self.by_rows = True
+
+    def change_units(self, units: Units, centre: float | None = None, scale: float | None = None) -> None:
+        """Converts all state to other units of columns and targets; the model's predictions stay the same.
+
+        With x = coef·unit/scale and the objective in units of scale², a gradient is one of coef over unit·scale.
+        """
+        elements, block = self.descent.elements, self.descent.block
+        centre, scale = self.centre if centre is None else centre, scale or self.scale
+        known = np.isfinite(self.units.unit)  # coefficients of other columns are 0
+        ratio = np.append(np.divide(units.unit, self.units.unit, out=np.ones_like(units.unit), where=known), 1.0)
+        shift = (units.centre - self.units.centre) / self.units.unit
+        size = self.scale / scale if elements["x"].any() else 1.0  # equal targets do not tell a scale
+        total = float(elements["accumulator"].sum())
+        for key, array in elements.items():
+            array = array.T if self.by_rows else array  # (outputs, inputs), in place
+            if key == "accumulator":
+                array *= np.minimum(size / ratio, 1e150) ** 2
+            elif key == "momentum":
+                array[:, :-1] -= shift * array[:, -1:]
+                array *= size / ratio
+            else:
+                array[:, -1] += array[:, :-1] @ shift
+                array *= size * ratio
+        elements["x"][(-1,) if self.by_rows else (slice(None), -1)] += (self.centre - centre) / scale
+        if total > 0.0:
+            block["square_total"] *= float(elements["accumulator"].sum()) / total
+        block["agreement_square"] *= size**4
+        self.units, self.centre, self.scale = units, centre, scale
+
+    def penalise(self, l2: Floats, l1: Floats) -> None:
+        """Sets the penalty, given for (outputs, inputs)."""
+        self.descent.penalise(*(np.ascontiguousarray(a.T) if self.by_rows else a for a in (l2, l1)))
 
     def coefficients(self, point: Floats) -> tuple[Floats, Floats]:
         """(coef_, intercept_) for columns and targets as they were given."""
@@ -97,7 +140,7 @@ def train(
             epochs += 1
         value = epoch(model, batches, rng) + descent.penalty()
         epochs += 1
-        model.history.append(value)
+        model.history.append(value * model.scale * model.scale)
         judged = value if stop.score is None else -stop.score()
         if verbose:
             score = "" if stop.score is None else f", validation score {-judged:.4f}"
@@ -118,6 +161,7 @@ def follow_path(
     model: Model,
     batches: Sequence[Batch],
     alphas: Floats,
+    penalty: Callable[[float], tuple[Floats, Floats]],
     stop: Stop,
     rng: np.random.RandomState,
     score: Callable[[], float],
@@ -125,15 +169,12 @@ def follow_path(
 ) -> float:
     """Trains with one strength of the penalty after the other, each from where the last one ended.
 
-    Returns the one with the best ``score``, and goes no further once two have not improved it. The penalty of ``model``
-    is that of strength 1.
+    Returns the one with the best ``score``, and goes no further once two have not improved it.
     """
-    descent = model.descent
-    l2, l1 = descent.l2, descent.l1
     best, chosen, waited = -np.inf, float(alphas[0]), 0
     for alpha in map(float, alphas):
-        descent.l2, descent.l1 = l2 * alpha, l1 * alpha
-        descent.elements["lag"][...] = 0.0  # the average begins anew
+        model.penalise(*penalty(alpha))
+        model.descent.elements["lag"][...] = 0.0  # the average begins anew
         train(model, batches, stop, rng, True, 0)
         value = score()
         if verbose:
