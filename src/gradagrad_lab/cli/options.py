@@ -30,13 +30,6 @@ Resume = Annotated[
 Workers = Annotated[
     int | None, typer.Option(min=1, max=256, help="Processes to train in; default: one per core.", show_default=False)
 ]
-On = Annotated[
-    str,
-    typer.Option(
-        help="Some of the suite's problems: names or roles with commas between, such as gru,held-out.",
-        show_default=False,
-    ),
-]
 Epochs = Annotated[int, typer.Option(min=1, max=100_000, help="Passes over the data.")]
 Batch = Annotated[int, typer.Option(min=1, help="Rows per mini-batch.")]
 

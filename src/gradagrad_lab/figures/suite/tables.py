@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from gradagrad_lab.figures.suite.catalogue import ROLE_MEANING, Entry
-from gradagrad_lab.figures.suite.methods import BY_KEY, DEFAULT_GAMMA0, OURS, TUNED, Contestant, Side
+from gradagrad_lab.figures.suite.methods import DEFAULT_GAMMA0, OURS, Contestant, Side
 from gradagrad_lab.figures.suite.results import FLOOR, Standings
 from gradagrad_lab.figures.suite.statistics import geometric_mean
 from gradagrad_lab.problems.training import ACCURACY, LOSS
@@ -143,58 +143,6 @@ def _ratio_cell(standings: Standings, entry: Entry, method: Contestant) -> str:
     return factor(standings.pairing(entry, method).ratio()) + (f" ({diverged} div.)" if diverged else "")
 
 
-def losses_to(standings: Standings) -> Table:
-    """Where ours is behind: the losing cases."""
-    standing = standings.standing(OURS)
-    rows: list[list[str]] = []
-    for entry, estimate in zip(standings.entries(), standing.intervals, strict=True):
-        ratios = {
-            method.title: standings.pairing(entry, method).ratio()
-            for method in standings.size.contestants
-            if method.side in ("tuned", "peer")
-        }
-        ahead = {name: ratio for name, ratio in ratios.items() if ratio < estimate.value}
-        if estimate.value > 1:
-            names = sorted(ahead, key=ahead.__getitem__)
-            sentences = ", ".join(f"{name} {factor(ahead[name])}" for name in names[:3])
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            rows.append([entry.problem.title, entry.role, estimate.text(), sentences + more])
-    rows.sort(key=lambda row: -float(row[2].split()[0]))
-    return Table(
-        "Where AutoGradaGrad loses to the best tuned baseline",
-        ["problem", "use before", "ratio of ours", "ahead of it (ratio)"],
-        rows,
-        note="Problems with a ratio above 1, the worst first, and the three best of those ahead.",
-    )
-
-
-def tuning(standings: Standings) -> Table:
-    """What tuning chose."""
-    rows: list[list[str]] = []
-    for entry in standings.entries():
-        for key, (title, _) in TUNED.items():
-            plain, averaged = (standings.choice(entry, key, flag) for flag in (False, True))
-            rows.append(
-                [
-                    entry.problem.title,
-                    title,
-                    f"{power(plain.grid[0])} … {power(plain.grid[-1])}",
-                    power(plain.lr),
-                    number(float(standings.losses(entry, BY_KEY[key]).mean())),
-                    power(averaged.lr),
-                    number(float(standings.losses(entry, BY_KEY[f"{key}-averaged"]).mean())),
-                ]
-            )
-    return Table(
-        "The baselines after tuning",
-        ["problem", "method", "grid", "best lr", "its loss", "best lr, averaged", "its loss"],
-        rows,
-        note=f"Half-decade grid, coarse on the first {standings.size.tuning_seeds} of {len(standings.size.seeds)} "
-        "seeds and extended while the best lay at an end; the best and its neighbours then from every seed, in the "
-        "baselines' favour. The averaged iterate is measured on the same runs and tuned by itself.",
-    )
-
-
 def sweep(standings: Standings) -> Table:
     """The final loss from every γ₀, relative to the default's."""
     size = standings.size
@@ -248,9 +196,7 @@ def all_tables(standings: Standings) -> list[Table]:
     return [
         summary(standings),
         by_problem(standings),
-        losses_to(standings),
         *(every_ratio(standings, which) for which in _BESIDE),
         sweep(standings),
-        tuning(standings),
         descriptions(standings),
     ]
