@@ -16,12 +16,7 @@ Out = Annotated[Path, typer.Option(help="Folder for records, figures and the rep
 Seeds = Annotated[int | None, typer.Option(min=1, max=1000, help="Number of random seeds.")]
 FirstSeed = Annotated[
     int | None,
-    typer.Option(
-        min=0,
-        max=1_000_000,
-        help="Count the seeds from here, for runs independent of the default ones.",
-        show_default=False,
-    ),
+    typer.Option(min=0, max=1_000_000, help="Count the seeds from here: other runs than the default ones."),
 ]
 Resume = Annotated[
     bool,

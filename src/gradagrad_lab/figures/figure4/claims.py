@@ -236,9 +236,7 @@ def in_a_sentence(results: Results) -> str:
     parts: list[str] = []
     if large:
         alike = int(np.median(spread[large].sum(axis=1)))
-        parts.append(
-            f"With ρ ≥ {results.rhos[large[0]]:g} the four γ₀ end close together in {alike} of {seeds} initialisations"
-        )
+        parts.append(f"with ρ ≥ {results.rhos[large[0]]:g} the four γ₀ end close together on {alike} of {seeds} starts")
     if not large or large[0]:
         caught = int(behind[0].sum())
         words = "never catches up" if not caught else f"catches up in {caught} of {seeds}"

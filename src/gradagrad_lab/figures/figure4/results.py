@@ -25,13 +25,8 @@ GRIDS: dict[str, tuple[int, ...]] = {
     "row-wise adagrad": (-7, -6, -5, -4),
     "adam": (-11, -10, -9, -8),
 }
-TITLES = {
-    "sgd": "SGD, tuned",
-    "adagrad": "AdaGrad, tuned",
-    NORM: "AdaGrad-norm, tuned",
-    "row-wise adagrad": "row-wise AdaGrad, tuned",
-    "adam": "Adam, tuned",
-}
+_NAMES = ("SGD", "AdaGrad", "AdaGrad-norm", "row-wise AdaGrad", "Adam")
+TITLES = {key: f"{name}, tuned" for key, name in zip(GRIDS, _NAMES, strict=True)}
 ENOUGH_STEPS, ENOUGH_HELD_OUT = 50, 2_000
 """Below this nothing is judged: a curve has too few points, and the held-out loss an error of more than 0.01."""
 

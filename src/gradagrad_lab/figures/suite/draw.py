@@ -46,7 +46,7 @@ def pictures(standings: Standings) -> list[Picture]:
     near = int((standings.standing(OURS, True).ratios <= 1.1).sum())
     share = (
         "Share of problems on which a method's mean final training loss is within a factor of the best of all methods "
-        f"of the suite, averaged ones included; higher is better. {len(standings.size.seeds)} seeds."
+        f"of the suite, averaged ones included; higher is better. Seeds: {len(standings.size.seeds)}."
     )
     sentences = (
         f"AutoGradaGrad is within 10 % of the best tuned baseline on {near} of {len(standings.entries(True))} problems "

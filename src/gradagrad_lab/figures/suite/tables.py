@@ -11,6 +11,7 @@ from gradagrad_lab.figures.suite.statistics import geometric_mean
 from gradagrad_lab.problems.training import ACCURACY, LOSS
 from gradagrad_lab.report.content import Table
 from gradagrad_lab.report.style import power as _power
+from gradagrad_lab.runs.study import count
 
 TREATMENT = (
     f"Losses below {FLOOR:g} of the loss at the start count as {FLOOR:g} of it, on both sides of a ratio; a diverged "
@@ -60,8 +61,9 @@ def summary(standings: Standings) -> Table:
         ],
         rows,
         note=f"Below 1 is better than the best of tuned SGD, AdaGrad and Adam (last iterate, chosen per problem after "
-        f"the fact). {len(held_out)} problems {standings.judged}, {len(every)} in all, {len(standings.size.seeds)} "
-        f"seeds. In brackets: 95 % bootstrap interval over seeds, paired; with so few seeds rather narrow. {TREATMENT} "
+        f"the fact). {len(held_out)} problems {standings.judged}, {len(every)} in all, "
+        f"{count(len(standings.size.seeds), 'seed')}. In brackets: 95 % bootstrap interval over seeds, paired; with so "
+        f"few seeds rather narrow. {TREATMENT} "
         "“As documented” is the README's table: lr = 1 for convex problems; for nets and tables lr = 0.01 (element, "
         "lazy for tables) or lr = 1e-4 with ρ = 100 (group). “Averaged” is the average of iterates that DoG's "
         "authors recommend for DoG and that AutoGradaGrad offers; all are judged with and without it.",
@@ -158,7 +160,7 @@ def sweep(standings: Standings) -> Table:
         f"AutoGradaGrad from other γ₀: final training loss relative to γ₀ = {power(DEFAULT_GAMMA0)}",
         ["problem", *(f"γ₀ = {power(gamma0)}" for gamma0 in size.sweep)],
         rows,
-        note=f"Last iterate, {len(size.sweep_seeds)} seeds. Diverged: {_sweep_diverged(standings)}.",
+        note=f"Last iterate, {count(len(size.sweep_seeds), 'seed')}. Diverged: {_sweep_diverged(standings)}.",
     )
 
 
