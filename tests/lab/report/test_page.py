@@ -234,7 +234,7 @@ def test_a_picture_is_drawn_once_in_the_colours_of_the_page(context: Context) ->
     page = Page(html)
     drawings = [svg for svg in page.all("svg") if svg.get("viewbox") not in (None, "0 0 30 8")]
     assert len(drawings) == 1 + 3, "a thumbnail and three panels"
-    assert [use["href"] for use in page.all("use")] == ["#stem-panel"]
+    assert [use["href"] for use in page.all("use") if "href" in use] == ["#stem-panel"]
     assert page.all("img") == []
     body = html[html.index("</style>") :]
     assert "var(--gradagrad)" in body
@@ -303,19 +303,8 @@ def contrast(one: str, other: str) -> float:
 
 
 NAMES = (
-    "GradaGrad",
-    "AdaGrad",
-    "Adam",
-    "SGD",
-    "GradaGrad momentum",
-    "AutoGradaGrad",
-    "Mechanic (Adam)",
-    "Prodigy",
-    "DoG",
-    "COCOB",
-    "Schedule-Free AdamW",
-    "D-Adaptation Adam",
-    "other",
+    *("GradaGrad", "AdaGrad", "Adam", "SGD", "GradaGrad momentum", "AutoGradaGrad", "Mechanic (Adam)", "Prodigy"),
+    *("DoG", "COCOB", "Schedule-Free AdamW", "D-Adaptation Adam", "other"),
 )
 
 
