@@ -27,7 +27,7 @@ def about(results: Results) -> About:
         "regression” of data sets with up to 26 classes: β = 0 and 0.9 are shown throughout, and `--softmax` shows "
         "everything under the second reading." + results.reduction,
         paper="GradaGrad without tuning reaches the training accuracy of tuned Adam, SGD and AdaGrad.",
-        summary=f"Against the best of the tuned three, in the mean over the data sets, GradaGrad ends at {sentences}; our "
+        summary=f"Against the best of the tuned three, mean over the data sets, GradaGrad ends at {sentences}; our "
         f"AutoGradaGrad, averaged, at {auto[0]}, and at {auto[1]} where the tuned three are averaged too.",
         number=f"{signed(mean_difference(results.contests['β = 0.9']))} points",
         missing="".join(
