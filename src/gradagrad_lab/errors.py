@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 USAGE = 2
 DATA = 3
 OUTPUT = 4
@@ -19,3 +22,11 @@ class UserError(Exception):
     def __reduce__(self) -> tuple[type[UserError], tuple[str, int]]:
         # The default would pickle the message alone: an error raised in a worker process must keep its exit code.
         return type(self), (self.message, self.exit_code)
+
+
+def unknown(what: str, got: str, known: Iterable[str], more: str = "") -> UserError:
+    """The error for a name that does not exist: all that do, and the one that was probably meant."""
+    names = list(known)
+    near = difflib.get_close_matches(got, names, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return UserError(f"{what} must be one of {', '.join(names)}{more}, got {got!r}.{hint}", USAGE)

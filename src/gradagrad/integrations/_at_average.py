@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from gradagrad import sharding
-from gradagrad.averaging import Averaged, copies, measure, norms_of, put
+from gradagrad.averaging import Averaged, copies, forward, measure, norms_of, put
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.monitoring.diagnostics import readings
 from gradagrad.monitoring.recording import unwrapped

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from gradagrad_lab.cli import data, reproduce, suite, train
+from gradagrad_lab.cli import data, reproduce, train
 from gradagrad_lab.errors import INTERRUPTED, OUTPUT, UserError
 
 # Typer raises click's errors, but which click (the package, or a copy inside typer) depends on its version.
@@ -46,7 +46,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("reproduce", help=reproduce.HELP)(reproduce.reproduce)
-app.command("suite", help=suite.HELP)(suite.suite)
 app.command("train", help=train.TRAIN_HELP)(train.train)
 app.command("compare", help=train.COMPARE_HELP)(train.compare)
 app.add_typer(data.app, name="data")
@@ -61,8 +60,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """The command's exit code; a user's mistake is one sentence on standard error."""
     errors = Console(stderr=True, highlight=False)
     signal.signal(signal.SIGTERM, _terminated)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["suite"]:  # a short form
+        words.insert(0, "reproduce")
     try:
-        code: Any = app(list(arguments) if arguments is not None else None, standalone_mode=False)
+        code: Any = app(words, standalone_mode=False)
         if code == INTERRUPTED:  # typer's own way of saying that Ctrl-C was pressed
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0

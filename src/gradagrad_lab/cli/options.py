@@ -16,12 +16,7 @@ Out = Annotated[Path, typer.Option(help="Folder for records, figures and the rep
 Seeds = Annotated[int | None, typer.Option(min=1, max=1000, help="Number of random seeds.")]
 FirstSeed = Annotated[
     int | None,
-    typer.Option(
-        min=0,
-        max=1_000_000,
-        help="Count the seeds from here, for runs independent of the default ones.",
-        show_default=False,
-    ),
+    typer.Option(min=0, max=1_000_000, help="Count the seeds from here: other runs than the default ones."),
 ]
 Resume = Annotated[
     bool,
@@ -29,13 +24,6 @@ Resume = Annotated[
 ]
 Workers = Annotated[
     int | None, typer.Option(min=1, max=256, help="Processes to train in; default: one per core.", show_default=False)
-]
-On = Annotated[
-    str,
-    typer.Option(
-        help="Some of the suite's problems: names or roles with commas between, such as gru,held-out.",
-        show_default=False,
-    ),
 ]
 Epochs = Annotated[int, typer.Option(min=1, max=100_000, help="Passes over the data.")]
 Batch = Annotated[int, typer.Option(min=1, help="Rows per mini-batch.")]

@@ -1,16 +1,19 @@
 """`gradagrad reproduce`: the paper's figures and theorem, and the report."""
 
 import time
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from gradagrad_lab.cli.options import DEFAULT_OUT, DataDir, FirstSeed, On, Out, Resume, Seeds, Workers
-from gradagrad_lab.data import CATALOGUE, acquire, data_folder
+from gradagrad_lab import data as data_sets
+from gradagrad_lab.cli.options import DEFAULT_OUT, DataDir, FirstSeed, Out, Resume, Seeds, Workers
+from gradagrad_lab.errors import USAGE, UserError, unknown
 from gradagrad_lab.figures import experiments
 from gradagrad_lab.report.content import Section
 from gradagrad_lab.report.page import write_report
+from gradagrad_lab.report.style import LONGEST_RAMP
 from gradagrad_lab.runs.context import Context, Size
 from gradagrad_lab.runs.records import prepare
 from gradagrad_lab.runs.study import conduct
@@ -18,11 +21,11 @@ from gradagrad_lab.runs.study import conduct
 HELP = (
     """Reproduce the paper: train what is missing, draw the figures, write report.html.
 
-    The quick size takes minutes and says in every caption what it leaves out; --full is the paper's protocol (100
-    epochs, 10 seeds), but for Figure 4, whose networks, tables and rows are smaller: --size paper is the paper's own,
-    half a billion parameters on all of Criteo, for days. Everything lands in --out; Ctrl-C keeps what is finished, and
-    the same command goes on from there. The paper's data are fetched where they are missing; without a network,
-    scikit-learn's bundled data sets stand in and are labelled so.
+    The quick size takes minutes; --full is the paper's protocol (100 epochs, 10 seeds), but for Figure 4, whose
+    networks, tables and rows are smaller: --size paper is the paper's own, half a billion parameters on all of Criteo,
+    for days. Everything lands in --out; Ctrl-C keeps what is finished, and the same command goes on from there. The
+    paper's data are fetched where they are missing; without a network, scikit-learn's bundled data sets stand in and
+    are labelled so. `gradagrad suite` is short for `gradagrad reproduce suite`.
 
     Experiments: """
     + "; ".join(f"{study.name}: {study.shows}" for study in experiments.STUDIES.values())
@@ -32,50 +35,70 @@ HELP = (
 
       gradagrad reproduce
 
-      gradagrad reproduce figure3 --full --data-dir ~/libsvm
+      gradagrad reproduce figure2 --gamma0 0.3 --gamma0 1e-5
 
-      gradagrad reproduce figure3 --peers --seeds 3 --out peers
+      gradagrad reproduce figure3 --full --only glass,vowel
+
+      gradagrad reproduce figure3 --data mine.csv --data other.svm
+
+      gradagrad reproduce figure4 --rho 50
 
       gradagrad reproduce figure4 --size paper --data-dir FOLDER     (FOLDER/criteo/train.txt)
+
+      gradagrad reproduce suite --full --on gru,deep-mlp --seeds 20
     """
 )
+OWNERS = {
+    "gamma0": "figure2", "data": "figure3", "only": "figure3", "softmax": "figure3", "rho": "figure4",
+    "rows": "figure4", "on": "suite",
+}  # fmt: skip
+"""The options that one experiment alone has."""
 
 
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="One experiment, or all.")] = experiments.ALL,
     size: Annotated[Size, typer.Option(help="How large; paper: Figure 4 as in the paper, the rest full.")] = Size.QUICK,
     full: Annotated[bool, typer.Option("--full/--quick", help="The same as --size full, or quick.")] = False,
-    rows: Annotated[
-        int | None, typer.Option(min=256, help="At most so many rows for Figure 4 to train on.", show_default=False)
-    ] = None,
     data_dir: DataDir = None,
     out: Out = DEFAULT_OUT,
     seeds: Seeds = None,
     first_seed: FirstSeed = None,
     resume: Resume = True,
-    peers: Annotated[
-        bool, typer.Option("--peers", help="Also run parameter-free peers at their defaults (slow: one run at a time).")
-    ] = False,
     workers: Workers = None,
-    softmax: Annotated[
-        bool, typer.Option("--softmax", help="Figure 3 under the second reading: soft-max, not one-vs-rest.")
-    ] = False,
-    on: On = "",
+    gamma0: Annotated[list[float] | None, typer.Option(help="Figure 2 from this γ₀; repeatable.")] = None,
+    data: Annotated[
+        list[Path] | None, typer.Option(help="Figure 3 on this file, LIBSVM or CSV (class last); repeatable.")
+    ] = None,
+    only: Annotated[str, typer.Option(help="Some of Figure 3's data sets: glass,vowel.", show_default=False)] = "",
+    softmax: Annotated[bool, typer.Option("--softmax", help="Figure 3 with soft-max, not one-vs-rest.")] = False,
+    rho: Annotated[list[float] | None, typer.Option(min=0, help="Figure 4 at this ρ; repeatable.")] = None,
+    rows: Annotated[
+        int | None, typer.Option(min=256, help="At most so many rows for Figure 4 to train on.", show_default=False)
+    ] = None,
+    on: Annotated[
+        str, typer.Option(help="Some of the suite's problems, by name or role: gru,held-out.", show_default=False)
+    ] = "",
 ) -> None:
     """Run experiments and write the report."""
-    console = Console(soft_wrap=True, emoji=False)
     names = experiments.chosen(experiment)
-    size = Size.FULL if full and size is Size.QUICK else size
+    given = {"gamma0": gamma0, "data": data, "only": only, "softmax": softmax, "rho": rho, "rows": rows, "on": on}
+    check_owners(names, given)
+    chosen = tuple(word.strip() for word in only.split(",") if word.strip())
+    for name in chosen:
+        if name not in (known := (*data_sets.CATALOGUE, *data_sets.BUNDLED)):
+            raise unknown("only", name, known)
+    for path in data or ():
+        if not path.expanduser().is_file():
+            raise UserError(f"The data file {path} does not exist.", USAGE)
+    console = Console(soft_wrap=True, emoji=False)
     context = Context(
-        out, data_folder(data_dir), size, seeds, resume, peers, console, workers, first_seed, rows, softmax, on
-    )
+        out, data_sets.data_folder(data_dir), Size.FULL if full and size is Size.QUICK else size, seeds, resume,
+        console, workers, first_seed, rows, softmax, on, chosen, tuple(data or ()), tuple(gamma0 or ()),
+        tuple(rho or ()),
+    )  # fmt: skip
     prepare(out)
     started = time.perf_counter()
-    if {"figure3", "suite"} & set(names):
-        for name, why in acquire(
-            CATALOGUE, context.data_dir, lambda text: console.print(text, highlight=False)
-        ).items():
-            console.print(f"{name} is missing: {why}.", highlight=False, markup=False)
+    acquire(names, context)
     sections: list[Section] = []
     try:
         for name in names:
@@ -89,3 +112,25 @@ def reproduce(
     path = write_report(sections, context)
     minutes, rest = divmod(round(time.perf_counter() - started), 60)
     console.print(f"Done in {minutes} min {rest} s. Open {path}", highlight=False, markup=False)
+
+
+def check_owners(names: list[str], given: dict[str, Any]) -> None:
+    """Refuse an option that none of the experiments has, and values that no picture could show."""
+    for option, value in given.items():
+        if value and OWNERS[option] not in names:
+            raise UserError(f"{names[0]} has no option --{option}; it belongs to {OWNERS[option]}.", USAGE)
+    gamma0 = given["gamma0"] or ()
+    if len(gamma0) > LONGEST_RAMP or any(not 0 < value < float("inf") for value in gamma0):
+        raise UserError(f"--gamma0 must be given at most {LONGEST_RAMP} times, each above 0.", USAGE)
+
+
+def acquire(names: list[str], context: Context) -> None:
+    """Fetch the data sets that the experiments need and that are missing, and say which cannot be had."""
+    wanted = list(data_sets.CATALOGUE)
+    if names == ["figure3"] and (context.only or context.files):
+        wanted = [name for name in wanted if name in context.only]
+    if not {"figure3", "suite"} & set(names):
+        return
+    say = context.console.print
+    for name, why in data_sets.acquire(wanted, context.data_dir, lambda text: say(text, highlight=False)).items():
+        say(f"{name} is missing: {why}.", highlight=False, markup=False)

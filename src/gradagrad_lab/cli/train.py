@@ -15,13 +15,16 @@ from gradagrad_lab.problems.logistic import Logistic
 from gradagrad_lab.runs.context import Context
 from gradagrad_lab.runs.optimizers import BASELINES, LEARNING_RATE, OPTIMIZERS, check_options, power_of_two
 from gradagrad_lab.runs.records import key_of
-from gradagrad_lab.runs.study import Frame, Method, Plan
+from gradagrad_lab.runs.study import Frame, Method, Plan, count
 from gradagrad_lab.runs.study import train as train_plan
 
 TRAIN_HELP = """Train one optimizer on one data set, and plot accuracy, loss and the adapted learning rate.
 
     DATA is a data set of Figure 3 (glass, letter, protein, usps, vehicle, vowel), a bundled one (digits, wine,
-    breast_cancer, iris) or a file in LIBSVM's format. Options go to the optimizer as they are. Examples:
+    breast_cancer, iris) or a file of yours: LIBSVM's format, or CSV with the class in the last column. Options go to
+    the optimizer as they are. A table at the end has accuracy, loss and the learning rate that was reached. Examples:
+
+      gradagrad train mine.csv --optimizer autogradagrad
 
       gradagrad train vowel
 
@@ -34,7 +37,10 @@ COMPARE_HELP = """Compare optimizers on one data set.
 
     Each is a name, or name:option=value,option=value. With --tuned, Adam, SGD and AdaGrad get the learning rate with
     the best training accuracy on a power-of-two grid (extended where the best lies at an end), unless one is given;
-    all others run as they are. Examples:
+    all others run as they are. A table at the end has accuracy, loss and the learning rate that was reached.
+    Examples:
+
+      gradagrad compare mine.csv adagrad gradagrad autogradagrad
 
       gradagrad compare vowel
 
@@ -45,7 +51,7 @@ COMPARE_HELP = """Compare optimizers on one data set.
 
 
 def train(
-    data: Annotated[str, typer.Argument(help="Data set, or a file in LIBSVM's format.")],
+    data: Annotated[str, typer.Argument(help="Data set, or a file (LIBSVM or CSV).")],
     optimizer: Annotated[str, typer.Option(help="Optimizer; an unknown name lists them all.")] = "gradagrad",
     option: Annotated[
         list[str] | None, typer.Option("--option", "-o", help="name=value, an argument of the optimizer; repeatable.")
@@ -71,7 +77,7 @@ def train(
 
 
 def compare(
-    data: Annotated[str, typer.Argument(help="Data set, or a file in LIBSVM's format.")],
+    data: Annotated[str, typer.Argument(help="Data set, or a file (LIBSVM or CSV).")],
     optimizers: Annotated[
         list[str] | None, typer.Argument(help="Optimizers; default: adam sgd adagrad gradagrad.", show_default=False)
     ] = None,
@@ -139,18 +145,19 @@ def show(context: Context, trial: Trial, methods: dict[str, Method], stem: str) 
 def print_table(frame: Frame, trial: Trial, methods: dict[str, Method]) -> None:
     """Accuracy, loss and learning rate of each method."""
     console = frame.context.console
-    table = Table("method", "accuracy", "loss", "learning rate", "status")
+    table = Table("method", "accuracy", "loss", "learning rate reached", "status")
     for title, method in methods.items():
         records = [frame.record(run) for run in trial.runs([method])]
         accuracy, loss = trial.finals(frame, method), trial.finals(frame, method, "loss")
         rates = [record.curves[LEARNING_RATE][-1] for record in records if LEARNING_RATE in record.curves]
         bad = sum(record.status == "diverged" for record in records)
-        status = f"diverged ({bad} of {len(records)} seeds)" if bad else "done"
+        status = f"diverged ({bad} of {count(len(records), 'seed')})" if bad else "done"
         cells = [_plus_minus(100 * accuracy, "{:.2f}") + " %", _plus_minus(loss, "{:.4f}")]
         table.add_row(title, *cells, f"{np.mean(rates):.3g}" if rates else "–", status)
     last = f"last {trial.window} of {trial.epochs} epochs" if trial.epochs > 1 else "after one epoch"
     console.print(
-        f"{trial.label}: {trial.problem.data.describe()}; {len(trial.seeds)} seeds, {last}, ± 2 SE", highlight=False
+        f"{trial.label}: {trial.problem.data.describe()}; {count(len(trial.seeds), 'seed')}, {last}, ± 2 SE",
+        highlight=False,
     )
     console.print(table)
 

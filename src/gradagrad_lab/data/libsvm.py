@@ -1,13 +1,16 @@
 """Reading LIBSVM's text format, and finding the files of the catalogue on disk."""
 
+import csv
 import hashlib
 import io
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.datasets import load_svmlight_file
 
 from gradagrad_lab.data.catalogue import CATALOGUE, Copy, LibsvmSet
@@ -77,21 +80,59 @@ def mismatch(found: Found, dataset: Dataset) -> str:
 
 
 def load_path(path: Path, *, name: str | None = None, label: str | None = None, features: int | None = None) -> Dataset:
-    """Read any file in LIBSVM's format, plain or .bz2, with class labels 0 … classes-1 in the order of their values."""
+    """Read any file in LIBSVM's format, plain or .bz2, or CSV, with class labels 0 … classes-1 in the order of their
+    values. A file whose indices begin at 0 is read too, and its label says so."""
     content = read_bytes(path)
+    if path.name.removesuffix(".bz2").endswith(".csv"):
+        return _checked(path, content, *_csv(path, content), path.name)
+    zero_based = name is None and re.search(rb"^\S+\s+0:", content, re.MULTILINE) is not None
     try:
         # The reader takes any white space between entries, as LIBSVM's protein (double blanks) needs.
         read: Any = load_svmlight_file  # its annotations allow less than its documentation
-        sparse, labels = read(io.BytesIO(content), n_features=features, zero_based=False)
+        sparse, labels = read(io.BytesIO(content), n_features=features, zero_based=zero_based)
     except (ValueError, OverflowError) as error:
-        line, reason = locate_fault(content, features)
+        line, reason = locate_fault(content, features, 0 if zero_based else 1)
         raise UserError(f"{path}, line {line}: {reason or error}.", DATA) from error
     if sparse.shape[0] == 0:
         raise UserError(f"{path} holds no rows.", DATA)
     if sparse.shape[0] * sparse.shape[1] > _DENSE_LIMIT:
         raise UserError(f"{path} is too large for these experiments: {sparse.shape[0]:,} × {sparse.shape[1]:,}.", DATA)
-    dense = np.asarray(sparse.toarray(), dtype=np.float64)
+    label = label or path.name + (" (indices from 0)" if zero_based else "")
     labels = np.asarray(labels, dtype=np.float64)
+    return _checked(path, content, np.asarray(sparse.toarray(), dtype=np.float64), labels, label, name)
+
+
+def _csv(path: Path, content: bytes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The numbers and the classes, which stand in the last column as any text; a header is left out."""
+    rows = [row for row in csv.reader(content.decode("utf-8-sig", "replace").splitlines()) if row]
+    if rows and not all(map(_is_number, rows[0][:-1])):
+        del rows[0]
+    if not rows:
+        raise UserError(f"{path} holds no rows.", DATA)
+    for number, row in enumerate(rows, start=1):
+        if len(row) != len(rows[0]) or len(row) < 2 or not all(map(_is_number, row[:-1])):
+            raise UserError(f"{path}, row {number}: expected numbers and, last, a class.", DATA)
+    _, labels = np.unique([row[-1].strip() for row in rows], return_inverse=True)
+    return np.array([[float(cell) for cell in row[:-1]] for row in rows]), labels.astype(np.float64)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _checked(
+    path: Path,
+    content: bytes,
+    dense: NDArray[np.float64],
+    labels: NDArray[np.float64],
+    label: str,
+    name: str | None = None,
+) -> Dataset:
+    """The data set, if all numbers are finite and there are at least two classes."""
     if not (np.isfinite(dense).all() and np.isfinite(labels).all()):
         row = int(np.argmin(np.isfinite(dense).all(axis=1) & np.isfinite(labels)))
         raise UserError(f"{path}, row {row + 1}: a value is not a finite number.", DATA)
@@ -104,7 +145,7 @@ def load_path(path: Path, *, name: str | None = None, label: str | None = None, 
         raise UserError(f"{path} has {len(values)} different labels such as {values[0]:g}: not class numbers.", DATA)
     return Dataset(
         name=name or path.name,
-        label=label or path.name,
+        label=label,
         source=path.name,
         sha256=hashlib.sha256(content).hexdigest(),
         features=dense,
@@ -127,16 +168,16 @@ def read_bytes(path: Path) -> bytes:
         raise UserError(f"{path} cannot be read: {error.strerror}.", DATA) from error
 
 
-def locate_fault(content: bytes, features: int | None = None) -> tuple[int, str]:
+def locate_fault(content: bytes, features: int | None = None, first: int = 1) -> tuple[int, str]:
     """The first malformed line (counted from 1) and why: scikit-learn's reader says what, but not where."""
     for number, raw in enumerate(content.split(b"\n"), start=1):
-        reason = _fault(raw.split(b"#", 1)[0].split(), features)
+        reason = _fault(raw.split(b"#", 1)[0].split(), features, first)
         if reason:
             return number, reason
     return 1, ""
 
 
-def _fault(fields: list[bytes], features: int | None) -> str:
+def _fault(fields: list[bytes], features: int | None, first: int) -> str:
     if not fields:
         return ""
     label = fields[0].decode(errors="replace")
@@ -144,7 +185,7 @@ def _fault(fields: list[bytes], features: int | None) -> str:
         float(label)
     except ValueError:
         return f"the label {label!r} is not a number"
-    previous = 0
+    previous = first - 1
     for field in fields[1:]:
         text = field.decode(errors="replace")
         index_text, colon, value_text = text.partition(":")
@@ -154,8 +195,8 @@ def _fault(fields: list[bytes], features: int | None) -> str:
             index, _ = int(index_text), float(value_text)
         except ValueError:
             return f"{text!r} is not of the form index:value"
-        if index < 1:
-            return f"index {index} is below 1"
+        if index < first:
+            return f"index {index} is below {first}"
         if index <= previous:
             return f"index {index} comes after {previous}; indices must rise"
         if features is not None and index > features:

@@ -160,6 +160,7 @@ def claims(curves: Curves) -> list[Claim]:
             f"{at[-3.0][1]:.2f}.",
             "holds" if steady and at[-1.0][0] == np.inf else "does not hold",
             criterion="Ours is finite and strictly falling in v from −4 α to 3 α; the naive rule has no value at −α.",
+            number=f"{at[-0.99][1]:.2f}× for {at[-0.99][0]:.0f}× at v = −0.99 α",
         ),
         Claim(
             "The reparametrised rule matches the naive one to first order: their slopes agree at v = 0.",
@@ -169,12 +170,14 @@ def claims(curves: Curves) -> list[Claim]:
             "it means α + v.)",
             "holds" if bool(np.all(constants < 1)) else "does not hold",
             criterion="The difference divided by (v/α)² stays below 1 as v/α goes to 0.",
+            number=f"{constants[-1]:.3f}·(v/α)²",
         ),
         Claim(
             "For positive v the standard AdaGrad update is used without any reparametrisation.",
             "Both curves coincide for all v ≥ 0." if same_above else "The curves differ for v ≥ 0.",
             "holds" if same_above else "does not hold",
             criterion="Both curves agree to rounding for v ≥ 0.",
+            number="equal" if same_above else "different",
         ),
     ]
 
@@ -186,6 +189,8 @@ def about(curves: Curves) -> About:
         intro="One step changes the sum α under the root by v = g² − ρ·g·m. When consecutive gradients agree, v is "
         "negative. Added to α it would lead to a division by zero at v = −α; GradaGrad leaves α alone and lets the "
         "numerator γ grow.",
+        paper="Near v = 0 the reparametrised rule follows the naive one; where that explodes, it grows gently.",
+        number=f"{at[-0.99][1]:.2f}× for {at[-0.99][0]:.0f}×",
         summary=f"When consecutive gradients agree so well that v = −0.99 α, the naive rule multiplies the learning "
         f"rate by {at[-0.99][0]:.0f}, GradaGrad by {at[-0.99][1]:.2f}.",
         settings={"ρ": f"{RHO:g}", "points": str(POINTS), "precision": "float64"},

@@ -58,17 +58,17 @@ class Trajectory(NamedTuple):
 Results = dict[str, list[Trajectory]]
 
 
-def groups() -> dict[str, list[Run]]:
-    """AdaGrad and GradaGrad from every γ₀, and GradaGrad with ρ = 1 from two."""
-    plain = {name: [Method.of(name, lr=initial) for initial in INITIAL] for name in TITLES}
-    flat = [Method.of("gradagrad", lr=initial, rho=1.0) for initial in (0.1, 0.01)]
-    every = {**plain, FLAT: flat}
+def groups(gamma0: tuple[float, ...] = ()) -> dict[str, list[Run]]:
+    """AdaGrad and GradaGrad from every γ₀, and GradaGrad with ρ = 1 from two; or only the γ₀ of the command line."""
+    every = {name: [Method.of(name, lr=initial) for initial in gamma0 or INITIAL] for name in TITLES}
+    if not gamma0:
+        every[FLAT] = [Method.of("gradagrad", lr=initial, rho=1.0) for initial in (0.1, 0.01)]
     return {name: [Run(PROBLEM, method, 0, STEPS) for method in methods] for name, methods in every.items()}
 
 
 def plan(context: Context) -> Plan:
     """All of them; they are short."""
-    return Plan([run for group in groups().values() for run in group])
+    return Plan([run for group in groups(context.gamma0).values() for run in group])
 
 
 def path_of(record: Record) -> Trajectory:
@@ -79,7 +79,7 @@ def path_of(record: Record) -> Trajectory:
 
 def read(frame: Frame) -> Results:
     """All trajectories, by group."""
-    return {name: [path_of(frame.record(run)) for run in runs] for name, runs in groups().items()}
+    return {name: [path_of(frame.record(run)) for run in runs] for name, runs in groups(frame.context.gamma0).items()}
 
 
 def draw(drawn: Results) -> list[Picture]:
@@ -123,32 +123,10 @@ def _rates(axes: Any, group: list[Trajectory]) -> None:
 
 
 def draw_readme(drawn: Results) -> Any:
-    """The README's picture: only x, the two methods side by side, large letters."""
-    chosen = (1.0, 1e-2, 1e-6, 1e-12)
-    shades = dict(zip(INITIAL, style.ramp(len(INITIAL)), strict=True))
-    with style.use():
-        figure, grid = style.subplots(1, 2, width=7.0, height=3.0, sharey=True)
-        for (name, group), axes in zip(drawn.items(), grid[0], strict=True):
-            axes.set_title(TITLES[name])
-            for path in group:
-                if path.initial in chosen:
-                    axes.plot(
-                        path.x[:101],
-                        color=shades[path.initial],
-                        linewidth=2.4,
-                        label=f"γ₀ = {style.power(path.initial)}",
-                    )
-            axes.axhline(0, color=style.MUTED, linewidth=0.8, zorder=1)
-            axes.set(xlim=(0, 100), ylim=(-1.7, 3.4), xlabel="step", yticks=[-1, 0, 1, 2, 3], xticks=[0, 25, 50, 75])
-            axes.xaxis.label.set_size(11)
-            axes.tick_params(labelsize=11)
-            axes.title.set_size(13)
-        grid[0, 0].set_ylabel("x", fontsize=11)
-        style.note(grid[0, 0], "hardly moves from γ₀ ≤ 0.01", (26, 2.3), fontsize=11, shade=style.MUTED)
-        style.note(grid[0, 1], "arrives from every γ₀", (26, -1.4), fontsize=11, shade=style.MUTED)
-        handles, labels = grid[0, 0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=11, handlelength=1.5)
-    return figure
+    """The README's picture: only x from four γ₀, the two methods side by side."""
+    shown = {name: [path for path in drawn[name] if path.initial in (1.0, 1e-2, 1e-6, 1e-12)] for name in TITLES}
+    panels = [Panel(lambda axes, group=shown[name]: _positions(axes, group), title) for name, title in TITLES.items()]
+    return style.sheet(Picture("|x|", "abs", "", "x from four γ₀", panels, columns=2, size=(3.5, 2.4)))
 
 
 def about(drawn: Results) -> About:
@@ -161,8 +139,10 @@ def about(drawn: Results) -> About:
     return About(
         intro=f"f(x) = |x| from {start}, without noise, in float32. The gradient is ±1, so that the learning rate "
         "alone decides.",
-        summary=f"On f(x) = |x|, GradaGrad arrives from {len(arrived)} of {len(ours)} initial rates γ₀ between 1 and "
-        f"1e-12, {span}; AdaGrad arrives from {others}. All in float32.",
+        paper="On |x| GradaGrad repairs a learning rate that is too small, while AdaGrad's can only fall.",
+        number=f"{len(arrived)} of {len(ours)} γ₀, AdaGrad {others}",
+        summary=f"On f(x) = |x|, GradaGrad arrives from {len(arrived)} of {len(ours)} initial rates γ₀, {span}; "
+        f"AdaGrad arrives from {others}. All in float32.",
         settings={
             "start": start,
             "steps": str(STEPS),
@@ -175,6 +155,8 @@ def about(drawn: Results) -> About:
 
 def claims(drawn: Results) -> list[Claim]:
     """What the runs say about the paper's sentences."""
+    if FLAT not in drawn:
+        return []  # the paper's sentences are about its own list of γ₀
     adagrad, ours = drawn["adagrad"], drawn["gradagrad"]
     return [_falls(adagrad), _adapts(ours), _constant(drawn[FLAT], adagrad), *_precision(ours)]
 
@@ -194,6 +176,7 @@ def _falls(paths: list[Trajectory]) -> Claim:
         f"the minimum from {len(paths) - len(stuck)} of {len(paths)} values of γ₀; {left or 'none was too small'}.",
         "holds" if falls and stuck else "does not hold",
         criterion=f"It never rises, and from some γ₀ |x| < {NEAR} is not reached in {STEPS} steps",
+        number=f"stuck from {len(stuck)} of {len(paths)} γ₀",
     )
 
 
@@ -208,6 +191,7 @@ def _adapts(paths: list[Trajectory]) -> Claim:
         f"{both_ways} of {len(paths)} runs.",
         "holds" if complete else "holds in part" if steps else "does not hold",
         criterion="From every γ₀ it arrives, and its learning rate both rises and falls",
+        number=f"arrives from {len(steps)} of {len(paths)} γ₀",
     )
 
 
@@ -253,6 +237,7 @@ def _precision(paths: list[Trajectory]) -> list[Claim]:
             "iterates, which gives 0 while x does not move.",
             "holds" if len(stuck) == len(tiny) else "holds in part" if stuck else "does not hold",
             criterion="As printed, no γ₀ below 1e-6 arrives or ever gains in learning rate",
+            number=f"{len(stuck)} of {len(tiny)} γ₀ stuck",
         ),
         Claim(
             "This implementation removes that limit: m follows a recursion that is the same in exact arithmetic.",
@@ -260,6 +245,7 @@ def _precision(paths: list[Trajectory]) -> list[Claim]:
             "holds" if works == len(tiny) else "holds in part" if works else "does not hold",
             whose="ours",
             criterion=f"From every γ₀ below 1e-6, |x| < {NEAR} within {STEPS} steps in float32",
+            number=f"{works} of {len(tiny)} γ₀ arrive",
         ),
     ]
 
@@ -284,6 +270,7 @@ def _constant(flat: list[Trajectory], adagrad: list[Trajectory]) -> Claim:
         f"{sum(falls)}; {sentences}.",
         "holds" if all((*constant, *falls, *faster)) else "holds in part" if any(faster) else "does not hold",
         criterion="All of it in both runs",
+        number=f"{sum(faster)} of {len(flat)} faster",
     )
 
 

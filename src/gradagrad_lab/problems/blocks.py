@@ -20,11 +20,14 @@ class BatchNorm2d(nn.BatchNorm2d):
 
 
 class Attention(nn.Module):
-    """A pre-norm transformer block: attention, then two linear layers, each beside a shortcut."""
+    """A pre-norm transformer block: attention, then two linear layers, each beside a shortcut.
 
-    def __init__(self, width: int, heads: int) -> None:
+    ``causal``: a place sees only the places before it.
+    """
+
+    def __init__(self, width: int, heads: int, causal: bool = False) -> None:
         super().__init__()
-        self.heads = heads
+        self.heads, self.causal = heads, causal
         self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.widen, self.narrow = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
@@ -33,8 +36,11 @@ class Attention(nn.Module):
         rows, length, width = hidden.shape
         parts = self.attend(self.before(hidden)).view(rows, length, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
-        weights = (query @ key.transpose(-1, -2) / (width // self.heads) ** 0.5).softmax(dim=-1)
-        hidden = hidden + self.project((weights @ value).transpose(1, 2).reshape(rows, length, width))
+        if self.causal:
+            seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        else:
+            seen = (query @ key.transpose(-1, -2) / (width // self.heads) ** 0.5).softmax(dim=-1) @ value
+        hidden = hidden + self.project(seen.transpose(1, 2).reshape(rows, length, width))
         return hidden + self.narrow(functional.gelu(self.widen(self.between(hidden))))
 
 

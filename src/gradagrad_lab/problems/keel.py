@@ -40,13 +40,12 @@ def _categories(name: str, data_dir: Path | None) -> tuple[Rows, Rows]:
 def _problem(
     name: str,
     title: str,
+    kind: Kind,
+    steps: int,
+    batch: int,
     describe: str,
     read: Callable[[str, Path | None], tuple[Rows, Rows]],
     build: Callable[[Rows], nn.Module],
-    *,
-    kind: Kind = "net",
-    steps: int,
-    batch: int,
     loss: Loss = functional.cross_entropy,
 ) -> TrainingProblem:
     source = name.split("-")[0]
@@ -125,64 +124,32 @@ class _Strokes(nn.Module):
 
 
 satimage = _problem(
-    "satimage",
-    "soft-max on satimage",
-    "soft-max regression on KEEL's satimage, 36 columns, 6 classes",
-    _measured,
-    _linear,
-    kind="convex",
-    steps=1000,
-    batch=32,
+    *("satimage", "soft-max on satimage", "convex", 1000, 32),
+    *("soft-max regression on KEEL's satimage, 36 columns, 6 classes", _measured, _linear),
 )
 twonorm = _problem(
-    "twonorm-svm",
-    "linear SVM on twonorm",
-    "hinge loss, not smooth, on KEEL's twonorm",
-    _measured,
-    _linear,
-    kind="convex",
-    steps=1000,
-    batch=16,
-    loss=_margin,
+    *("twonorm-svm", "linear SVM on twonorm", "convex", 1000, 16),
+    *("hinge loss, not smooth, on KEEL's twonorm", _measured, _linear, _margin),
 )
 phoneme = _problem(
-    "phoneme", "MLP on phoneme", "5-24-24-2, tanh, on KEEL's phoneme", _measured, _small, steps=1500, batch=32
+    *("phoneme", "MLP on phoneme", "net", 1500, 32, "5-24-24-2, tanh, on KEEL's phoneme", _measured, _small)
 )
 ring = _problem(
-    "ring",
-    "MLP with batch norm on ring",
-    "20-64-64-2, ReLU, batch normalisation, on KEEL's ring",
-    _measured,
-    _normalised,
-    steps=600,
-    batch=64,
+    *("ring", "MLP with batch norm on ring", "net", 600, 64),
+    *("20-64-64-2, ReLU, batch normalisation, on KEEL's ring", _measured, _normalised),
 )
 splice = _problem(
-    "splice",
-    "convolutions on splice",
-    "letters as vectors, two convolutions of 16 channels with batch normalisation, on KEEL's splice",
-    _categories,
+    *("splice", "convolutions on splice", "embeddings", 400, 32),
+    *("letters as vectors, two convolutions of 16 channels with batch normalisation, on KEEL's splice", _categories),
     lambda train: _Reader(int(train[0].max()) + 1, int(train[1].max()) + 1),
-    kind="embeddings",
-    steps=400,
-    batch=32,
 )
 marketing = _problem(
-    "marketing",
-    "attention on marketing",
-    "13 answers as tokens of width 24, attention, layer normalisation, on KEEL's marketing",
-    _categories,
+    *("marketing", "attention on marketing", "embeddings", 400, 32),
+    *("13 answers as tokens of width 24, attention, layer normalisation, on KEEL's marketing", _categories),
     lambda train: _Answers(train[0].shape[1], int(train[0].max()) + 1, int(train[1].max()) + 1),
-    kind="embeddings",
-    steps=400,
-    batch=32,
 )
 libras = _problem(
-    "movement_libras-lstm",
-    "LSTM on gestures",
-    "an LSTM of 24 units reads nine times five points of KEEL's movement_libras",
-    _measured,
+    *("movement_libras-lstm", "LSTM on gestures", "net", 500, 24),
+    *("an LSTM of 24 units reads nine times five points of KEEL's movement_libras", _measured),
     lambda train: _Strokes(int(train[1].max()) + 1),
-    steps=500,
-    batch=24,
 )

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from gradagrad_lab.problems.blocks import Attention
 from gradagrad_lab.problems.training import LOSS, Rows, Task, TrainingProblem, supervised
 
 CONTEXT, WIDTH, HEADS, BLOCKS = 32, 32, 2, 2
@@ -52,30 +53,13 @@ class _Transformer(nn.Module):
         super().__init__()
         self.letters = nn.Embedding(letters, WIDTH)
         self.positions = nn.Parameter(0.02 * torch.randn(CONTEXT, WIDTH))
-        self.blocks = nn.ModuleList(_Block() for _ in range(BLOCKS))
+        self.blocks = nn.Sequential(*(Attention(WIDTH, HEADS, causal=True) for _ in range(BLOCKS)))
         self.norm = nn.LayerNorm(WIDTH)
         self.last = nn.Linear(WIDTH, letters)
 
     def forward(self, text: Tensor) -> Tensor:
-        hidden = self.letters(text) + self.positions
-        for block in self.blocks:
-            hidden = block(hidden)
+        hidden = self.blocks(self.letters(text) + self.positions)
         return self.last(self.norm(hidden)).flatten(0, 1)
-
-
-class _Block(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.attend, self.project = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.widen, self.narrow = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        rows, length, width = hidden.shape
-        parts = self.attend(self.before(hidden)).view(rows, length, 3, HEADS, width // HEADS).permute(2, 0, 3, 1, 4)
-        seen = functional.scaled_dot_product_attention(parts[0], parts[1], parts[2], is_causal=True)
-        hidden = hidden + self.project(seen.transpose(1, 2).reshape(rows, length, width))
-        return hidden + self.narrow(functional.gelu(self.widen(self.between(hidden))))
 
 
 class _CharacterModel(Task):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-Whose = Literal["paper", "ours"]
+Whose = Literal["paper", "proof", "ours"]
 Fixed = Literal["before", "after"]
 Verdict = Literal["holds", "holds in part", "does not hold", "not tested"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -17,8 +17,9 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 class Claim:
     """One sentence, what was measured about it, and what follows.
 
-    ``whose``: the paper says it, or we do; the two are counted apart. ``criterion``: what would make it hold;
-    ``fixed``: whether that was decided before or after results were seen.
+    ``whose``: the paper says it of an experiment or in a proof, or we do; the three are counted apart. ``criterion``:
+    what would make it hold; ``fixed``: whether that was decided before or after results were seen. ``number``: the one
+    that decides, for the short list.
     """
 
     text: str
@@ -27,6 +28,7 @@ class Claim:
     whose: Whose = "paper"
     criterion: str = ""
     fixed: Fixed = "before"
+    number: str = ""
 
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
@@ -105,18 +107,21 @@ class Section:
     settings: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
     summary: str = ""
-    """One line for the top of the page; without it the page shows the first claim's evidence."""
     sources: list[Source] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
+    paper: str = ""
+    number: str = ""
+    missing: str = ""
 
 
 @dataclass(frozen=True)
 class About:
-    """What a figure says about itself: the text above it, its settings, a line for the top of the page, its data."""
+    """What a figure says about itself. ``paper``: what the paper shows; ``summary``: what came out here, in a sentence;
+    ``number``: the one that matters; ``missing``: what is not reproduced here, and the command that would."""
 
     intro: str
     summary: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
-    """What it contributes to the answer that the page begins with: should I use this?"""
+    paper: str = ""
+    number: str = ""
+    missing: str = ""

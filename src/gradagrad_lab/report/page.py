@@ -26,9 +26,11 @@ from gradagrad_lab.report.content import VERDICTS, Claim, Picture, Section, Tabl
 from gradagrad_lab.report.machine import describe
 from gradagrad_lab.runs.context import Context, Size
 from gradagrad_lab.runs.records import write_atomically
+from gradagrad_lab.runs.study import count
 
 _NUMBER = re.compile(r"[-+−±]?[\d.,]+(e[-+−]?\d+)?( ?%| ?×| ?s)?( ?± ?[\d.,]+(e[-+−]?\d+)?)?|[-–—]|", re.IGNORECASE)
-_OWNERS: dict[Whose, str] = {"paper": "The paper’s sentences", "ours": "Our own"}
+_OWNERS: dict[Whose, str] = {"paper": "The paper’s experiments", "proof": "The paper’s proofs", "ours": "Our own"}
+SUITE = "suite"
 
 
 @dataclass(frozen=True)
@@ -49,13 +51,20 @@ LOOKS: dict[Verdict, Look] = {
 
 
 def write_report(sections: Sequence[Section], context: Context) -> Path:
-    """Write ``<out>/report.html`` in one stroke, the pictures and the numbers beside it, and return its path."""
-    page, beside = _render(sections, context)
-    for name, content in beside.items():
-        write_atomically(context.out / name, content, wait=False)
-    path = context.out / "report.html"
-    write_atomically(path, page.encode())
-    return path
+    """Write the pages in one stroke, the pictures and the numbers beside them, and return the path of the first.
+
+    The suite, which is not in the paper, has a page of its own: ``suite.html`` beside ``report.html``.
+    """
+    suite = [section for section in sections if section.key == SUITE]
+    paper = [section for section in sections if section.key != SUITE]
+    pages = {"report.html": (paper, suite), f"{SUITE}.html": (suite, ())}
+    pages = {name: (shown, linked) for name, (shown, linked) in pages.items() if shown}
+    for name, (shown, linked) in pages.items():
+        page, beside = _render(shown, context, linked)
+        for file, content in beside.items():
+            write_atomically(context.out / file, content, wait=False)
+        write_atomically(context.out / name, page.encode())
+    return context.out / next(iter(pages))
 
 
 def render(sections: Sequence[Section], context: Context) -> str:
@@ -63,7 +72,10 @@ def render(sections: Sequence[Section], context: Context) -> str:
     return _render(sections, context)[0]
 
 
-def _render(sections: Sequence[Section], context: Context) -> tuple[str, dict[str, bytes]]:
+def _render(
+    sections: Sequence[Section], context: Context, linked: Sequence[Section] = ()
+) -> tuple[str, dict[str, bytes]]:
+    """A page and what is written beside it; ``linked`` sections have a page of their own."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["keep"] = _keep_together
     templates = files("gradagrad_lab.report") / "templates"
@@ -72,21 +84,23 @@ def _render(sections: Sequence[Section], context: Context) -> tuple[str, dict[st
         f":root {{ {style.css_variables()} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {style.css_variables(dark=True)} }} }}\n"
     )
-    claims = [claim for section in sections for claim in section.claims]
+    claims = [claim for section in (*sections, *linked) for claim in section.claims]
     machine = describe()
     beside: dict[str, bytes] = {}
     page = template.render(
         css=Markup("\n".join((palette, *(_text(templates / name) for name in ("report.css", "play/play.css"))))),
         play=_play(templates / "play"),
         lead=_lead(sections, context, machine),
-        summary=f"{_count(len(claims), 'claim')} checked in {_count(len(sections), 'experiment')}.",
+        quick=context.quick,
+        suite=[section.key for section in sections] == [SUITE],
+        missing="".join(section.missing for section in sections),
         counts=[
-            (words, _tally((claim for claim in claims if claim.whose == whose), keep_zero=True))
+            (words, _tally(claim for claim in claims if claim.whose == whose))
             for whose, words in _OWNERS.items()
             if any(claim.whose == whose for claim in claims)
         ],
-        answers=[(_anchor(section), section.answers) for section in sections if section.answers],
         sections=[_section(section, context, beside) for section in sections],
+        linked=[{"address": f"{section.key}.html", **_glance(section)} for section in linked],
         command=command(sections, context),
         machine=machine.items(),
         sources=_sources(sections),
@@ -115,10 +129,13 @@ def command(sections: Sequence[Section], context: Context) -> str:
     if len(sections) == 1:  # the command takes one experiment or all
         words.append(sections[0].key)
     words += ["--size", "paper"] if context.size is Size.PAPER else [f"--{context.size}"]
-    given = {name: getattr(context, name) for name in ("seeds", "first_seed", "peers", "softmax", "rows", "on")}
-    for name, value in {**given, "data_dir": context.data_dir}.items():
+    given: dict[str, Any] = {name: getattr(context, name) for name in ("seeds", "first_seed", "softmax", "rows", "on")}
+    given |= {"only": ",".join(context.only), "data_dir": context.data_dir}
+    for name, value in given.items():
         if value is not None and value is not False and value != "":
             words += [f"--{name.replace('_', '-')}", *([] if value is True else [str(value)])]
+    for name, values in {"gamma0": context.gamma0, "rho": context.rho, "data": context.files}.items():
+        words += [word for value in values for word in (f"--{name}", f"{value:g}" if name != "data" else str(value))]
     return shlex.join([*words, "--out", str(context.out)])
 
 
@@ -127,10 +144,10 @@ def duration(seconds: float) -> str:
     if seconds < 0.95:
         return "under a second"
     if round(seconds) < 90:
-        return _count(round(seconds), "second")
+        return count(round(seconds), "second")
     minutes, rest = divmod(round(seconds), 60)
     if minutes < 60:
-        return f"{minutes} min {rest} s" if rest else _count(minutes, "minute")
+        return f"{minutes} min {rest} s" if rest else count(minutes, "minute")
     return f"{minutes // 60} h {minutes % 60} min" if minutes < 48 * 60 else f"{minutes / 60 / 24:.1f} days"
 
 
@@ -138,7 +155,8 @@ def _lead(sections: Sequence[Section], context: Context, machine: dict[str, str]
     total = duration(sum(section.seconds for section in sections))
     now = datetime.now().astimezone()
     return (
-        f"The {context.size} size, {total} of computing (finished runs are not repeated) on {machine['Processor']}, "
+        ("" if context.quick else f"The {context.size} size. ")
+        + f"{total[0].upper()}{total[1:]} of computing (finished runs are not repeated) on {machine['Processor']}, "
         f"{machine['System']}. "
         f"Written {now.day} {now:%B %Y, %H:%M}."
     )
@@ -148,21 +166,29 @@ def _anchor(section: Section) -> str:
     return re.sub(r"[^a-z0-9]+", "-", section.key.lower()).strip("-") or "section"
 
 
+def _glance(section: Section) -> dict[str, Any]:
+    """A section's line of the table at the top."""
+    return {
+        "title": section.title,
+        "short": section.title.partition(":")[0],
+        "paper": section.paper,
+        "summary": section.summary or (section.claims[0].evidence if section.claims else ""),
+        "number": section.number,
+        "tally": _tally(section.claims),
+    }
+
+
 def _section(section: Section, context: Context, beside: dict[str, bytes]) -> dict[str, Any]:
-    summary = section.summary or (section.claims[0].evidence if section.claims else "")
     anchor = _anchor(section)
     tables = [
         _table(table, _csv(beside, f"{anchor}-table-{number}", [table.columns, *table.rows]))
         for number, table in enumerate(section.tables, start=1)
     ]
     return {
+        **_glance(section),
         "anchor": anchor,
-        "title": section.title,
-        "short": section.title.partition(":")[0],
-        "summary": summary,
         "time": f"Took {duration(section.seconds)}.",
         "paragraphs": [part.strip() for part in section.intro.split("\n\n") if part.strip()],
-        "tally": _tally(section.claims),
         "claims": [{"claim": claim, "look": LOOKS[claim.verdict]} for claim in section.claims],
         "pictures": [_picture(picture, beside) for picture in section.pictures],
         "tables": tables,
@@ -171,12 +197,9 @@ def _section(section: Section, context: Context, beside: dict[str, bytes]) -> di
     }
 
 
-def _tally(claims: Iterable[Claim], *, keep_zero: bool = False) -> list[tuple[Verdict, Look, int]]:
+def _tally(claims: Iterable[Claim]) -> list[tuple[Verdict, Look, int]]:
     verdicts = [claim.verdict for claim in claims]
-    counted: list[tuple[Verdict, Look, int]] = [
-        (verdict, LOOKS[verdict], verdicts.count(verdict)) for verdict in VERDICTS
-    ]
-    return [entry for entry in counted if keep_zero or entry[2]]
+    return [(verdict, LOOKS[verdict], verdicts.count(verdict)) for verdict in VERDICTS if verdict in verdicts]
 
 
 def _table(table: Table, link: str = "") -> dict[str, Any]:
@@ -202,11 +225,16 @@ def _picture(picture: Picture, beside: dict[str, bytes]) -> dict[str, Any]:
     for kind in ("png", "svg"):
         beside[f"figures/{picture.stem}.{kind}"] = style.render(sheet, kind)
     numbers = [[panel, line, repr(x), repr(y)] for panel, line, x, y in drawn.numbers]
+    # The table at the top shows the first panel again, by its id.
+    (title, first), *others = drawn.panels
+    box = re.search(r'viewBox="([^"]*)"', first)
+    named = first.replace("<svg ", f'<svg id="{picture.stem}-panel" ', 1)
     return {
+        "thumbnail": (f"{picture.stem}-panel", box[1] if box else ""),
         "title": picture.title.rstrip("."),
         "caption": picture.caption,
         "alt": picture.alt,
-        "panels": [(title, Markup(svg)) for title, svg in drawn.panels],
+        "panels": [(words, Markup(svg)) for words, svg in ((title, named), *others)],
         "legend": [(Markup(sample), words) for sample, words in drawn.legend],
         "width": round(96 * picture.size[0]),
         "link": _csv(beside, picture.stem, [["panel", "line", "x", "y"], *numbers]),
@@ -225,7 +253,3 @@ def _keep_together(text: str) -> Markup:
     """No line ends inside "γ₀ = 1" or "0.4 ± 0.1"; text in backticks is code."""
     kept = str(escape(re.sub(r" ([=±]) ", "\u00a0\\1\u00a0", text)))
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", kept))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -36,6 +36,7 @@ _SERIES: dict[str, tuple[str, str, Any]] = {
     "sgd": ("#8a4a9c", "#d3a0e4", (0, (1.6, 1.4))),
     "mechanic": ("#6b4423", "#d9a679", (0, (5, 1.2, 1, 1.2))),
     "autogradagrad": ("#9f1239", "#ff8fab", (0, (9, 1.5))),
+    "autogradagrad averaged": ("#1d4ed8", "#93b4ff", "-"),
     "d-adapt": ("#8a6100", "#e3b341", (0, (3, 1.2))),
     "prodigy": ("#3f51c5", "#a3b1ff", (0, (4, 1.2, 1, 1.2, 1, 1.2))),
     "dog": ("#5c6b00", "#bccf52", (0, (2, 1.2))),
@@ -54,6 +55,7 @@ _RAMP = (
     ("#3d2a9a", "#a99bf5"),
     ("#14206b", "#86b3fb"),
 )
+LONGEST_RAMP = len(_RAMP)
 _NAMES |= {look[0]: name.replace(" ", "-") for name, look in _SERIES.items()} | {_OTHERS[0]: "others"}
 _NAMES |= {light: f"ramp-{place}" for place, (light, _) in enumerate(_RAMP, start=1)}
 DARK_OF |= {light: dark for light, dark, _ in (*_SERIES.values(), _OTHERS)} | dict(_RAMP)

@@ -53,7 +53,6 @@ class Context:
     size: Size = Size.QUICK
     seeds: int | None = None
     resume: bool = True
-    peers: bool = False
     console: Console = field(default_factory=Console)
     workers: int | None = None
     first_seed: int | None = None
@@ -62,6 +61,14 @@ class Context:
     softmax: bool = False
     on: str = ""
     """Some of the suite's problems, by name or by what they were used for; all that are available where empty."""
+    only: tuple[str, ...] = ()
+    """Some of Figure 3's data sets, by name."""
+    files: tuple[Path, ...] = ()
+    """Data sets of the user for Figure 3."""
+    gamma0: tuple[float, ...] = ()
+    """Other γ₀ for Figure 2."""
+    rho: tuple[float, ...] = ()
+    """Other ρ for Figure 4."""
 
     @property
     def quick(self) -> bool:

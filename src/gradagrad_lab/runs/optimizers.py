@@ -20,7 +20,7 @@ from torch.optim import Optimizer
 
 import gradagrad
 from gradagrad.rules.gradagrad import limit_of_growth
-from gradagrad_lab.errors import USAGE, UserError
+from gradagrad_lab.errors import USAGE, UserError, unknown
 
 LEARNING_RATE, GROWTH = "learning rate", "growth"
 Watch = Callable[[dict[str, Any], dict[str, Any]], "Tensor | float"]
@@ -32,7 +32,9 @@ class Entry:
 
     ``stackable``: runs may share one instance through param groups (peers keep scalars per instance and may not).
     ``fixed`` are arguments that only make it faster here; they are no options of the method.
-    ``watched``: what is recorded of it during training, by name, a function of (group, state) for every coordinate.
+    ``watched``: what is recorded of it during training, by name, a function of (group, state) for every coordinate, or
+    None where `gradagrad.learning_rates` is asked.
+    ``averages``: it keeps an average of its own, which is in the parameters inside ``averaged()``.
     """
 
     name: str
@@ -44,7 +46,8 @@ class Entry:
     tuned: bool = False
     defaults: dict[str, Any] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
-    watched: dict[str, Watch] = field(default_factory=dict)
+    watched: dict[str, Watch | None] = field(default_factory=dict)
+    averages: bool = False
 
     def factory(self) -> Callable[..., Optimizer]:
         try:
@@ -82,10 +85,12 @@ def _growth(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
 
 def _torch(name: str, title: str, attribute: str, step_size: Watch, **fixed: bool) -> Entry:
     """A baseline: tuned, and many runs in one instance."""
-    watched = {LEARNING_RATE: step_size}
+    watched: dict[str, Watch | None] = {LEARNING_RATE: step_size}
     return Entry(name, title, "torch.optim", attribute, "torch", True, True, fixed=fixed, watched=watched)
 
 
+# AutoGradaGrad's average is an option today and always there in its third version.
+_AVERAGE = {"averaging": "polynomial"} if "averaging" in inspect.signature(gradagrad.AutoGradaGrad).parameters else {}
 _OURS = ("gradagrad", "GradaGrad", "gradagrad")
 _ENTRIES = (
     Entry("gradagrad", "GradaGrad", *_OURS, True, watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: _growth}),
@@ -99,16 +104,17 @@ _ENTRIES = (
         defaults={"rho": 0.0, "granularity": "group"},
         watched={LEARNING_RATE: _gradagrad_step_size},
     ),
-    Entry("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad"),
+    Entry(
+        *("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad"),
+        fixed=_AVERAGE,
+        watched={LEARNING_RATE: None},
+        averages=True,
+    ),
     Entry("dadapt_adam", "D-Adaptation Adam", "dadaptation", "DAdaptAdam", "dadaptation", defaults={"lr": 1.0}),
     Entry("prodigy", "Prodigy", "prodigyopt", "Prodigy", "prodigyopt", defaults={"lr": 1.0}),
     # Its authors' own wrapper around Adam, at their defaults.
     Entry(
-        "mechanic",
-        "Mechanic (Adam)",
-        "gradagrad_lab.runs.peers",
-        "mechanic",
-        "mechanic-pytorch",
+        *("mechanic", "Mechanic (Adam)", "gradagrad_lab.runs.peers", "mechanic", "mechanic-pytorch"),
         defaults={"lr": 1.0},
     ),
     Entry("dog", "DoG", "dog", "DoG", "dog-optimizer"),
@@ -142,7 +148,7 @@ def rule_of(name: str) -> str:
 def entry_of(name: str) -> Entry:
     """The optimizer of this name, or an error that lists all names."""
     if name not in OPTIMIZERS:
-        raise UserError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, got {name!r}.", USAGE)
+        raise unknown("optimizer", name, OPTIMIZERS)
     return OPTIMIZERS[name]
 
 
@@ -202,6 +208,10 @@ def watch(name: str, optimizer: Optimizer, seeds: int) -> dict[str, Tensor]:
     measured: dict[str, Tensor] = {}
     for what, measure in entry_of(name).watched.items():
         lanes: list[Tensor] = []
+        if measure is None:
+            rate = gradagrad.learning_rates(optimizer).get("gradagrad/group0/step_size_median", math.nan)
+            measured[what] = torch.tensor([[rate]])
+            continue
         for group in optimizer.param_groups:
             values = torch.as_tensor(measure(group, optimizer.state[group["params"][0]]), dtype=torch.float32)
             own = values.reshape(seeds, -1).median(dim=1).values if values.numel() >= seeds else values.expand(seeds)
@@ -212,19 +222,14 @@ def watch(name: str, optimizer: Optimizer, seeds: int) -> dict[str, Tensor]:
 
 @contextmanager
 def evaluation_point(optimizer: Optimizer) -> Iterator[None]:
-    """Put the iterate to evaluate into the parameters: Schedule-Free's between its ``eval()`` and ``train()``,
-    AutoGradaGrad's average within ``averaged()``. Other optimizers are evaluated at their last iterate."""
-    if any(group.get("averaging") is not None for group in optimizer.param_groups):
-        with optimizer.averaged():  # pyright: ignore[reportAttributeAccessIssue]
-            yield
-        return
+    """Put the iterate to evaluate into the parameters: Schedule-Free's between its ``eval()`` and ``train()``. Other
+    optimizers are evaluated at their parameters."""
     switch = getattr(optimizer, "eval", None)
-    if switch is None:
-        yield
-        return
-    switch()
+    if switch is not None:
+        switch()
     yield
-    optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
+    if switch is not None:
+        optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def power_of_two(value: float) -> str:

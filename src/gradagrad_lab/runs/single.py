@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,11 +10,13 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
+from gradagrad import AutoGradaGrad
 from gradagrad_lab.problems.training import ACCURACY, LOSS, Task
+from gradagrad_lab.runs.average import AVERAGED, Average
+from gradagrad_lab.runs.optimizers import evaluation_point
 from gradagrad_lab.runs.training import Training
 
 ROUNDS = 40
-AVERAGED = "averaged "
 MEASURES: dict[str, int] = {
     "initial loss": 1,
     "mini-batch loss": ROUNDS,
@@ -24,35 +26,11 @@ MEASURES: dict[str, int] = {
 """What a run leaves behind, and how many numbers of each; NaN where there is no such thing, or the run has diverged."""
 
 
-class Average:
-    """x̄ += 9/(k + 8)·(x − x̄), kept beside any optimizer: the average that AutoGradaGrad and DoG use."""
-
-    def __init__(self, parameters: Sequence[Parameter]) -> None:
-        self._parameters: list[Tensor] = list(parameters)
-        self._average: list[Tensor] = [parameter.detach().clone() for parameter in parameters]
-        self._steps = 0
-
-    @torch.no_grad()
-    def update(self) -> None:
-        self._steps += 1
-        torch._foreach_lerp_(self._average, self._parameters, 9.0 / (self._steps + 8))
-
-    @contextlib.contextmanager
-    def averaged(self) -> Iterator[None]:
-        """The averages in place of the parameters."""
-        kept = [parameter.detach().clone() for parameter in self._parameters]
-        with torch.no_grad():
-            torch._foreach_copy_(self._parameters, self._average)
-        yield
-        with torch.no_grad():
-            torch._foreach_copy_(self._parameters, kept)
-
-
 class Single(Training):
     """One model under one optimizer, measured at its last iterate and at the average of its iterates.
 
-    The average is the same for every optimizer, kept beside it; a Schedule-Free one is measured at its evaluation point
-    both times, which is an average already.
+    The average is the same for every optimizer, kept beside it. AutoGradaGrad is measured at its own, and Schedule-Free
+    at its evaluation point both times, which is an average already.
     """
 
     rounds = ROUNDS
@@ -68,7 +46,9 @@ class Single(Training):
             self._random = torch.get_rng_state()
         if hasattr(self.optimizer, "train"):  # Schedule-Free refuses to step before train() is called
             self.optimizer.train()
-        self._average = None if hasattr(self.optimizer, "eval") else Average(task.parameters)
+        # AutoGradaGrad keeps an average of its own; Schedule-Free's point of evaluation is one.
+        has_own = hasattr(self.optimizer, "eval") or isinstance(self.optimizer, AutoGradaGrad)
+        self._average = None if has_own else Average(task.parameters)
 
     def advance(self, number: int) -> None:
         begin, end = number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds
@@ -99,11 +79,11 @@ class Single(Training):
         points |= {"initial loss": [self.initial], "mini-batch loss": self._losses}
         if self.broken:
             return [points]
-        if self._average is None:
-            self.optimizer.eval()
-        points |= self._measured("")
-        with contextlib.nullcontext() if self._average is None else self._average.averaged():
-            points |= self._measured(AVERAGED)
+        with evaluation_point(self.optimizer):
+            points |= self._measured("")
+            averaged = getattr(self._average or self.optimizer, "averaged", contextlib.nullcontext)
+            with averaged():
+                points |= self._measured(AVERAGED)
         if numerators := [state["gamma"] for state in self.optimizer.state.values() if "gamma" in state]:
             points["gamma"] = [float(numerators[0])]
         return [points]

@@ -7,6 +7,7 @@ with one optimizer. `Computed` trains nothing: a formula gives the numbers.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 import torch
@@ -15,6 +16,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from gradagrad_lab.runs import optimizers
+from gradagrad_lab.runs.average import AVERAGED, Average
 from gradagrad_lab.runs.study import Method, Run
 from gradagrad_lab.runs.training import Training
 
@@ -43,7 +45,10 @@ class Stack(Protocol):
 
 
 class StackedProblem(ABC):
-    """A problem whose runs are stacked; a size is a number of epochs, and everything is measured after each."""
+    """A problem whose runs are stacked; a size is a number of epochs, and everything is measured after each.
+
+    A metric named "averaged …" is measured at the average of the iterates, which is kept beside every run.
+    """
 
     metrics: tuple[str, ...] = ("loss",)
 
@@ -56,10 +61,6 @@ class StackedProblem(ABC):
 
     @abstractmethod
     def stack(self, lanes: int, seeds: Sequence[int]) -> Stack: ...
-
-    def rate_factor(self, epoch: int, size: int) -> float:
-        """What a schedule multiplies every learning rate by."""
-        return 1.0
 
     def measures(self, method: Method, size: int) -> Mapping[str, int]:
         return dict.fromkeys((*self.metrics, *optimizers.entry_of(method.optimizer).watched), size)
@@ -111,6 +112,9 @@ class Stacked(Training):
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             parameter.grad = gradient.view(parameter.shape)
         self._history: list[dict[str, Tensor]] = []
+        self._averages = [name for name in problem.metrics if name.startswith(AVERAGED)]
+        has_own = optimizers.entry_of(self.name).averages or hasattr(self.optimizer, "eval")
+        self._beside = Average([self.points]) if self._averages and not has_own else None
 
     def make_optimizer(self) -> tuple[Optimizer, list[Parameter]]:
         return optimizers.make(self.name, self.points, [dict(method.options) for method in self.methods])
@@ -118,12 +122,10 @@ class Stacked(Training):
     def step(self, batch: Any) -> None:
         self.stack.gradient(self.points, batch, out=self.gradients)
         self.optimizer.step()
+        if self._beside is not None:
+            self._beside.update()
 
     def advance(self, number: int) -> None:
-        factor = self.problem.rate_factor(number, self.rounds)
-        if factor != 1.0:
-            for group, method in zip(self.optimizer.param_groups, self.methods, strict=True):
-                group["lr"] = factor * method["lr"]
         for batch in self.stack.batches(number):
             self.step(batch)
         self._history.append(self.measure())
@@ -132,6 +134,10 @@ class Stacked(Training):
         """Everything promised, each (settings, seeds)."""
         with optimizers.evaluation_point(self.optimizer):
             measured = self.stack.evaluate(self.points)
+            if self._averages:
+                with getattr(self._beside or self.optimizer, "averaged", nullcontext)():
+                    at_average = self.stack.evaluate(self.points)
+                measured |= {name: at_average[name.removeprefix(AVERAGED)] for name in self._averages}
         # A run that met inf or NaN stays diverged, even if the loss at this very point happens to be finite.
         broken = ~torch.isfinite(self.points.flatten(start_dim=2)).all(dim=2)
         for values in measured.values():

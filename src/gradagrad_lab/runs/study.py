@@ -125,6 +125,11 @@ def runs_of(problem: Problem, methods: Iterable[Method], seeds: Sequence[int], s
     return [Run(problem, method, seed, size) for method in methods for seed in seeds]
 
 
+def count(number: int, noun: str) -> str:
+    """1 seed, 2 seeds."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 @dataclass(frozen=True)
 class Plan:
     """What must exist before a figure can be drawn. ``details`` is whatever else the figure wants to remember."""
@@ -215,13 +220,9 @@ def present(study: Study, frame: Frame, seconds: float = 0.0) -> Section:
     return Section(
         key=study.name,
         title=study.title,
-        intro=about.intro,
         claims=claims,
         tables=study.tables(results),
         pictures=study.draw(results),
-        settings=about.settings,
         seconds=seconds,
-        summary=about.summary,
-        sources=about.sources,
-        answers=about.answers,
+        **vars(about),
     )

@@ -40,14 +40,20 @@ def _elsewhere(tmp_path, monkeypatch):
         (["train", "missing.svm"], DATA, "The data file missing.svm does not exist."),
         (["train", "iris", "--optimizer", "sgd", "-o", "lr=-1"], USAGE, "Invalid learning rate"),
         (["compare", "iris", "adam:lr"], USAGE, "an option must have the form name=value, got 'lr'."),
-        (["reproduce", "figure9"], USAGE, "experiment must be one of suite, figure1, figure2, figure3, "),
+        (["reproduce", "figure9"], USAGE, "experiment must be one of figure1, figure2, figure3, "),
         (
             ["reproduce", "--data-dir", "nowhere"],
             DATA,
             "The data folder nowhere (from --data-dir) does not exist; name another",
         ),
         (["reproduce", "--seeds", "0"], USAGE, "--seeds"),
-        (["data", "verify", "vowel"], DATA, "not found"),
+        (["data", "fetch", "glas"], USAGE, "got 'glas'. Did you mean 'glass'?"),
+        (["reproduce", "figure3", "--on", "mlp"], USAGE, "figure3 has no option --on; it belongs to suite."),
+        (["reproduce", "figure1", "--gamma0", "1"], USAGE, "figure1 has no option --gamma0; it belongs to figure2."),
+        (["reproduce", "figure2", "--gamma0", "-1"], USAGE, "--gamma0 must be given at most 7 times, each above 0."),
+        (["reproduce", "figure3", "--only", "glas,vowel"], USAGE, "Did you mean 'glass'?"),
+        (["reproduce", "figure3", "--data", "no.csv"], USAGE, "The data file no.csv does not exist."),
+        (["reproduce", "figure33"], USAGE, "Did you mean 'figure3'?"),
         (["data", "fetch", "iris"], USAGE, "data must be one of glass,"),
         (["frobnicate"], USAGE, "No such command"),
         (["train", "iris", "--frobnicate"], USAGE, "No such option"),
@@ -121,14 +127,27 @@ def test_reproduce_writes_the_report(tmp_path, capsys):
 
 
 def test_the_experiments_come_in_the_order_of_the_report():
-    assert experiments.chosen("all") == ["suite", "figure1", "figure2", "figure3", "figure4", "bound"]
+    assert experiments.chosen("all") == ["figure1", "figure2", "figure3", "figure4", "bound", "suite"]
 
 
-def test_list_and_verify(capsys):
-    assert cli.run(["data", "list"]) == 0
-    assert "stand-in" in capsys.readouterr().out
-    assert cli.run(["data", "verify"]) == 0
-    assert "missing" in capsys.readouterr().out
+def test_list_names_files_that_it_does_not_know(tmp_path, capsys):
+    (tmp_path / "glass").mkdir()
+    for name in ("glass.scale", "mine.svm", "glass/other.txt"):
+        (tmp_path / name).write_text("1 1:1\n2 1:2\n")
+    assert cli.run(["data", "list", "--data-dir", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "stand-in" in shown
+    assert "mine.svm, glass/other.txt" in shown
+
+
+def test_figures_can_be_changed(tmp_path, capsys):
+    assert cli.run(["reproduce", "figure2", "--gamma0", "0.3", "--gamma0", "1e-5", "--out", "new"]) == 0
+    assert "γ₀ = 0.3" in (tmp_path / "new" / "data" / "figure2.csv").read_text(encoding="utf-8")
+    (tmp_path / "mine.csv").write_text("a,b,class\n" + "\n".join(f"{n % 7},{n % 3},{'xy'[n % 2]}" for n in range(40)))
+    assert cli.run(["compare", "mine.csv", "adagrad", "autogradagrad", "--epochs", "2", "--seeds", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "40 rows × 2 features, 2 classes; 1 seed, " in shown
+    assert "–" not in next(line for line in shown.splitlines() if "AutoGradaGrad" in line)
 
 
 def _start(out, *arguments, **environment):

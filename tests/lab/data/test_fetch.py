@@ -75,7 +75,7 @@ def test_fetches_verifies_and_unpacks(server, usps, tmp_path):
     assert path.read_bytes() == TEXT
     assert seen[-1] == (len(PACKED), len(PACKED))
     assert sorted(file.name for file in path.parent.iterdir()) == ["provenance.json", "usps"]
-    assert fetch.remembered(path.parent) == {"usps": hashlib.sha256(TEXT).hexdigest()}
+    assert fetch.provenance(path.parent)["usps"]["sha256"] == hashlib.sha256(TEXT).hexdigest()
     assert fetch.provenance(path.parent)["usps"]["source"] == "LIBSVM's page (usps.bz2)"
     fetch.fetch("usps", tmp_path)
     assert len(server.asked) == 1, "a file that is there must not be fetched again"

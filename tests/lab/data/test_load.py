@@ -1,6 +1,7 @@
 """Finding and reading data sets: labels, malformed files, stand-ins."""
 
 import bz2
+import hashlib
 import os
 from pathlib import Path
 
@@ -9,7 +10,6 @@ import pytest
 
 from gradagrad_lab import data
 from gradagrad_lab.data import libsvm
-from gradagrad_lab.data.verify import verify
 from gradagrad_lab.errors import DATA, USAGE, UserError
 
 GLASS_ROWS = 214
@@ -142,12 +142,20 @@ def test_missing_and_unknown(tmp_path):
         data.load("letter", tmp_path / "none")
 
 
-def test_verify_notices_a_changed_file(tmp_path):
-    assert verify("glass", [tmp_path]).good is None
-    place(tmp_path, "glass", "glass.scale", svm_text(GLASS_ROWS, 9, 6))
-    check = verify("glass", [tmp_path])
-    assert check.good is False
-    assert "is not the known one" in check.finding
+def test_files_that_count_from_zero_and_tables_are_read(tmp_path):
+    path = tmp_path / "zero.svm"
+    path.write_text("1 0:5 2:1\n2 1:3\n")
+    loaded = data.load(str(path))
+    assert loaded.features.tolist() == [[5, 0, 1], [0, 3, 0]]
+    assert loaded.label == "zero.svm (indices from 0)"
+    path = tmp_path / "own.csv"
+    path.write_text("a,b,kind\n1,2.5,red\n3,4,blue\n")
+    loaded = data.load(str(path))
+    assert loaded.features.tolist() == [[1, 2.5], [3, 4]]
+    assert loaded.targets.tolist() == [1, 0]
+    path.write_text("1,2,red\n3,blue\n")
+    with pytest.raises(UserError, match="row 2: expected numbers and, last, a class"):
+        data.load(str(path))
 
 
 SHARED = Path(os.environ.get("GRADAGRAD_DATA", "/nonexistent"))
@@ -155,7 +163,9 @@ SHARED = Path(os.environ.get("GRADAGRAD_DATA", "/nonexistent"))
 
 @pytest.mark.parametrize("name", list(data.CATALOGUE))
 def test_every_copy_in_the_shared_folder_is_what_it_should_be(name):
-    check = verify(name, [SHARED])
-    if check.good is None:
+    found = libsvm.find(name, [SHARED])
+    if found is None:
         pytest.skip(f"{name} is not in GRADAGRAD_DATA")
-    assert check.good, check.finding
+    libsvm.load(found)
+    if found.copy.sha256 and found.path.name == found.copy.file:
+        assert hashlib.sha256(found.path.read_bytes()).hexdigest() == found.copy.sha256

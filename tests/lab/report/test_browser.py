@@ -87,12 +87,33 @@ def test_quiet_complete_and_no_wider_than_the_screen(browser: Chromium, page: Pa
     browser.open(page, width=width, scheme=scheme)
     assert browser.value("document.documentElement.scrollWidth") <= width
     boxes = browser.value("[...document.querySelectorAll('.panels svg')].map(svg => svg.getBoundingClientRect().width)")
-    assert len(boxes) == 7
+    assert len(boxes) == 7, "one of Figure 1, six of the mock"
     assert browser.value("[...document.querySelectorAll('.panels b')].every(b => b.scrollWidth <= b.clientWidth + 1)")
     assert all(100 < box <= width for box in boxes)
     assert browser.value(CUT) == []
     assert browser.error_texts() == []
     assert browser.requests() == [page.as_uri()], "the page must need no other file and no network"
+
+
+def test_the_page_is_short_until_details_are_opened(browser: Chromium, page: Path) -> None:
+    """Limits for the whole report (14,000 px at 1280, 30,000 at 390) and its seven cards; here are four cards."""
+    for width, limit in ((DESKTOP, 14_000 * 4 / 7), (PHONE, 30_000 * 4 / 7)):
+        browser.open(page, width=width, scheme="light")
+        height = browser.value("document.documentElement.scrollHeight")
+        assert height <= limit
+        browser.value("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert browser.value("document.documentElement.scrollHeight") > height + 500
+        assert browser.value("document.documentElement.scrollWidth") <= width
+
+
+def test_a_thumbnail_shows_the_picture_and_leads_to_it(browser: Chromium, page: Path) -> None:
+    browser.open(page, width=DESKTOP, scheme="light")
+    boxes = browser.value(
+        "[...document.querySelectorAll('.thumb use')].map(u => u.getBoundingClientRect()).map(b => [b.width, b.height])"
+    )
+    assert len(boxes) == 2
+    assert all(width > 60 and height > 40 for width, height in boxes)
+    assert browser.value("document.querySelector('.thumb a').hash") == "#figure1"
 
 
 def test_the_width_check_can_fail(browser: Chromium, tmp_path: Path) -> None:

@@ -67,7 +67,9 @@ def test_everything_a_user_writes_is_escaped(context: Context) -> None:
         settings={NASTY: NASTY},
         summary=NASTY,
         sources=[Source(NASTY, NASTY, NASTY)],
-        answers=[NASTY],
+        paper=NASTY,
+        number=NASTY,
+        missing=NASTY,
     )
     nasty_folder = Context(out=context.out, data_dir=Path(f"/tmp/{NASTY}"))
     html = report.render([section], nasty_folder)
@@ -99,45 +101,48 @@ def test_nothing_is_fetched_from_elsewhere(context: Context) -> None:
     assert policy.startswith("default-src 'none'")
 
 
-def test_summary_counts_verdicts_and_has_a_line_per_experiment(context: Context) -> None:
-    claims = [Claim("a", "first evidence", "holds"), Claim("b", "e", "holds"), Claim("c", "e", "not tested")]
+def test_the_summary_has_a_line_per_experiment_and_counts_three_groups_apart(context: Context) -> None:
+    claims = [
+        Claim("a", "first evidence", "holds", number="7 of 7"),
+        Claim("b", "e", "holds", criterion="It is so.", fixed="after"),
+        Claim("c", "e", "does not hold", whose="proof"),
+        Claim("d", "e", "not tested", whose="ours"),
+    ]
     sections = [
-        Section("one", "One", "", claims=claims, seconds=61),
-        Section("two", "Two", "", claims=[Claim("d", "e", "does not hold")], summary="Two in a line."),
+        Section("one", "One: a title", "", claims=claims, seconds=61),
+        Section(
+            "two", "Two", "", summary="Two in a line.", paper="It says two.", number="2", missing="Three: get it. "
+        ),
     ]
     page = Page(report.render(sections, context))
     text = re.sub(r"\s+", " ", page.text)
-    assert "4 claims checked in 2 experiments." in text
-    for count, verdict in ((2, "✓ holds"), (0, "◐ holds in part"), (1, "✕ does not hold"), (1, "– not tested")):
-        assert f"{count}{verdict}" in text
-    assert "Our own" not in text
-    assert "✓ 2 hold" in text
-    assert text.index("first evidence") < text.index("Two in a line.") < text.rindex("Run it again")
-    assert {"#one", "#two"} <= {link["href"] for link in page.all("a")}
-
-
-def test_the_paper_s_sentences_and_ours_are_counted_apart(context: Context) -> None:
-    claims = [
-        Claim("a", "e", "holds"),
-        Claim("b", "e", "holds", criterion="It is so.", fixed="after"),
-        Claim("c", "e", "does not hold", whose="ours"),
+    order = ["first evidence", "It says two.", "Two in a line.", "Not reproduced here. Three: get it."]
+    order += [
+        "The paper’s experiments",
+        "✓ 2 hold",
+        "The paper’s proofs",
+        "✕ 1 does not hold",
+        "Our own",
+        "– 1 not tested",
     ]
-    text = re.sub(r"\s+", " ", Page(report.render([Section("one", "One", "", claims=claims)], context)).text)
-    paper, ours = text[text.index("The paper’s sentences") :].split("Our own", 1)
-    assert "2✓ holds" in paper
-    assert "0✕ does not hold" in paper
-    assert "0✓ holds" in ours
-    assert "1✕ does not hold" in ours
-    assert "Criterion, fixed after results were seen: It is so." in text
-
-
-def test_the_answer_comes_first_and_the_contents_name_every_section(context: Context) -> None:
-    sections = [Section("suite", "The suite: all of it", "", answers=["Use it."]), Section("two", "Two", "")]
-    page = Page(report.render(sections, context))
-    assert page.text.index("Use it.") < page.text.index("Summary", page.text.index("Use it."))
+    places = [text.index(words) for words in order]
+    assert places == sorted(places)
+    assert text.count("quick size") == 1, "one banner says it for the whole page"
+    assert text.index("7 of 7") < text.index("Criterion, fixed after results were seen: It is so.")
     (start, *_) = (place for place, (tag, _) in enumerate(page.tags) if tag == "nav")
     links = [attributes["href"] for tag, attributes in page.tags[start : start + 20] if tag == "a"]
-    assert links[:6] == ["#use", "#summary", "#suite", "#two", "#try", "#again"]
+    assert links[:5] == ["#summary", "#one", "#two", "#try", "#again"]
+
+
+def test_the_suite_has_a_page_of_its_own(context: Context) -> None:
+    suite = Section("suite", "The suite: all of it", "", claims=[Claim("Ours is ahead.", "e", "holds", whose="ours")])
+    path = report.write_report([Section("figure1", "Figure 1", ""), suite], context)
+    assert path.name == "report.html"
+    page = Page(path.read_text(encoding="utf-8"))
+    assert "suite.html" in {link["href"] for link in page.all("a")}
+    assert "Ours is ahead." not in page.text
+    assert "Ours is ahead." in (context.out / "suite.html").read_text(encoding="utf-8")
+    assert report.write_report([suite], context).name == "suite.html"
 
 
 def test_numbers_lie_beside_the_page(context: Context) -> None:
@@ -174,18 +179,22 @@ def test_numbers_are_aligned_as_numbers(context: Context) -> None:
         for tag, attributes in page.tags
         if tag == "td" or (tag == "th" and attributes["scope"] == "row")
     ]
-    assert cells == [False, True, True, False, True] * 2
+    assert cells[-10:] == [False, True, True, False, True] * 2
 
 
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
         ({}, "gradagrad reproduce figure2 --quick"),
-        ({"size": Size.FULL, "seeds": 3, "peers": True}, "gradagrad reproduce figure2 --full --seeds 3 --peers"),
+        ({"size": Size.FULL, "seeds": 3}, "gradagrad reproduce figure2 --full --seeds 3"),
         ({"first_seed": 0}, "gradagrad reproduce figure2 --quick --first-seed 0"),
         (
             {"size": Size.PAPER, "rows": 25600, "softmax": True, "on": "gru,mlp"},
             "gradagrad reproduce figure2 --size paper --softmax --rows 25600 --on gru,mlp",
+        ),
+        (
+            {"only": ("glass", "vowel"), "gamma0": (0.3, 1e-5), "rho": (50.0,), "files": (Path("a.csv"),)},
+            "gradagrad reproduce figure2 --quick --only glass,vowel --gamma0 0.3 --gamma0 1e-05 --rho 50 --data a.csv",
         ),
         ({"data_dir": Path("my data")}, "gradagrad reproduce figure2 --quick --data-dir 'my data'"),
     ],
@@ -197,11 +206,11 @@ def test_the_command_to_run_it_again(options: dict[str, Any], expected: str) -> 
 def test_the_command_is_one_that_the_program_accepts() -> None:
     everything = [Section("figure1", "", ""), Section("figure2", "", "")]
     assert report.command(everything, Context(out=Path("out"))) == "gradagrad reproduce --quick --out out"
-    some = Context(out=Path("o"), seeds=2, peers=True, size=Size.FULL)
-    words = shlex.split(report.command([Section("bound", "", "")], some))
+    some = Context(out=Path("o"), seeds=2, gamma0=(0.5,), size=Size.FULL)
+    words = shlex.split(report.command([Section("figure2", "", "")], some))
     group: Any = typer.main.get_command(app)
     parsed = group.commands[words[1]].make_context("reproduce", words[2:]).params
-    assert (parsed["experiment"], parsed["full"], parsed["seeds"], parsed["peers"]) == ("bound", True, 2, True)
+    assert (parsed["experiment"], parsed["full"], parsed["seeds"], parsed["gamma0"]) == ("figure2", True, 2, [0.5])
 
 
 def test_durations_and_learning_rates_in_words() -> None:
@@ -223,7 +232,9 @@ def test_machine_versions_and_sources_are_named(context: Context) -> None:
 def test_a_picture_is_drawn_once_in_the_colours_of_the_page(context: Context) -> None:
     html = report.render([Section("a", "A", "", pictures=[drawn(panels=3)])], context)
     page = Page(html)
-    assert len([svg for svg in page.all("svg") if "viewbox" in svg and svg["viewbox"] != "0 0 30 8"]) == 3
+    drawings = [svg for svg in page.all("svg") if svg.get("viewbox") not in (None, "0 0 30 8")]
+    assert len(drawings) == 1 + 3, "a thumbnail and three panels"
+    assert [use["href"] for use in page.all("use") if "href" in use] == ["#stem-panel"]
     assert page.all("img") == []
     body = html[html.index("</style>") :]
     assert "var(--gradagrad)" in body
@@ -292,18 +303,8 @@ def contrast(one: str, other: str) -> float:
 
 
 NAMES = (
-    "GradaGrad",
-    "AdaGrad",
-    "Adam",
-    "SGD",
-    "GradaGrad momentum",
-    "Mechanic (Adam)",
-    "Prodigy",
-    "DoG",
-    "COCOB",
-    "Schedule-Free AdamW",
-    "D-Adaptation Adam",
-    "other",
+    *("GradaGrad", "AdaGrad", "Adam", "SGD", "GradaGrad momentum", "AutoGradaGrad", "Mechanic (Adam)", "Prodigy"),
+    *("DoG", "COCOB", "Schedule-Free AdamW", "D-Adaptation Adam", "other"),
 )
 
 

@@ -10,7 +10,8 @@ from torch import nn
 
 from gradagrad_lab import data
 from gradagrad_lab.data.dataset import Dataset
-from gradagrad_lab.problems.logistic import LR_DROPS, Logistic, row_order
+from gradagrad_lab.problems.logistic import Logistic, row_order
+from gradagrad_lab.runs.average import Average
 from gradagrad_lab.runs.optimizers import LEARNING_RATE, OPTIMIZERS, PEERS
 from gradagrad_lab.runs.records import Record
 from gradagrad_lab.runs.study import Method, Run, runs_of
@@ -57,12 +58,12 @@ def test_stacked_and_single_runs_give_the_same_curves(iris, name, dtype):
             torch.testing.assert_close(got, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize(("loss", "lr_drops"), [("one-vs-rest", ()), ("softmax", LR_DROPS)])
+@pytest.mark.parametrize("loss", ["one-vs-rest", "softmax"])
 @pytest.mark.parametrize("name", list(LANES))
-def test_a_run_is_what_an_ordinary_training_loop_gives(iris, name, loss, lr_drops):
+def test_a_run_is_what_an_ordinary_training_loop_gives(iris, name, loss):
     """nn.Linear, autograd and the optimizer by itself, in float64: nothing of the lab but the order of the rows."""
     options, seed = {"lr": 1.0, **LANES[name][-2]}, 1
-    problem = Logistic(iris, dtype=torch.float64, loss=loss, lr_drops=lr_drops)
+    problem = Logistic(iris, dtype=torch.float64, loss=loss)
     (record,) = train([Run(problem, Method.of(name, **options), seed, EPOCHS)])
     features, targets = torch.as_tensor(iris.features), torch.as_tensor(iris.targets)
     one_hot = nn.functional.one_hot(targets, iris.classes).double()
@@ -77,16 +78,22 @@ def test_a_run_is_what_an_ordinary_training_loop_gives(iris, name, loss, lr_drop
         summed = nn.functional.binary_cross_entropy_with_logits(model(features[rows]), one_hot[rows], reduction="sum")
         return summed / len(features[rows])
 
+    average = Average(list(model.parameters()))
+
+    def accuracy() -> float:
+        return (model(features).argmax(dim=1) == targets).double().mean().item()
+
     for epoch in range(EPOCHS):
-        optimizer.param_groups[0]["lr"] = options["lr"] * 0.1 ** sum(epoch >= share * EPOCHS for share in lr_drops)
         for rows in row_order(seed, epoch, iris.rows).split(16):
             optimizer.zero_grad()
             loss_of(rows).backward()
             optimizer.step()
+            average.update()
         with torch.no_grad():
-            accuracy = (model(features).argmax(dim=1) == targets).double().mean().item()
             assert record.curves["loss"][epoch] == pytest.approx(loss_of(slice(None)).item(), rel=1e-9)
-        assert record.curves["accuracy"][epoch] == pytest.approx(accuracy)
+        assert record.curves["accuracy"][epoch] == pytest.approx(accuracy())
+        with average.averaged():
+            assert record.curves["averaged accuracy"][epoch] == pytest.approx(accuracy())
 
 
 @pytest.mark.parametrize("name", PEERS)
@@ -170,6 +177,14 @@ def test_learning_rates_are_recorded(iris):
     assert record.curves[LEARNING_RATE] == [0.5, 0.5]
     (record,) = train(group(Logistic(iris), "gradagrad", [{"lr": 1e-6}], (0,), 5))
     assert record.curves[LEARNING_RATE][-1] > 1e-4, "a tiny learning rate must have grown"
+
+
+def test_auto_is_measured_at_its_parameters_and_at_its_average(iris):
+    runs = group(Logistic(iris), "autogradagrad", [{}], (0,), 6)
+    (record,) = train(runs)
+    assert record.curves[LEARNING_RATE][-1] > 0
+    assert record.curves["averaged accuracy"][-1] > 0.6
+    assert record.curves["averaged accuracy"] != record.curves["accuracy"]
 
 
 def test_settings_that_miss_the_same_seeds_are_trained_together(iris):

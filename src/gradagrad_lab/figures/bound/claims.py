@@ -51,10 +51,10 @@ def _bound(measured: list[Measured]) -> Claim:
     return Claim(
         "Theorem 3: the suboptimality of the averaged iterate is at most the printed bound.",
         f"{len(measured)} settings, every checkpoint: at its closest the bound is {printed:.1f} times what "
-        "was measured; "
-        f"at ρ = 10 {steep:.1f} times, from γ₀ = D∞ {capped:.1f} times.",
+        f"was measured; at ρ = 10 {steep:.1f} times, from γ₀ = D∞ {capped:.1f} times.",
         "holds" if printed >= 1 else "does not hold",
         criterion="never exceeded by the mean over seeds plus two standard errors",
+        number=f"{printed:.0f} times to spare",
     )
 
 
@@ -72,6 +72,7 @@ def _safe(measured: list[Measured]) -> Claim:
         whose="ours",
         criterion="for all ρ: holds; for ρ = 2 only: in part",
         fixed="after",
+        number=f"up to ρ ≈ {for_every:.1f}",
     )
 
 
@@ -85,7 +86,9 @@ def _statements(computed: Numbers) -> Claim:
         f"Of {total} runs without noise (two problems, ρ = 2 and 10, β = 0 and 0.9, γ₀ from 0.01 to D∞), true at every "
         f"step: {sentences}. Lemma 9 fails where γ has reached D∞.",
         "holds" if all(good[name] == total for name in kept) else "does not hold",
+        whose="proof",
         criterion="all of these but Lemma 9, which is judged below, at every step of every run, up to rounding",
+        number=f"{min(good[name] for name in kept)} of {total} runs",
     )
 
 
@@ -103,8 +106,10 @@ def _sum(measured: list[Measured]) -> Claim:
         f"The largest α ÷ (n + 1)·G∞² was {reached}. The safe form, with 1 + ρ on the right, "
         f"{'was never exceeded' if safe else 'was exceeded too'}.",
         "does not hold" if exceeded else "holds",
+        whose="proof",
         criterion="never exceeded in any run",
         fixed="after",
+        number=f"{max(worst.values()):.1f} times as large",
     )
 
 
@@ -114,14 +119,14 @@ def _cap() -> Claim:
     return Claim(
         "Lemmas 9 and 10 hold also at the cap γ = D∞.",
         "At the cap the rule adds g², while the error term still carries −ρ·g·m. From γ₀ = D∞ = 1 with "
-        "gradients ±1 the "
-        f"two sides of Lemma 10 stand {sentences} after {ALTERNATING_STEPS} steps; Lemma 9 fails at the second step, "
-        f"{ninth[0].left:.2f} : {ninth[0].right:.2f}. With 1 + ρ for √(2+ρ) Lemma 10 is true at the cap; "
-        "Lemma 9 has no "
-        "such repair.",
+        f"gradients ±1 the two sides of Lemma 10 stand {sentences} after {ALTERNATING_STEPS} steps; Lemma 9 fails at "
+        f"the second step, {ninth[0].left:.2f} : {ninth[0].right:.2f}. With 1 + ρ for √(2+ρ) Lemma 10 is true at the "
+        "cap; Lemma 9 has no such repair.",
         "does not hold" if all(slip.fails for slip in (*ninth, *tenth)) else "holds",
+        whose="proof",
         criterion="left ≤ right in these runs, which were sought out as counterexamples",
         fixed="after",
+        number=f"{ninth[0].left:.2f} ≤ {ninth[0].right:.2f} is false",
     )
 
 
@@ -131,12 +136,13 @@ def _other_steps() -> Claim:
     )
     return Claim(
         "The displayed step of Lemma 7, |m| ≤ G∞, and Algorithm 1 without Lemma 4's clip are as the proofs need them.",
-        f"Lemma 7's two cases are exchanged, and its displayed step reads {seventh.left:.4g} ≤ "
-        f"{seventh.right:.4g} on |x|, "
-        f"though its conclusion holds; |m| reaches {large_m.left:.2f}·G∞ at ρ = 0.25 with β = 0.99 (never beyond G∞ at "
-        f"ρ ≥ 1); Algorithm 1 as printed breaks the inequality the analysis needs on {clip.left:.0f} of 12 steps of "
-        "g = 1.5^k, which is why “group” here is Algorithm 1 with Lemma 4's clip.",
+        f"Lemma 7's two cases are exchanged, and its displayed step reads {seventh.left:.4g} ≤ {seventh.right:.4g} on "
+        f"|x|, though its conclusion holds; |m| reaches {large_m.left:.2f}·G∞ at ρ = 0.25 with β = 0.99 (never beyond "
+        f"G∞ at ρ ≥ 1); Algorithm 1 as printed breaks the inequality the analysis needs on {clip.left:.0f} of 12 "
+        "steps of g = 1.5^k, which is why “group” here is Algorithm 1 with Lemma 4's clip.",
         "does not hold" if seventh.fails and large_m.fails and clip.fails else "holds in part",
+        whose="proof",
+        number=f"|m| reaches {large_m.left:.2f}·G∞",
         criterion="left ≤ right in these runs, which were sought out as counterexamples; in part: in some of them",
         fixed="after",
     )
@@ -156,6 +162,7 @@ def _rate(curves: list[Measured], within_bound: bool) -> Claim:
         f"Exponents of n fitted from γ₀ = 1: {rates}.{slower}",
         verdict,
         criterion="every exponent at most −0.5 within two standard errors, and the bound never exceeded",
+        number=f"n^{max(curve.rate[0] for curve in curves):.2f} at the slowest".replace("-", "−"),
     )
 
 
@@ -176,6 +183,7 @@ def _small_start(curves: list[Measured]) -> Claim:
         "2, γ grows at every step.",
         "holds" if recovered == len(ratios) else "holds in part" if min(grown.values()) > 1 else "does not hold",
         criterion="within a factor of two on both problems: holds; γ grew on both: in part",
+        number=f"γ grew {max(grown.values()):.1f}-fold at most",
     )
 
 
@@ -187,11 +195,11 @@ def _late(computed: Numbers) -> Claim:
     return Claim(
         "The ratio v/α is typically very small at the later stages of optimization.",
         "Median of |v|/α over eight runs of logistic regression (with and without noise, γ₀ from 1e-4 to "
-        f"10): {sentences}; at "
-        f"the last one no run exceeded {found[:, -1].max():.2g}.",
+        f"10): {sentences}; at the last one no run exceeded {found[:, -1].max():.2g}.",
         "holds" if found[:, -1].max() < 0.01 else "holds in part" if _medians(found)[-1] < 0.01 else "does not hold",
         criterion=f"below 0.01 after {agreement.LOOKS[-1]} steps in every run",
         fixed="after",
+        number=f"{found[:, -1].max():.2g} at most",
     )
 
 
@@ -210,12 +218,12 @@ def _goldilocks(computed: Numbers) -> Claim:
     return Claim(
         "Where the learning rate is right (the “goldilocks” zone), the hyper-gradient term wobbles around 0.",
         "Mean cosine of consecutive gradients over the last 500 of 1,000 steps of logistic regression, "
-        "mini-batches of "
-        f"16: {noisy}: positive where γ₀ is too small, 0 where it is right, negative where it is too large. Without "
-        f"noise it does not wobble: {quiet}.",
+        f"mini-batches of 16: {noisy}: positive where γ₀ is too small, 0 where it is right, negative where it is too "
+        f"large. Without noise it does not wobble: {quiet}.",
         "holds" if wobbles and without else "holds in part" if wobbles or without else "does not hold",
         criterion="within 0.05 of 0 from γ₀ = 1, and above from γ₀ = 1e-4; with noise and without",
         fixed="after",
+        number=f"cosine {cosine[16, 1.0]:+.2f}, without noise {cosine[0, 1.0]:+.2f}".replace("-", "−"),
     )
 
 
@@ -228,13 +236,13 @@ def _rho_one(computed: Numbers) -> Claim:
     return Claim(
         "GradaGrad with ρ = 1 will not result in significant learning rate growth.",
         "Noiseless logistic regression, whose gradients shrink, so that v = g² − g·g′ < 0: from γ₀ = 1e-3, "
-        "0.1 and 1, γ "
-        f"grew {', '.join(f'{growth:.4f}' for growth in one)}-fold at ρ = 1 and "
+        f"0.1 and 1, γ grew {', '.join(f'{growth:.4f}' for growth in one)}-fold at ρ = 1 and "
         f"{', '.join(f'{growth:.3g}' for growth in two)}-fold at ρ = 2. With gamma_max = γ₀ it is AdaGrad: "
         f"{'no growth' if set(capped) == {1.0} else 'some growth'}.",
         "holds" if max(one) < 1.1 and set(capped) == {1.0} else "does not hold",
         criterion="less than a tenth, and nothing where gamma_max is γ₀",
         fixed="after",
+        number=f"{max(one):.3f}-fold, ρ = 2 {max(two):.3g}-fold",
     )
 
 
@@ -252,14 +260,12 @@ def _noise(computed: Numbers) -> Claim:
     return Claim(
         "Why noise forbids growth: per coordinate E[v] = σ² − (ρ−1)·μ², so γ grows only where μ²/σ² > 1/(ρ−1).",
         f"Gradients μ + noise, {len(rows)} pairs of μ²/σ² and ρ: the mean of v lies within {off:.1f} standard "
-        "errors of "
-        f"the line in all. γ grew {min(rise):.3g}-fold or more where E[v] < 0 and {max(rest):.3g}-fold at "
-        "most elsewhere, "
-        "in 200 steps. On the logistic regression above, at its start, the share of coordinates beyond the "
-        "threshold at "
-        f"ρ = 2, 10 and 100 is, for {sentences}.",
+        f"errors of the line in all. γ grew {min(rise):.3g}-fold or more where E[v] < 0 and {max(rest):.3g}-fold at "
+        "most elsewhere, in 200 steps. On the logistic regression above, at its start, the share of coordinates "
+        f"beyond the threshold at ρ = 2, 10 and 100 is, for {sentences}.",
         "holds" if off < 4 and min(rise) > max(rest) else "does not hold",
         whose="ours",
         criterion="every mean within four standard errors, and more growth wherever E[v] < 0 than anywhere else",
         fixed="after",
+        number=f"within {off:.1f} standard errors",
     )

@@ -71,8 +71,7 @@ def _runs(measured: list[Measured]) -> Table:
     note = (
         "“÷ measured” is the smallest ratio over all checkpoints, with two standard errors added to the measured mean; "
         "“safe” carries √(1+ρ) more and 1+ρ for √(2+ρ). The exponent of n is fitted per seed over the later "
-        "half of the "
-        "logarithmic scale, ± its standard error."
+        "half of the logarithmic scale, ± its standard error."
     )
     return Table("Every run", columns, rows, note)
 

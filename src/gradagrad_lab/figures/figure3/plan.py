@@ -2,15 +2,14 @@
 
 import functools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from gradagrad_lab import data
-from gradagrad_lab.problems.logistic import LR_DROPS, Logistic
+from gradagrad_lab.problems.logistic import AVERAGED, Logistic
 from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.optimizers import BASELINES, PEERS
+from gradagrad_lab.runs.optimizers import BASELINES
 from gradagrad_lab.runs.records import Record
 from gradagrad_lab.runs.study import Floats, Frame, Method, Plan, Run, runs_of
 from gradagrad_lab.runs.tuning import Choice, Tuning
@@ -23,12 +22,6 @@ RHOS = (1.0, 2.0, 4.0, 10.0)
 ENDS = (1.0, 1e-6)
 SCALAR_RHOS = (2.0, 10.0)
 SCALAR_BASELINE = "adagrad_norm"
-# D-Adaptation's paper prints Adam's accuracy on these data sets, in %.
-PRINTED = {"glass": 72.0, "vehicle": 82.1, "vowel": 77.4}
-PLAIN: dict[str, Any] = {"betas": (0.0, 0.999)}
-"""Adam without momentum, as that paper ran it."""
-# Its second reading needs fewer rates; the grid grows where the best lies at an end.
-_READING_PLACES = tuple(range(-8, 3))
 
 
 def setting(lr: float = 1.0, rho: float = 2.0, momentum: float = 0.0, granularity: str = "element") -> Method:
@@ -39,6 +32,7 @@ def setting(lr: float = 1.0, rho: float = 2.0, momentum: float = 0.0, granularit
 DEFAULT, MOMENTUM = setting(), setting(momentum=0.9)
 HEADLINES = {"β = 0": DEFAULT, "β = 0.9": MOMENTUM}
 """The paper states no β and calls the full method Adam-style, so both are shown."""
+OURS = Method.of("autogradagrad")
 
 
 def variants() -> list[Method]:
@@ -60,7 +54,6 @@ class Trial:
     problem: Logistic
     epochs: int
     seeds: tuple[int, ...]
-    places: tuple[int, ...] = tuple(range(-12, 7))
 
     @property
     def window(self) -> int:
@@ -80,15 +73,15 @@ class Trial:
         return float(np.mean(np.asarray(record.curves[metric], dtype=np.float64)[-self.window :]))
 
     @functools.cache  # noqa: B019 — lives as long as the command
-    def tuning(self, optimizer: str, **options: Any) -> Tuning:
-        """A baseline's grid, tuned for accuracy as the paper does; the loss is read off the same grid."""
+    def tuning(self, optimizer: str) -> Tuning:
+        """A baseline's grid, tuned for accuracy as the paper does. The best rate for the average is read off the same
+        grid."""
         accuracy = {"accuracy": lambda record: -self.final(record, "accuracy")}
-        loss = {"loss": lambda record: self.final(record, "loss")}
-        method = Method.of(optimizer, **options)
-        return Tuning(self.problem, method, self.seeds, self.epochs, accuracy, self.places, also=loss)
+        averaged = {AVERAGED: lambda record: -self.final(record, AVERAGED)}
+        return Tuning(self.problem, Method.of(optimizer), self.seeds, self.epochs, accuracy, also=averaged)
 
-    def choice(self, frame: Frame, optimizer: str, goal: str = "accuracy", **options: Any) -> Choice:
-        return frame.choice(self.tuning(optimizer, **options), goal)
+    def choice(self, frame: Frame, optimizer: str, goal: str = "accuracy") -> Choice:
+        return frame.choice(self.tuning(optimizer), goal)
 
     def curves(self, frame: Frame, method: Method, metric: str = "accuracy") -> Floats:
         """(seeds, epochs)."""
@@ -102,41 +95,21 @@ class Trial:
         return runs_of(self.problem, methods, self.seeds, self.epochs)
 
 
-@dataclass(frozen=True)
-class Details:
-    """The data sets, and the second reading of some."""
-
-    trials: list[Trial]
-    softmax: list[Trial]
-    softmax_dropped: list[Trial]
-    lr_drops: list[Trial]
-    """One-vs-rest under the schedule."""
-
-
 def plan(context: Context) -> Plan:
-    """Everything Figure 3 shows, at the size asked for."""
+    """Everything Figure 3 shows, at the size asked for; the details are its trials."""
     seeds = context.seed_range(QUICK_SEEDS if context.quick else FULL_SEEDS)
     loss = "softmax" if context.softmax else "one-vs-rest"
-    sets = [data.load(name, context.data_dir) for name in data.data_sets_at_hand(context.data_dir)]
-    trials = [
-        Trial(problem, _epochs(problem, context.quick), seeds) for problem in (Logistic(one, loss=loss) for one in sets)
-    ]
-    again = [trial for trial in trials if trial.name in PRINTED]
-
-    def reading(loss: str, lr_drops: tuple[float, ...]) -> list[Trial]:
-        changed = [replace(trial.problem, loss=loss, lr_drops=lr_drops) for trial in again]
-        return [Trial(problem, FULL_EPOCHS, seeds, _READING_PLACES) for problem in changed]
-
-    details = Details(trials, reading("softmax", ()), reading("softmax", LR_DROPS), reading("one-vs-rest", LR_DROPS))
-    runs = [run for trial in trials for run in trial.runs(variants())]
-    runs += [run for trial in details.softmax for run in trial.runs(HEADLINES.values())]
-    if context.peers:
-        runs += [run for trial in trials for run in trial.runs(Method.of(name) for name in PEERS)]
+    problems = [Logistic(data.load(name, context.data_dir), loss=loss) for name in data_sets(context)]
+    trials = [Trial(problem, _epochs(problem, context.quick), seeds) for problem in problems]
+    runs = [run for trial in trials for run in trial.runs([*variants(), OURS])]
     tunings = [trial.tuning(name) for trial in trials for name in (*BASELINES, SCALAR_BASELINE)]
-    tunings += [trial.tuning(name) for trial in details.softmax for name in BASELINES]
-    tunings += [trial.tuning("adam") for trial in details.softmax_dropped]
-    tunings += [trial.tuning("adam", **PLAIN) for trial in (*details.softmax_dropped, *details.lr_drops)]
-    return Plan(runs, tunings, details)
+    return Plan(runs, tunings, trials)
+
+
+def data_sets(context: Context) -> list[str]:
+    """The files and names of the command line, or the paper's data sets that are at hand."""
+    asked = [*context.only, *(str(path) for path in context.files)]
+    return asked or data.data_sets_at_hand(context.data_dir)
 
 
 def _epochs(problem: Logistic, quick: bool) -> int:

@@ -1,21 +1,21 @@
 """The numbers of Figure 3, read from records. Pictures, tables and claims read them here."""
 
 import functools
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from gradagrad_lab.data import CATALOGUE
-from gradagrad_lab.figures.figure3.plan import FULL_EPOCHS, FULL_SEEDS, HEADLINES, Details, Trial
+from gradagrad_lab.figures.figure3.plan import FULL_EPOCHS, FULL_SEEDS, HEADLINES, OURS, Trial
+from gradagrad_lab.problems.logistic import AVERAGED
 from gradagrad_lab.runs.optimizers import BASELINES
-from gradagrad_lab.runs.study import Floats, Frame, Method
+from gradagrad_lab.runs.study import Floats, Frame, Method, count
 from gradagrad_lab.runs.tuning import Choice
 
 POINT = 0.01
 """One percentage point of accuracy: what a reader would call a difference."""
 TWO_ERRORS = 2.0
+PLAIN_OURS, AVERAGED_OURS = "AutoGradaGrad", "AutoGradaGrad, averaged"
 
 
 def standard_error(values: Floats) -> float:
@@ -25,7 +25,7 @@ def standard_error(values: Floats) -> float:
 
 @dataclass(frozen=True)
 class Contest:
-    """GradaGrad at one β against three tuned methods on one data set: values per seed, over the same mini-batches."""
+    """One untuned method against three tuned ones on one data set: values per seed, over the same mini-batches."""
 
     trial: Trial
     own: Floats
@@ -55,35 +55,47 @@ class Contest:
         return bool(above and self.difference(self.best) >= -POINT)
 
 
+def mean_difference(group: list[Contest]) -> float:
+    """To the best of three, over the data sets."""
+    return float(np.mean([one.difference(one.best) for one in group]))
+
+
 class Results:
     """What every run of the figure ended with."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame, self.context = frame, frame.context
-        self.details: Details = frame.details
-        self.trials = self.details.trials
+        self.trials: list[Trial] = frame.details
 
     @functools.cached_property
     def contests(self) -> dict[str, list[Contest]]:
-        """Every data set, for both β."""
-        return self._contests(self.trials)
-
-    @functools.cached_property
-    def softmax_contests(self) -> dict[str, list[Contest]]:
-        """The same under the second reading."""
-        return self._contests(self.details.softmax)
-
-    def _contests(self, trials: Sequence[Trial]) -> dict[str, list[Contest]]:
+        """GradaGrad against the tuned three on every data set, for both β."""
         return {
-            beta: [
-                Contest(trial, self.finals(trial, method), {name: self.tuned(trial, name) for name in BASELINES})
-                for trial in trials
-            ]
+            beta: [Contest(trial, self.finals(trial, method), self.tuned_three(trial)) for trial in self.trials]
             for beta, method in HEADLINES.items()
         }
 
-    def choice(self, trial: Trial, optimizer: str, goal: str = "accuracy", **options: Any) -> Choice:
-        return trial.choice(self.frame, optimizer, goal, **options)
+    @functools.cached_property
+    def ours(self) -> dict[str, list[Contest]]:
+        """AutoGradaGrad at its parameters and at its average, against the tuned three as they are."""
+        return {
+            words: [Contest(trial, self.finals(trial, OURS, metric), self.tuned_three(trial)) for trial in self.trials]
+            for words, metric in ((PLAIN_OURS, "accuracy"), (AVERAGED_OURS, AVERAGED))
+        }
+
+    @functools.cached_property
+    def ours_beside_averages(self) -> list[Contest]:
+        """AutoGradaGrad at its average against the tuned three with an average."""
+        return [
+            Contest(trial, self.finals(trial, OURS, AVERAGED), self.tuned_three(trial, AVERAGED))
+            for trial in self.trials
+        ]
+
+    def tuned_three(self, trial: Trial, metric: str = "accuracy") -> dict[str, Floats]:
+        return {name: self.tuned(trial, name, metric) for name in BASELINES}
+
+    def choice(self, trial: Trial, optimizer: str, goal: str = "accuracy") -> Choice:
+        return trial.choice(self.frame, optimizer, goal)
 
     def curves(self, trial: Trial, method: Method, metric: str = "accuracy") -> Floats:
         """(seeds, epochs)."""
@@ -98,27 +110,32 @@ class Results:
         """The mean of `finals`."""
         return float(self.finals(trial, method, metric).mean())
 
-    def tuned(self, trial: Trial, optimizer: str, metric: str = "accuracy", **options: Any) -> Floats:
+    def tuned(self, trial: Trial, optimizer: str, metric: str = "accuracy") -> Floats:
         """(seeds,) of a baseline tuned for this metric."""
-        return self.finals(trial, self.choice(trial, optimizer, metric, **options).method, metric)
+        return self.finals(trial, self.choice(trial, optimizer, metric).method, metric)
+
+    @functools.cached_property
+    def missing(self) -> list[str]:
+        """The paper's data sets that were looked for and not found."""
+        if self.context.only or self.context.files:
+            return []
+        return [name for name in CATALOGUE if name not in {trial.name for trial in self.trials}]
 
     @functools.cached_property
     def reduction(self) -> str:
         """What was left out of the paper's protocol, in a sentence; empty where nothing was."""
-        trials = self.trials
         said: list[str] = []
-        seeds = len(trials[0].seeds)
-        short = [trial for trial in trials if trial.epochs != FULL_EPOCHS]
+        seeds = len(self.trials[0].seeds)
+        short = [trial for trial in self.trials if trial.epochs != FULL_EPOCHS]
         if seeds != FULL_SEEDS:
-            said.append(f"{seeds} seeds instead of {FULL_SEEDS}")
+            said.append(f"{count(seeds, 'seed')} instead of {FULL_SEEDS}")
         if short:
             said.append(f"fewer epochs than {FULL_EPOCHS} ({', '.join(f'{one.label} {one.epochs}' for one in short)})")
-        missing = [name for name in CATALOGUE if name not in {trial.name for trial in trials}]
-        if len(missing) == len(CATALOGUE):
+        if len(self.missing) == len(CATALOGUE):
             said.append(
                 "scikit-learn's bundled data sets as stand-ins, because none of the paper's six data sets was found"
             )
-        elif missing:
-            said.append(f"without {' and '.join(missing)}, not found here")
+        elif self.missing:
+            said.append(f"without {' and '.join(self.missing)}, not found here")
         size = "Quick size" if self.context.quick else "Differences to the paper's protocol"
         return f" {size}: {'; '.join(said)}." if said else ""

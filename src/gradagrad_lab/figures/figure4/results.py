@@ -6,7 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from gradagrad_lab.problems.clicks.rows import Setup
-from gradagrad_lab.problems.clicks.runs import DRAWN, NORM, REFERENCES, SCALAR, ClickProblem
+from gradagrad_lab.problems.clicks.runs import AUTO, NORM, REFERENCES, SCALAR, ClickProblem
+from gradagrad_lab.runs.average import AVERAGED
 from gradagrad_lab.runs.optimizers import power_of_two
 from gradagrad_lab.runs.study import Floats, Frame, Method, Run
 from gradagrad_lab.runs.tuning import Tuning
@@ -24,20 +25,15 @@ GRIDS: dict[str, tuple[int, ...]] = {
     "row-wise adagrad": (-7, -6, -5, -4),
     "adam": (-11, -10, -9, -8),
 }
-TITLES = {
-    "sgd": "SGD, tuned",
-    "adagrad": "AdaGrad, tuned",
-    NORM: "AdaGrad-norm, tuned",
-    "row-wise adagrad": "row-wise AdaGrad, tuned",
-    "adam": "Adam, tuned",
-}
+_NAMES = ("SGD", "AdaGrad", "AdaGrad-norm", "row-wise AdaGrad", "Adam")
+TITLES = {key: f"{name}, tuned" for key, name in zip(GRIDS, _NAMES, strict=True)}
 ENOUGH_STEPS, ENOUGH_HELD_OUT = 50, 2_000
 """Below this nothing is judged: a curve has too few points, and the held-out loss an error of more than 0.01."""
 
 
 def of_rule(name: str, lr: float | None = None, rho: float | None = None) -> Method:
     """One optimizer setting; ours and those built from ours say whose rule they follow."""
-    follows = "gradagrad" if name not in ("sgd", "adagrad", "adam") else ""
+    follows = "gradagrad" if name not in ("sgd", "adagrad", "adam", AUTO) else ""
     given = {"lr": lr, "rho": rho}
     return Method.of(name, follows=follows, **{key: value for key, value in given.items() if value is not None})
 
@@ -55,27 +51,25 @@ class Figure4Plan:
     seeds: tuple[int, ...]
     few_seeds: tuple[int, ...]
     """For what is trained on a large grid: the diagonal variants, and the first pass of tuning."""
-    biases: tuple[str, ...]
     planned_rows: int
+    rhos: tuple[float, ...] = RHO
 
-    def problem(self, bias: str = DRAWN) -> ClickProblem:
-        return ClickProblem(self.setup, bias)
-
-    def run(self, method: Method, seed: int, bias: str = DRAWN) -> Run:
-        return Run(self.problem(bias), method, seed, self.setup.steps)
+    def run(self, method: Method, seed: int) -> Run:
+        return Run(ClickProblem(self.setup), method, seed, self.setup.steps)
 
     def scalar_runs(self) -> list[Run]:
         return [
-            self.run(of_rule(SCALAR, initial, rho), seed, bias)
-            for bias in self.biases
+            self.run(of_rule(SCALAR, initial, rho), seed)
             for seed in self.seeds
-            for rho in RHO
+            for rho in self.rhos
             for initial in INITIAL
         ]
 
-    def diagonal_runs(self) -> list[Run]:
-        """None at the paper's size, which has no seeds for them."""
-        return [
+    def other_runs(self) -> list[Run]:
+        """Both diagonal variants and AutoGradaGrad; nothing at the paper's size."""
+        if self.setup.paper:
+            return []
+        return [self.run(of_rule(AUTO), seed) for seed in self.seeds] + [
             self.run(of_rule(name, initial, rho), seed)
             for seed in self.few_seeds
             for name in DIAGONAL
@@ -92,7 +86,7 @@ class Figure4Plan:
     def _tuning(self, name: str, places: tuple[int, ...]) -> Tuning:
         goals = {"held-out loss": lambda record: float(record.curves["loss"][0])}
         few, steps = len(self.few_seeds), self.setup.steps
-        return Tuning(self.problem(), of_rule(name), self.seeds, steps, goals, places, scouts=few, further=2)
+        return Tuning(ClickProblem(self.setup), of_rule(name), self.seeds, steps, goals, places, scouts=few, further=2)
 
 
 def comparable(losses: Floats) -> Floats:
@@ -118,7 +112,7 @@ class Results:
 
     @cached_property
     def references(self) -> dict[str, float]:
-        run = self.plan.run(of_rule(SCALAR, INITIAL[0], RHO[0]), self.plan.seeds[0])
+        run = self.plan.run(of_rule(SCALAR, INITIAL[0], self.rhos[0]), self.plan.seeds[0])
         return dict(zip(REFERENCES, self.frame.record(run).curves["references"], strict=True))
 
     @property
@@ -130,11 +124,15 @@ class Results:
         """Steps done at each point of a curve."""
         return self.setup.points
 
-    def _grid(self, name: str, rhos: tuple[float, ...], seeds: tuple[int, ...], metric: str, bias: str) -> Floats:
+    @property
+    def rhos(self) -> tuple[float, ...]:
+        return self.plan.rhos
+
+    def _grid(self, name: str, rhos: tuple[float, ...], seeds: tuple[int, ...], metric: str) -> Floats:
         """(ρ, γ₀, seeds), or one dimension more for a curve."""
         found = [
             [
-                [self.frame.curve(self.plan.run(of_rule(name, initial, rho), seed, bias), metric) for seed in seeds]
+                [self.frame.curve(self.plan.run(of_rule(name, initial, rho), seed), metric) for seed in seeds]
                 for initial in INITIAL
             ]
             for rho in rhos
@@ -142,12 +140,12 @@ class Results:
         values = np.array(found)
         return values[..., 0] if metric in ("loss", "AUC") else values
 
-    def scalar(self, metric: str, bias: str = DRAWN) -> Floats:
-        return self._grid(SCALAR, RHO, self.plan.seeds, metric, bias)
+    def scalar(self, metric: str) -> Floats:
+        return self._grid(SCALAR, self.rhos, self.plan.seeds, metric)
 
     def diagonal(self, name: str, metric: str) -> Floats:
         """Of the element or the row-wise variant."""
-        return self._grid(name, DIAGONAL_RHO, self.plan.few_seeds, metric, DRAWN)
+        return self._grid(name, DIAGONAL_RHO, self.plan.few_seeds, metric)
 
     @cached_property
     def best(self) -> dict[str, float]:
@@ -159,16 +157,15 @@ class Results:
 
     def baseline(self, name: str, metric: str) -> Floats:
         """(seeds,), or (seeds, points) for a curve, at the tuned learning rate."""
-        method = of_rule(name, self.best[name])
-        values = np.array([self.frame.curve(self.plan.run(method, seed), metric) for seed in self.plan.seeds])
-        return values[..., 0] if metric in ("loss", "AUC") else values
+        return self._of(of_rule(name, self.best[name]), metric)
 
-    def agreeing_steps(self, rho: float, initial: float, bias: str) -> Floats:
-        """(seeds,): products before the first negative one, which are the steps in which γ could grow freely."""
-        row, column = RHO.index(rho), INITIAL.index(initial)
-        products = self.scalar("opening agreement", bias)[row, column]
-        negative = products < 0
-        return np.where(negative.any(axis=1), negative.argmax(axis=1), products.shape[1]).astype(np.float64)
+    def ours(self, metric: str) -> Floats:
+        """The same of AutoGradaGrad, which has nothing to tune."""
+        return self._of(of_rule(AUTO), metric)
+
+    def _of(self, method: Method, metric: str) -> Floats:
+        values = np.array([self.frame.curve(self.plan.run(method, seed), metric) for seed in self.plan.seeds])
+        return values[..., 0] if metric in ("loss", "AUC", AVERAGED + "loss") else values
 
     @cached_property
     def gain(self) -> float:
@@ -182,7 +179,7 @@ class Results:
 
     @property
     def alike(self) -> float:
-        """What counts as alike; `figure4_claims` says why."""
+        """What counts as alike; `gradagrad_lab.figures.figure4.claims` says why."""
         return 0.1 * self.gain
 
     @property
@@ -191,8 +188,6 @@ class Results:
         setup, said = self.setup, list[str]()
         if not setup.paper:
             said.append(f"{setup.steps:,} steps, smaller networks and tables than the paper's")
-        if self.frame.context.quick and not setup.paper:
-            said.append("this is the quick size; the full size is the one to judge by")
         if setup.rows < self.plan.planned_rows:
             said.append(f"{setup.rows:,} rows to train on, where {self.plan.planned_rows:,} were planned")
         if self.has_teacher:

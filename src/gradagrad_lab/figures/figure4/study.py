@@ -1,14 +1,13 @@
 """Figure 4: DLRM on a click stream with scalar GradaGrad, γ₀ from 1 to 1e-6, for ρ from 2 to 500.
 
 The paper shows one run of each. Here every setting is trained from at least six initialisations, all shown, because
-which picture comes out depends on the initialisation; and beside it stand tuned SGD, AdaGrad, AdaGrad-norm, row-wise
-AdaGrad and Adam, and the element and row-wise variants. On real Criteo where the data folder has it
-(``criteo/train.txt`` or ``.gz``), else on the synthetic stream of `gradagrad_lab.data.clicks.stream`.
+which picture comes out depends on the initialisation. Tuned SGD, AdaGrad, AdaGrad-norm, row-wise AdaGrad and Adam, the
+element and row-wise variants and AutoGradaGrad are shown beside it. The rows are Criteo's where the data folder has
+them (``criteo/train.txt`` or ``.gz``), else the synthetic stream of `gradagrad_lab.data.clicks.stream`.
 
 There are three sizes. Quick and full have small networks and hashed tables; "paper" has the paper's own and takes days.
 """
 
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,17 +15,17 @@ from pathlib import Path
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.data.criteo.cache import DAYS
 from gradagrad_lab.errors import DATA, UserError
-from gradagrad_lab.figures.figure4.claims import alike_for_large, all_claims, how_judged
+from gradagrad_lab.figures.figure4.claims import all_claims, how_judged, in_a_sentence
 from gradagrad_lab.figures.figure4.draw import pictures
 from gradagrad_lab.figures.figure4.results import DIAGONAL_RHO, INITIAL, RHO, Figure4Plan, Results
 from gradagrad_lab.figures.figure4.tables import all_tables
 from gradagrad_lab.problems.clicks.dlrm import KAGGLE
 from gradagrad_lab.problems.clicks.rows import Setup
-from gradagrad_lab.problems.clicks.runs import CLICK_RATE, DRAWN, ClickProblem, ClickReader
+from gradagrad_lab.problems.clicks.runs import ClickProblem, ClickReader
 from gradagrad_lab.report.content import About, Source
 from gradagrad_lab.report.page import duration
 from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import Plan, Run, Study
+from gradagrad_lab.runs.study import Plan, Run, Study, count
 
 SEEDS, FIRST_SEED = 6, 100
 """Initialisations of which nothing was known when the criteria in `gradagrad_lab.figures.figure4.claims` were fixed."""
@@ -48,7 +47,7 @@ REHEARSED = 30  # steps that are timed before a run at the paper's size
 def plan(context: Context) -> Plan:
     """What the size asks for, on the rows that are there."""
     chosen = plan_of(context)
-    runs = [*chosen.scalar_runs(), *chosen.diagonal_runs()]
+    runs = [*chosen.scalar_runs(), *chosen.other_runs()]
     if chosen.setup.paper:
         announce(context, chosen, [run for run in runs if context.records.find(run) is None])
     return Plan(runs, chosen.tunings, chosen)
@@ -62,11 +61,9 @@ def plan_of(context: Context) -> Figure4Plan:
     found = real_file(context)
     if found is not None:
         setup = on_file(context, setup, found)
-    if setup.paper:
-        return Figure4Plan(setup, context.seed_range(1, FIRST_SEED), (), (DRAWN,), planned.rows)
-    seeds = context.seed_range(SEEDS, FIRST_SEED)
-    few = seeds[:1] if context.quick else seeds[:2]
-    return Figure4Plan(setup, seeds, few, (DRAWN, CLICK_RATE), planned.rows)
+    seeds = context.seed_range(1 if setup.paper else SEEDS, FIRST_SEED)
+    few = seeds[: 0 if setup.paper else 1 if context.quick else 2]
+    return Figure4Plan(setup, seeds, few, planned.rows, tuple(sorted(context.rho)) or RHO)
 
 
 def on_rows(setup: Setup, rows: int, held_out: int, **changes: str) -> Setup:
@@ -93,8 +90,7 @@ def on_file(context: Context, setup: Setup, path: Path) -> Setup:
     if last - first < 2 * setup.batch or end == begin:
         raise UserError(
             f"{path} holds {len(cache):,} rows; Figure 4 needs at least {3 * setup.batch}, two batches to "
-            "train on and a "
-            "seventh of the file to evaluate on.",
+            "train on and a seventh of the file to evaluate on.",
             DATA,
         )
     version = criteo_cache.fingerprint(path)["edges"]
@@ -127,7 +123,7 @@ def announce(context: Context, chosen: Figure4Plan, missing: list[Run]) -> None:
     say(
         f"The paper's size: {numbers:,} parameters, {memory:.1f} GiB for weights and the last gradient; a step takes "
         f"{1000 * step:.1f} ms here (one thread; {rehearsal.steps - half} steps after {half}), building a model "
-        f"{made:.0f} s. Largest memory of this process so far: {largest_gib()}.",
+        f"{made:.0f} s.",
         highlight=False,
     )
     say(
@@ -146,16 +142,6 @@ def available_gib() -> float:
         return float("inf")
 
 
-def largest_gib() -> str:
-    """The most memory this process has had."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return "unknown"
-    unit = 2**30 if sys.platform == "darwin" else 2**20
-    return f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit:.1f} GiB"
-
-
 def about(results: Results) -> About:
     """Words around the figure."""
     plan, setup = results.plan, results.setup
@@ -166,16 +152,22 @@ def about(results: Results) -> About:
     return About(
         intro="DLRM on a click stream: 26 embedding tables of dimension 16 with sparse gradients, batch "
         f"{setup.batch}, one pass, no regularisation; one step size shared by all parameters (the paper's scalar "
-        f"variant). Each setting is trained from {len(plan.seeds)} initialisation{'s' * (len(plan.seeds) > 1)} on the "
+        f"variant). Each setting is trained from {count(len(plan.seeds), 'initialisation')} on the "
         f"same rows in the same order.{results.reduction}{empty} {how_judged(results)}",
-        summary=(alike_for_large(results) if results.enough else all_claims(results)[0]).evidence,
+        paper="For large ρ every initial rate from 1 to 1e-6 trains alike; for small ρ the small rates stay behind.",
+        summary=in_a_sentence(results) if results.enough else "There was too little to train on for a verdict.",
+        number=all_claims(results)[1].number if results.enough and not results.frame.context.rho else "–",
+        missing=""
+        if setup.criteo
+        else "Criteo's rows: get the Kaggle file, put it into the data folder as "
+        "criteo/train.txt and run `gradagrad reproduce figure4 --data-dir FOLDER`; a synthetic stream stands in. ",
         settings={
             "rows": f"{setup.steps * setup.batch:,} trained on, {setup.held_out:,} held out",
             "batch": str(setup.batch),
             "tables": shown,
             "networks": f"13-{widths[0]}-16 and 367-{widths[1]}-1",
             "γ₀": ", ".join(f"{initial:g}" for initial in INITIAL),
-            "ρ": ", ".join(f"{rho:g}" for rho in RHO)
+            "ρ": ", ".join(f"{rho:g}" for rho in results.rhos)
             + ("" if setup.paper else f"; diagonal variants {', '.join(f'{rho:g}' for rho in DIAGONAL_RHO)}"),
             "initialisations": f"{len(plan.seeds)}: {plan.seeds[0]} to {plan.seeds[-1]}",
             "tuned learning rates": ", ".join(f"{name} {results.rate(name)}" for name in results.best) or "none",

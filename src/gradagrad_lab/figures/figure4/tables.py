@@ -8,42 +8,34 @@ from gradagrad_lab.figures.figure4.results import (
     DIAGONAL,
     DIAGONAL_RHO,
     INITIAL,
-    RHO,
     TITLES,
     Results,
     comparable,
     initial_text,
 )
-from gradagrad_lab.problems.clicks.runs import CLICK_RATE, DRAWN
 from gradagrad_lab.report.content import Table
+from gradagrad_lab.runs.average import AVERAGED
 from gradagrad_lab.runs.study import Floats
 
-BIAS_WORDS = {DRAWN: "as DLRM draws it", CLICK_RATE: "at the click rate's logit"}
 DIAGONAL_TITLES = {"gradagrad element": "element", "gradagrad row": "row-wise tables, element networks"}
 
 
 def all_tables(results: Results) -> list[Table]:
     """The figure's tables, the most telling first."""
-    biases = results.plan.biases
-    grids = [scalar_table(results, metric, bias) for bias in biases for metric in ("loss", "AUC")]
+    grids = [scalar_table(results, metric) for metric in ("loss", "AUC")]
     if results.setup.paper:
         return grids
-    return [
-        optimizer_table(results),
-        *grids,
-        *(seed_table(results, bias) for bias in biases),
-        *(diagonal_table(results, name) for name in DIAGONAL),
-    ]
+    return [optimizer_table(results), *grids, *(diagonal_table(results, name) for name in DIAGONAL)]
 
 
-def scalar_table(results: Results, metric: str, bias: str) -> Table:
+def scalar_table(results: Results, metric: str) -> Table:
     """One number of the scalar grid."""
-    values = results.scalar(metric, bias)
+    values = results.scalar(metric)
     words = "log-loss" if metric == "loss" else metric
     return Table(
-        f"Scalar GradaGrad, held-out {words}, last bias {BIAS_WORDS[bias]}",
+        f"Scalar GradaGrad, held-out {words}",
         ["ρ", *(f"γ₀ = {initial_text(initial)}" for initial in INITIAL)],
-        [[f"{rho:g}", *(mean_and_range(cell) for cell in row)] for rho, row in zip(RHO, values, strict=True)],
+        [[f"{rho:g}", *(mean_and_range(cell) for cell in row)] for rho, row in zip(results.rhos, values, strict=True)],
         f"Mean over {len(results.plan.seeds)} initialisations (lowest–highest). {references(results, metric)}",
     )
 
@@ -75,7 +67,7 @@ def optimizer_table(results: Results) -> Table:
         rows.append([title, f"lr = {results.rate(name)}", *numbers(losses, areas)])
     losses, areas = results.scalar("loss"), results.scalar("AUC")
     row, column = best_cell(losses)
-    chosen = f"γ₀ = {initial_text(INITIAL[column])}, ρ = {RHO[row]:g}"
+    chosen = f"γ₀ = {initial_text(INITIAL[column])}, ρ = {results.rhos[row]:g}"
     rows.append(["GradaGrad, scalar", chosen, *numbers(losses[row, column], areas[row, column])])
     for name in DIAGONAL:
         losses, areas = results.diagonal(name, "loss"), results.diagonal(name, "AUC")
@@ -84,6 +76,9 @@ def optimizer_table(results: Results) -> Table:
         rows.append(
             [f"GradaGrad, {name.removeprefix('gradagrad ')}", chosen, *numbers(losses[row, column], areas[row, column])]
         )
+    rows.append(["AutoGradaGrad (ours)", "untuned", *numbers(results.ours("loss"), results.ours("AUC"))])
+    averaged = results.ours(AVERAGED + "loss")
+    rows.append(["AutoGradaGrad (ours), averaged", "untuned", *numbers(averaged, np.full_like(averaged, np.nan))])
     return Table(
         "Every optimizer at its best",
         ["optimizer", "setting", "log-loss", "std. error", "AUC", "seeds"],
@@ -104,26 +99,8 @@ def numbers(losses: Floats, areas: Floats) -> list[str]:
     """Cells of one optimizer: loss, its standard error, AUC, seeds."""
     error = losses.std(ddof=1) / math.sqrt(len(losses)) if len(losses) > 1 else math.nan
     shown = f"{error:.4f}" if math.isfinite(error) else "–"
-    return [f"{losses.mean():.4f}", shown, f"{np.nanmean(areas):.4f}", str(len(losses))]
-
-
-def seed_table(results: Results, bias: str) -> Table:
-    """Each initialisation by itself: the first product, and how far apart the γ₀ end."""
-    agreement = results.scalar("opening agreement", bias)[-1, -1][:, 0]
-    steps = results.agreeing_steps(RHO[-1], INITIAL[-1], bias)
-    spread = spread_over_initial(results.scalar("loss", bias))
-    rows: list[list[str]] = []
-    for position, seed in enumerate(results.plan.seeds):
-        cells = [f"{value:.3f}" if value < 10 else "diverged" for value in spread[:, position]]
-        rows.append([str(seed), f"{agreement[position]:+.2f}", f"{steps[position]:.0f}", *cells])
-    return Table(
-        f"Initialisation by initialisation: distance between the best and the worst γ₀, last bias {BIAS_WORDS[bias]}",
-        ["seed", "first ⟨g, g_prev⟩ / |g|²", "agreeing steps", *(f"ρ = {rho:g}" for rho in RHO)],
-        rows,
-        "Held-out log-loss of the worst γ₀ minus that of the best, of the four. Agreeing steps: products before the "
-        f"first negative one, from γ₀ = 1e−6 at ρ = 500. Up to {results.alike:.3f} counts as alike: a tenth of what "
-        "tuned AdaGrad gains over the click rate alone.",
-    )
+    area = f"{np.nanmean(areas):.4f}" if np.isfinite(areas).any() else "–"
+    return [f"{losses.mean():.4f}", shown, area, str(len(losses))]
 
 
 def spread_over_initial(losses: Floats) -> Floats:

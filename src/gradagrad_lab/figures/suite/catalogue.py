@@ -10,7 +10,7 @@ from typing import Literal
 
 from gradagrad_lab import data
 from gradagrad_lab.data import keel, libsvm
-from gradagrad_lab.errors import USAGE, UserError
+from gradagrad_lab.errors import USAGE, UserError, unknown
 from gradagrad_lab.problems import convex, language, nets, tables
 from gradagrad_lab.problems import keel as on_keel
 from gradagrad_lab.problems.fresh import SECOND_HELD_OUT
@@ -130,5 +130,5 @@ def problems_at_hand(data_dir: Path | None = None, *, quick: bool = False, on: s
 def problem_of(name: str) -> Entry:
     """The problem of this name, or an error that lists all names."""
     if name not in PROBLEMS:
-        raise UserError(f"problem must be one of {', '.join(PROBLEMS)}, got {name!r}.", USAGE)
+        raise unknown("problem", name, PROBLEMS)
     return PROBLEMS[name]

@@ -33,33 +33,33 @@ def verdict_of(held_out: bool, every: bool) -> Verdict:
 
 def all_claims(standings: Standings) -> list[Claim]:
     """The goals, in the order in which they were set."""
-    size = " (quick size: fewer problems and seeds)" if standings.frame.context.quick else ""
     return [
-        _mean(standings, size, OURS_AVERAGED, MEAN_GOAL),
-        _mean(standings, size, OURS, LAST_GOAL),
-        _level(standings, size),
-        _worst(standings, size),
-        _diverged(standings, size),
-        _peers(standings, size, averaged=False),
-        _peers(standings, size, averaged=True),
-        _flat(standings, size),
+        _mean(standings, OURS_AVERAGED, MEAN_GOAL),
+        _mean(standings, OURS, LAST_GOAL),
+        _level(standings),
+        _worst(standings),
+        _diverged(standings),
+        _peers(standings, averaged=False),
+        _peers(standings, averaged=True),
+        _flat(standings),
     ]
 
 
-def _mean(standings: Standings, size: str, one: Contestant, goal: float) -> Claim:
+def _mean(standings: Standings, one: Contestant, goal: float) -> Claim:
     there, here = standings.standing(one, True).mean, standings.standing(one).mean
     point = "the averaged iterate" if one.averaged else "the last iterate"
     return Claim(
         f"Untuned, AutoGradaGrad's final training loss at {point} is at most {goal:g} of the best tuned baseline's, in "
         "the geometric mean.",
-        f"{standings.words(True)}: {there.text()}; all problems: {here.text()}{size}.",
+        f"{standings.words(True)}: {there.text()}; all problems: {here.text()}.",
         verdict_of(there.value <= goal, here.value <= goal),
         whose="ours",
+        number=f"{there.value:.2f}",
         criterion=CRITERION,
     )
 
 
-def _level(standings: Standings, size: str) -> Claim:
+def _level(standings: Standings) -> Claim:
     """With Adam, tuned for each problem and averaged: the strongest of the baselines."""
     sentences: list[str] = []
     met: list[bool] = []
@@ -69,14 +69,15 @@ def _level(standings: Standings, size: str) -> Claim:
         sentences.append(f"{standings.words(held_out)}: {own.text()} against {other.text()}")
     return Claim(
         "Untuned and averaged, it is level with Adam, tuned for each problem and averaged.",
-        f"{'; '.join(sentences)}{size}.",
+        f"{'; '.join(sentences)}.",
         verdict_of(met[0], met[1]),
         whose="ours",
+        number=sentences[0].partition(": ")[2],
         criterion=f"{CRITERION}. Level: a mean of at most {LEVEL:g} times the other's",
     )
 
 
-def _worst(standings: Standings, size: str) -> Claim:
+def _worst(standings: Standings) -> Claim:
     sentences: list[str] = []
     met: list[bool] = []
     for held_out in (True, False):
@@ -93,14 +94,15 @@ def _worst(standings: Standings, size: str) -> Claim:
         sentences.append(f"{standings.words(held_out)}: {words}")
     return Claim(
         f"Untuned and averaged, it is nowhere worse than {WORST_GOAL:g} times the best tuned baseline.",
-        f"{'. '.join(sentences)}{size}.",
+        f"{'. '.join(sentences)}.",
         verdict_of(met[0], met[1]),
         whose="ours",
+        number=f"worst {factor(standings.standing(OURS_AVERAGED, True).worst.value)}",
         criterion=CRITERION,
     )
 
 
-def _diverged(standings: Standings, size: str) -> Claim:
+def _diverged(standings: Standings) -> Claim:
     counts = {
         held_out: sum(standings.diverged(entry, OURS) for entry in standings.entries(held_out))
         for held_out in (True, False)
@@ -109,14 +111,15 @@ def _diverged(standings: Standings, size: str) -> Claim:
     return Claim(
         "No run of AutoGradaGrad diverges.",
         f"Diverged: {counts[True]} of {runs[True]} runs on problems {standings.judged}, {counts[False]} of "
-        f"{runs[False]} on all{size}.",
+        f"{runs[False]} on all.",
         verdict_of(counts[True] == 0, counts[False] == 0),
         whose="ours",
+        number=f"{counts[False]} of {runs[False]} runs",
         criterion=CRITERION,
     )
 
 
-def _peers(standings: Standings, size: str, averaged: bool) -> Claim:
+def _peers(standings: Standings, averaged: bool) -> Claim:
     # DoG's authors recommend the average, so DoG takes part in both ways even at its defaults.
     ours = OURS_AVERAGED if averaged else OURS
     defaults = [m for m in standings.size.contestants if m.side == "peer" and (not m.averaged or m.optimizer == "dog")]
@@ -143,7 +146,14 @@ def _peers(standings: Standings, size: str, averaged: bool) -> Claim:
         if ahead:
             words += f"; ahead of ours in one of the two: {', '.join(method.title for method in ahead)}"
         sentences.append(f"{standings.words(held_out)}: {words}")
-    return Claim(text, f"{'. '.join(sentences)}{size}.", verdict_of(met[0], met[1]), whose="ours", criterion=CRITERION)
+    return Claim(
+        text,
+        f"{'. '.join(sentences)}.",
+        verdict_of(met[0], met[1]),
+        whose="ours",
+        number=f"{standings.standing(ours, True).mean.value:.2f}",
+        criterion=CRITERION,
+    )
 
 
 def _is_ahead(standings: Standings, ours: Contestant, peer: Contestant, held_out: bool) -> bool:
@@ -151,7 +161,7 @@ def _is_ahead(standings: Standings, ours: Contestant, peer: Contestant, held_out
     return other.mean.value < own.mean.value or other.worst.value < own.worst.value
 
 
-def _flat(standings: Standings, size: str) -> Claim:
+def _flat(standings: Standings) -> Claim:
     size_of = standings.size
     inside = [place for place, gamma0 in enumerate(size_of.sweep) if FLAT_FROM <= gamma0 <= FLAT_TO]
     default = size_of.sweep.index(DEFAULT_GAMMA0)
@@ -171,8 +181,9 @@ def _flat(standings: Standings, size: str) -> Claim:
     return Claim(
         f"The final loss is flat, within {100 * FLAT_GOAL:.0f} % of the default's, from γ₀ = {power(FLAT_FROM)} to "
         f"{power(FLAT_TO)} on {10 * FLAT_SHARE:.0f} of 10 problems.",
-        f"{'. '.join(sentences)}{size}.",
+        f"{'. '.join(sentences)}.",
         verdict_of(met[0], met[1]),
         whose="ours",
+        number=sentences[0].partition(": ")[2].partition(";")[0],
         criterion=CRITERION,
     )

@@ -10,9 +10,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentF
 from gradagrad_lab.figures.suite.catalogue import Entry
 from gradagrad_lab.figures.suite.methods import (
     BY_KEY,
-    DEFAULT_GAMMA0,
-    FLAT_FROM,
-    FLAT_TO,
     OURS,
     OURS_AVERAGED,
     Contestant,
@@ -49,7 +46,7 @@ def pictures(standings: Standings) -> list[Picture]:
     near = int((standings.standing(OURS, True).ratios <= 1.1).sum())
     share = (
         "Share of problems on which a method's mean final training loss is within a factor of the best of all methods "
-        f"of the suite, averaged ones included; higher is better. {len(standings.size.seeds)} seeds."
+        f"of the suite, averaged ones included; higher is better. Seeds: {len(standings.size.seeds)}."
     )
     sentences = (
         f"AutoGradaGrad is within 10 % of the best tuned baseline on {near} of {len(standings.entries(True))} problems "
@@ -66,7 +63,6 @@ def pictures(standings: Standings) -> list[Picture]:
             if judged or len(entries) > len(standings.entries(True))  # the same problems twice say nothing
         ]
 
-    rows = [entry for entry in _grouped(entries) if isinstance(entry, Entry)]
     return [
         Picture(
             "Performance profile: no tuning",
@@ -94,17 +90,6 @@ def pictures(standings: Standings) -> list[Picture]:
             f"A line per problem with AutoGradaGrad's ratio and interval, and those of its peers. Its ratios: {words}.",
             [Panel(lambda axes: _ratios(axes, standings))],
             size=(4.9, 0.9 + 0.21 * len(_grouped(entries))),
-        ),
-        Picture(
-            "From other γ₀",
-            "suite-sweep",
-            "AutoGradaGrad's final training loss from each γ₀, relative to the best tuned baseline. "
-            "Shaded: γ₀ = 1e-6 … 1e-2, where it should be flat, and ± 15 % around the default's loss. Values "
-            f"beyond 0.2 and 20 are drawn at the edge. {len(standings.size.sweep_seeds)} seeds.{reduced}",
-            "A small panel per problem: the ratio against γ₀ on logarithmic axes. The sweep's table has the numbers.",
-            [Panel(lambda axes, one=entry: _sweep(axes, standings, one), entry.problem.title) for entry in rows],
-            columns=5,
-            size=(1.75, 1.45),
         ),
     ]
 
@@ -203,26 +188,3 @@ def _dots(axes: Axes, standings: Standings, entry: Entry, row: int, peers: Seque
         value = standings.pairing(entry, BY_KEY[key]).ratio()
         sign: dict[str, Any] = {"marker": ">"} if value > _EDGE else {}
         axes.plot(min(value, _EDGE), row, linestyle="none", **{**look, **sign})
-
-
-def _sweep(axes: Axes, standings: Standings, entry: Entry) -> None:
-    """The final loss from every γ₀, relative to the best tuned baseline."""
-    size = standings.size
-    among = len(size.sweep_seeds)  # the sweep takes the first of the suite's seeds
-    reference = float(standings.losses(entry, standings.best_tuned(entry))[:among].mean())
-    losses = standings.sweep(entry) / max(reference, standings.floor(entry))
-    at_default = losses[size.sweep.index(DEFAULT_GAMMA0)]
-    axes.axvspan(FLAT_FROM, FLAT_TO, color=style.GRID, alpha=0.6, linewidth=0)
-    axes.fill_between([FLAT_FROM, FLAT_TO], 0.85 * at_default, 1.15 * at_default, color=style.MUTED, alpha=0.3)
-    axes.axhline(1.0, color=style.INK, linewidth=0.8)
-    look: dict[str, Any] = {"color": style.colour("autogradagrad"), "marker": "o", "markersize": 2.6, "linewidth": 1.4}
-    axes.plot(size.sweep, np.clip(losses, 0.2, 20), label="AutoGradaGrad ÷ best tuned", **look)
-    axes.set(xscale="log", yscale="log", ylim=(0.2, 20))
-    axes.xaxis.set_major_locator(FixedLocator([1e-10, 1e-5, 1.0] if len(size.sweep) > 3 else list(size.sweep)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: style.power(value).replace("-", "−")))
-    axes.yaxis.set_major_locator(FixedLocator([0.2, 1, 10]))
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.tick_params(labelsize=7.5)
-    axes.set_xlabel("γ₀", fontsize=8)

@@ -8,7 +8,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from gradagrad_lab.problems.training import ACCURACY, LOSS
-from gradagrad_lab.runs.single import AVERAGED
+from gradagrad_lab.runs.average import AVERAGED
 
 Factory = Callable[[list[Parameter]], Optimizer]
 # A run has diverged when a number is not finite or the final loss exceeds this many times the loss at the start.

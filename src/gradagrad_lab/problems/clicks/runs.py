@@ -5,6 +5,7 @@ its own initialisation. At the paper's size a run has half a billion parameters 
 optimizer, on rows read as they come.
 """
 
+import contextlib
 import gc
 import itertools
 import math
@@ -17,6 +18,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
+from torch.nn import functional
 from torch.optim import Optimizer
 
 from gradagrad import GradaGrad
@@ -25,39 +27,33 @@ from gradagrad_lab.problems.clicks.batched import BatchedDLRM
 from gradagrad_lab.problems.clicks.dlrm import DLRM
 from gradagrad_lab.problems.clicks.rows import Cut, Setup, clicks_of
 from gradagrad_lab.problems.clicks.scalar import ScalarStack
+from gradagrad_lab.runs.average import AVERAGED
+from gradagrad_lab.runs.optimizers import entry_of
 from gradagrad_lab.runs.study import Method, Run
 from gradagrad_lab.runs.training import Resumable, Training
 
-DRAWN, CLICK_RATE = "drawn", "click rate"
-"""The last bias: as DLRM draws it from N(0, 1), or at the logit of the click rate."""
-SCALAR, NORM = "gradagrad scalar", "adagrad-norm"
+SCALAR, NORM, AUTO = "gradagrad scalar", "adagrad-norm", "autogradagrad"
 STACK = 8  # runs side by side: more no longer helps, and each has a table of its own
-OPENING = 24  # first steps of which every product and every γ is kept
 REFERENCES = ("teacher", "teacher AUC", "base rate", "click rate")
 PAUSE = 600.0  # seconds between two checkpoints of a run at the paper's size, and the most that Ctrl-C can cost
 
 
 @dataclass(frozen=True)
 class ClickProblem:
-    """One pass over the stream from a given last bias; a seed is an initialisation, a size a number of steps."""
+    """One pass over the stream; a seed is an initialisation, a size a number of steps."""
 
     setup: Setup
-    bias: str = DRAWN
-
-    @property
-    def label(self) -> str:
-        return f"DLRM, last bias {self.bias}"
+    label = "DLRM"
 
     def config(self) -> dict[str, Any]:
-        return {**self.setup.config(), "last bias": self.bias}
+        return self.setup.config()
 
     def measures(self, method: Method, size: int) -> Mapping[str, int]:
-        points, opening = len(self.setup.points), min(OPENING, self.setup.steps)
-        found = {"excess": points, "loss": 1, "AUC": 1, "references": len(REFERENCES)}
+        found = {"excess": len(self.setup.points), "loss": 1, "AUC": 1, "references": len(REFERENCES)}
         if method.optimizer == SCALAR:
-            found["growth"] = points
-            if not self.setup.paper:
-                found |= {"opening agreement": opening - 1, "opening growth": opening}
+            found["growth"] = found["excess"]
+        if method.optimizer == AUTO:
+            found[AVERAGED + "loss"] = 1
         return found
 
     def together(self, runs: Sequence[Run]) -> list[list[Run]]:
@@ -108,6 +104,9 @@ def optimizers_of(model: BatchedDLRM, methods: Sequence[Method]) -> list[Optimiz
         return [GradaGrad(both, granularity="group")]
     if name == "gradagrad element":
         return [GradaGrad(both, lazy=True)]
+    if name == AUTO:  # one optimizer for each run, since all parameters of an optimizer decide together
+        entry = entry_of(AUTO)
+        return [entry.factory()([own, table], **entry.fixed) for _, own, table in runs]
     if name == "gradagrad row":
         return [GradaGrad([*own, *({**group, "granularity": "row"} for group in tables)], lazy=True)]
     raise ValueError(f"unknown optimizer {name!r}")
@@ -122,15 +121,13 @@ class ClickReader(Training):
         if setup.paper:
             gc.collect()  # the last run's gigabytes may lie in a cycle that Python has not looked at yet
         self.clicks = clicks = clicks_of(setup)
-        rate = clicks.click_rate
-        bias = None if problem.bias == DRAWN else math.log(rate / (1.0 - rate))
         self.methods = [run.method for run in runs]
         name = self.methods[0].optimizer
         self.is_scalar = name == SCALAR
         # One computation for all runs where each has a single step size; at the paper's size, the optimizer itself.
         stacked = name in (SCALAR, NORM) and not setup.paper
         seeds = [run.seed for run in runs]
-        starts = {seed: DLRM(clicks.sizes, setup.size, seed=seed, last_bias=bias) for seed in set(seeds)}
+        starts = {seed: DLRM(clicks.sizes, setup.size, seed=seed) for seed in set(seeds)}
         self.model = BatchedDLRM([starts[seed] for seed in seeds], by_run=not stacked, used=clicks.used)
         del starts
         self.scalar: ScalarStack | None = None
@@ -142,7 +139,6 @@ class ClickReader(Training):
             self.optimizers = optimizers_of(self.model, self.methods)
         self._excess = torch.full((setup.steps, len(runs)), torch.nan, dtype=torch.float64)
         self._growth = torch.full((len(setup.points), len(runs)), torch.nan, dtype=torch.float64)
-        self._opening: list[Tensor] = []
         self._next: Iterator[Cut] | None = None
 
     def advance(self, number: int) -> None:
@@ -160,8 +156,6 @@ class ClickReader(Training):
             if self.scalar is not None:
                 loss, of_networks, of_rows = self.model.gradients(batch)
                 self.scalar.step(batch, of_networks, of_rows)
-                if number < OPENING:
-                    self._opening.append(torch.cat([self.scalar.agreement, self.scalar.growth], dim=1))
             else:
                 loss = self.model.backward(batch)
                 for optimizer in self.optimizers:
@@ -186,7 +180,7 @@ class ClickReader(Training):
         references = _references(clicks, teachers, self.clicks.click_rate)
         found: list[dict[str, list[float]]] = []
         for run in range(len(self.methods)):
-            loss = float(torch.nn.functional.binary_cross_entropy_with_logits(logits[run], targets))
+            loss = float(functional.binary_cross_entropy_with_logits(logits[run], targets))
             fine = bool(torch.isfinite(excess[:, run]).all())
             own = {
                 "excess": excess[:, run].tolist(),
@@ -196,10 +190,14 @@ class ClickReader(Training):
             }
             if self.is_scalar:
                 own["growth"] = self._growth[:, run].tolist()
-                if self.scalar is not None:
-                    own["opening agreement"] = [float(values[run, 0]) for values in self._opening[1:]]
-                    own["opening growth"] = [float(values[run, 1]) for values in self._opening]
             found.append(own)
+        if self.methods[0].optimizer == AUTO:
+            with contextlib.ExitStack() as averaged:
+                for optimizer in self.optimizers:
+                    averaged.enter_context(optimizer.averaged())  # pyright: ignore[reportAttributeAccessIssue]
+                logits, _, _ = self._evaluate()
+            for own, values in zip(found, logits, strict=True):
+                own[AVERAGED + "loss"] = [float(functional.binary_cross_entropy_with_logits(values, targets))]
         return found
 
     def _evaluate(self) -> tuple[Tensor, NDArray[np.float32], NDArray[np.float32] | None]:

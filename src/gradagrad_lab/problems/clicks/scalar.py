@@ -40,8 +40,6 @@ class ScalarStack:
         self.rho = torch.tensor(rho, dtype=dtype)[:, None]
         self.growth = torch.ones_like(self.lr)  # (runs, 1): broadcasts against (runs, numbers) and (rows, runs, 16)
         self.alpha = torch.zeros_like(self.lr)
-        self.agreement = torch.full_like(self.lr, torch.nan)
-        """⟨g, g_prev⟩ / |g|² of the last step."""
         self._momentum = torch.zeros_like(model.networks)
         # Of the tables, the last step's rows only: every other row's last gradient is zero, on the paper's clock.
         self._last_rows = torch.empty(0, dtype=torch.int64)
@@ -58,7 +56,6 @@ class ScalarStack:
         parts = [(networks, _Sums(1)), (tables, _Sums((0, 2)))]
         (gg, gm), (table_gg, table_gm) = (RULE.measure(values, settings, sums, self._ops) for values, sums in parts)
         sums = gg + table_gg, gm + table_gm
-        self.agreement = sums[1] / sums[0]
         before = {"growth": self.growth, "accumulator": self.alpha}
         after, factors = RULE.decide(sums, before, settings, self._ops)
         moved, moved_rows = (RULE.move(values, factors, settings, s, self._ops)[0] for values, s in parts)

@@ -7,9 +7,11 @@ import torch
 
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS, problems_at_hand
 from gradagrad_lab.figures.suite.evaluate import has_diverged, outcome_of
+from gradagrad_lab.figures.suite.methods import OURS, build
 from gradagrad_lab.problems import convex, language
 from gradagrad_lab.problems.training import ACCURACY, LOSS, RowOrder, split
-from gradagrad_lab.runs.single import Average, Single
+from gradagrad_lab.runs.average import Average
+from gradagrad_lab.runs.single import Single
 
 STEPS = 30
 BUNDLED = [entry.problem for entry in PROBLEMS.values() if not entry.needs]
@@ -136,16 +138,15 @@ def test_the_average_is_the_one_of_dog():
 
 
 def test_ours_is_measured_at_its_own_average():
-    gradagrad = pytest.importorskip("gradagrad")
     task = PROBLEMS["mlp"].problem.make(0, steps=STEPS)
-    optimizer = gradagrad.AutoGradaGrad(task.parameters, averaging="polynomial")
+    optimizer = build(OURS.method("net"), task.parameters)
     for step in range(STEPS):
         optimizer.zero_grad()
         task.loss_on(step).backward()
         optimizer.step()
     with optimizer.averaged():
         expected = task.full_train_loss()
-    outcome = evaluate(PROBLEMS["mlp"].problem, gradagrad.AutoGradaGrad)
+    outcome = evaluate(PROBLEMS["mlp"].problem, lambda parameters: build(OURS.method("net"), parameters))
     assert outcome.averaged_train == pytest.approx(expected, rel=1e-4)
     assert outcome.averaged_train != outcome.train
     assert outcome.gamma > 1e-5

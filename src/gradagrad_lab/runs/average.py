@@ -1,0 +1,34 @@
+"""The average of iterates that is kept beside optimizers without one of their own."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+AVERAGED = "averaged "
+"""What the names of measures at the average begin with."""
+
+
+class Average:
+    """x̄ += 9/(k + 8)·(x − x̄), kept beside any optimizer: the average that DoG's authors recommend."""
+
+    def __init__(self, parameters: Sequence[Tensor]) -> None:
+        self._parameters: list[Tensor] = list(parameters)
+        self._average: list[Tensor] = [parameter.detach().clone() for parameter in parameters]
+        self._steps = 0
+
+    @torch.no_grad()
+    def update(self) -> None:
+        self._steps += 1
+        torch._foreach_lerp_(self._average, self._parameters, 9.0 / (self._steps + 8))
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The averages in place of the parameters."""
+        kept = [parameter.detach().clone() for parameter in self._parameters]
+        with torch.no_grad():
+            torch._foreach_copy_(self._parameters, self._average)
+        yield
+        with torch.no_grad():
+            torch._foreach_copy_(self._parameters, kept)
