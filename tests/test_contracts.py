@@ -248,6 +248,7 @@ def test_the_walk_of_a_step_is_short(kind, one_rank):
     if kind == "sharded":
         params = sharded(params)
     optimizer = GradaGrad(params, lr=1e-6, **options)
+    passed = []
     for _ in range(2):
         for p in params:
             gradient = torch.randn(4, 2).to_sparse(1) if kind == "sparse" else torch.randn(4, 2)

@@ -74,7 +74,7 @@ def test_no_loop_branches(phase: str):
 
 def test_a_rule_that_branches_on_data_is_refused():
     class Branching(gradagrad.GradaGradRule):
-        def measure(self, values, s, blocks, ops):
+        def measure(self, values, s, sums, ops):
             return (values["g"], values["g"]) if ops.less(values["g"], 0.0) else (values["momentum"], values["g"])
 
     with pytest.raises(TypeError, match="the rule branches on t0, which is data"):
