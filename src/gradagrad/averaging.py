@@ -89,7 +89,7 @@ class Averaged(EngineOptimizer):
         super()._catch_up()
 
     def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
-        if self._iterates:
+        if not torch.compiler.is_compiling() and self._iterates:
             self._put_back()
         return super()._batches()
 

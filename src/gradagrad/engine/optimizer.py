@@ -99,7 +99,7 @@ class EngineOptimizer(Optimizer, ABC):
         refuse_foreign_settings(group, self.defaults, momentum)
         if any(self.state.get(parameter) for parameter in group["params"]):
             refuse_another_scope(self.arguments.scope, scope, self._scope(group))
-        else:
+        elif self._scope(group) != scope:
             self._begun_with[index] = self._scope(group), momentum
 
     def _put_readings(self, group: dict[str, Any]) -> None:
