@@ -1,7 +1,5 @@
 """The ways of stepping, small problems, and comparisons that several files here share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple

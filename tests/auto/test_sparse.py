@@ -1,7 +1,5 @@
 """Sparse and dense gradients give the same numbers, and only touched rows cost."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """State: tensors under parameters, one shared tensor, exact resumption, and dictionaries that do not fit."""
 
-from __future__ import annotations
-
 import copy
 import io
 import pickle

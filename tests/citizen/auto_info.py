@@ -1,7 +1,5 @@
 """AutoGradaGrad's OptimizerInfo, as `info.GRADAGRAD`; few inputs, since its rule has tests of its own."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -3,8 +3,6 @@
 As in torch's own table, inputs hold no implementation flag (foreach, differentiable, fused): tests add those.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

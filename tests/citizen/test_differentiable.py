@@ -1,7 +1,5 @@
 """differentiable=True: gradients flow through several steps, and they are right."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

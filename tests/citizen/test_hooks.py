@@ -1,7 +1,5 @@
 """Hooks around step, state_dict and load_state_dict fire, in order, and can be removed."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """torch.save, pickle and deepcopy."""
 
-from __future__ import annotations
-
 import io
 import pickle
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """state_dict and load_state_dict: determinism, older and named dictionaries, other dtypes."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 
