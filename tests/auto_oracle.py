@@ -5,8 +5,6 @@ From step 2²¹ on no square weighs more than those before it: the mean a forget
 element that rests stays, where before it was thinned by every step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import sqrt
 

@@ -1,17 +1,20 @@
 """One table of configurations that several test files run through."""
 
+import io
 import itertools
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradagrad import GradaGrad
 from gradagrad.kernel.load import kernel_status
 from gradagrad.projections import Box
 
 GRANULARITIES = ("element", "row", "tensor", "group")
+ROWS = 12  # of tables with sparse gradients
 
 # The ways of stepping, each held to the same numbers.
 DRIVERS: dict[str, dict[str, Any]] = {"loop": {"fused": False, "foreach": False}, "foreach": {"foreach": True}}
@@ -85,5 +88,39 @@ def _params(optimizer: torch.optim.Optimizer) -> list[Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
-def geometric(start: float, ratio: float, n: int) -> list[float]:
-    return [start * math.pow(ratio, i) for i in range(n)]
+def through_a_file(value: Any, *, weights_only: bool = True) -> Any:
+    """Saves the value and loads it again."""
+    file = io.BytesIO()
+    torch.save(value, file)
+    file.seek(0)
+    return torch.load(file, weights_only=weights_only)
+
+
+def coo(indices: Any, values: Tensor, shape: Sequence[int]) -> Tensor:
+    """A sparse tensor whose indices have been checked, as torch otherwise warns."""
+    return torch.sparse_coo_tensor(indices, values, tuple(shape), check_invariants=True)
+
+
+def row_gradient(k: int, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor:
+    """Touches some rows, a few of them twice (uncoalesced), one row with exact zeros, one entry with an exact zero."""
+    generator = torch.Generator().manual_seed(k)
+    rows = torch.randint(ROWS, (1, 6), generator=generator)
+    values = torch.randn((6, *shape[1:]), generator=generator, dtype=dtype) + 0.5
+    values[0] = 0.0
+    values.reshape(len(values), -1)[1, 0] = 0.0
+    return coo(rows, values, shape)
+
+
+class Largest(TorchDispatchMode):
+    """The largest tensor that any operation makes or goes through as a whole."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name
+        if name.startswith("aten::index_put") or not isinstance(result, Tensor) or result.is_sparse:
+            return result  # index_put writes as much as it is given
+        if func._schema.is_mutable or result._base is None:
+            self.largest = max(self.largest, result.numel())
+        return result

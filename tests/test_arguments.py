@@ -8,7 +8,7 @@ import pytest
 import torch
 from cases import DRIVERS
 
-from gradagrad import GradaGrad
+from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.checks import torch as torch_arguments
 from gradagrad.checks.arguments import AUTOGRADAGRAD
 from gradagrad.projections import Box
@@ -77,16 +77,25 @@ AUTO: dict[str, Any] = {
 BAD_AUTO = [
     ({"gamma0": 0.0}, ValueError, r"gamma0 must be a finite number > 0, got 0\.0\. It is the learning rate"),
     ({"gamma0": math.inf}, ValueError, "gamma0 must be"),
+    ({"gamma0": math.nan}, ValueError, "gamma0 must be .*nan"),
     ({"gamma0": True}, TypeError, "gamma0 must be .* got True"),
     ({"momentum": 1}, ValueError, r"momentum must be in \[0, 1\), got 1\.0\. 0\.7 is"),
     ({"gamma_max": 1e-5}, ValueError, r"gamma_max must be at least gamma0 = 0\.0001, got 1e-05"),
-    ({"eps": -1.0}, ValueError, "eps must be"),
+    ({"gamma_max": 0.0}, ValueError, r"gamma_max must be .*> 0.*0\.0"),
+    ({"momentum": -0.5}, ValueError, r"momentum must be .*-0\.5"),
+    ({"eps": -1.0}, ValueError, r"eps must be .*-1\.0"),
+    ({"weight_decay": -0.5}, ValueError, r"weight_decay must be .*-0\.5"),
     ({"weight_decay": math.nan}, ValueError, "weight_decay must be .* got nan"),
     ({"guard": 1}, TypeError, "guard must be True or False, got 1"),
     ({"stochastic_rounding": None}, TypeError, "stochastic_rounding must be True or False, got None"),
     ({"averaging": "ema"}, ValueError, "averaging must be 'polynomial' or None, got 'ema'"),
+    ({"averaging": []}, ValueError, r"averaging must be 'polynomial' or None.*\[\]"),
+    ({"maximize": 1}, TypeError, "maximize must be True or False.*1"),
+    ({"decoupled_weight_decay": None}, TypeError, "decoupled_weight_decay must be True or False.*None"),
+    ({"foreach": True, "differentiable": True}, ValueError, "foreach must be None or False with differentiable=True"),
     ({"scope": "element"}, ValueError, "scope must be 'all' or 'group', got 'element'"),
     ({"differentiable": True, "stochastic_rounding": True}, ValueError, "differentiable must be False where"),
+    ({"differentiable": True, "state_dtype": torch.bfloat16}, ValueError, "differentiable must be False .*state_dtype"),
 ]
 
 
@@ -94,7 +103,7 @@ BAD_AUTO = [
 def test_the_automatic_optimizer_has_its_own_table(options, error, message):
     assert torch_arguments.checked(AUTOGRADAGRAD, AUTO) == AUTO
     with pytest.raises(error, match=message):
-        torch_arguments.checked(AUTOGRADAGRAD, {**AUTO, **options})
+        AutoGradaGrad([torch.nn.Parameter(torch.ones(2))], **options)
 
 
 def test_where_all_groups_share_a_decision_they_agree_about_it():

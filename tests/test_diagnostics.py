@@ -2,14 +2,13 @@
 
 import copy
 import gc
-import io
 import math
 import pickle
 import weakref
 
 import pytest
 import torch
-from cases import GRANULARITIES
+from cases import GRANULARITIES, through_a_file
 
 from gradagrad import AutoGradaGrad, GradaGrad, learning_rates
 from gradagrad.monitoring.diagnostics import SAMPLE, _quantiles
@@ -88,16 +87,14 @@ def test_param_groups_show_the_learning_rate_and_keep_nothing(make):
     assert f"{group['gamma']:.3f} {group['effective_lr']!r}" == f"{seen[-1]:.3f} {seen[-1] / 2:.4g}"
     assert float(optimizer.param_groups[1]["effective_lr"]) == pytest.approx(start)  # without a step
 
-    saved = io.BytesIO()
-    torch.save(optimizer.state_dict(), saved)
-    saved.seek(0)
-    state = torch.load(saved, weights_only=True)
+    state = through_a_file(optimizer.state_dict())
     assert all(group["gamma"] is group["effective_lr"] is None for group in state["param_groups"])
     other = make([{"params": [p]}, {"params": [q]}])
     other.load_state_dict(state)
     for again in (other, copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
         assert float(again.param_groups[0]["gamma"]) == seen[-1]
         assert again.param_groups[0]["gamma"] == group["gamma"]
+        assert len(again.diagnostics()) == 2
 
 
 def test_a_reading_does_not_keep_its_optimizer_alive():

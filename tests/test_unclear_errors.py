@@ -3,7 +3,6 @@
 import json
 import os
 
-import numpy as np
 import pytest
 import torch
 
@@ -70,12 +69,8 @@ def record_of(text):
 NESTED = "[" * 100_000
 # What is tried, the kind of error, what it says.
 UNCLEAR = {
-    "an integer beyond every float": (constructed(lr=10**400), ValueError, r"lr must be .*, got 1000+ … 0+\."),
-    "a bound whose square is infinite": (constructed(grad_bound=1e200), ValueError, "grad_bound .* square is finite"),
     "an eps that float32 does not have": (constructed(eps=1e300), ValueError, r"eps must be .* at most 3\.4e\+38"),
-    "an imaginary lr": (constructed(lr=torch.tensor(1j)), TypeError, "lr must be a finite number.*real tensor"),
     "an lr without a value": (constructed(lr=META), TypeError, "lr must be .*with a value"),
-    "an array as granularity": (constructed(granularity=np.array(["row", "group"])), ValueError, "one of 'element'"),
     "fused on meta": (lambda _: on_nothing(fused=True), RuntimeError, "fused=True is impossible here: .*meta"),
     "Adagrad of another shape": (taken_over(adagrad_state(), 3), ValueError, r"shape \(3,\) has a sum of shape \(2,\)"),
     "Adagrad's damaged sum": (

@@ -1,34 +1,18 @@
 """The ways of stepping, small problems, and comparisons that several files here share."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import torch
 from auto_oracle import LONG, LearntLogGamma
+from cases import DRIVERS as DRIVERS
+from cases import coo as coo
+from cases import parameters as parameters
+from cases import through_a_file as through_a_file
 from torch import Tensor
-from torch.nn import Parameter
 
 from gradagrad import AutoGradaGrad
-
-
-def kernel_steps() -> bool:
-    """Whether the compiled kernel has shared growth: the one switch for everything fused here."""
-    parameter = Parameter(torch.ones(2))
-    parameter.grad = torch.ones(2)
-    try:
-        AutoGradaGrad([parameter], fused=True).step()
-    except RuntimeError:
-        return False
-    return True
-
-
-# Each held to the same numbers.
-DRIVERS: dict[str, dict[str, Any]] = {"loop": {"fused": False, "foreach": False}, "foreach": {"foreach": True}}
-if kernel_steps():
-    DRIVERS["fused"] = {"fused": True}
 
 # Every path of the rule, by name.
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -52,13 +36,6 @@ class Shared(NamedTuple):
     displacement_scale: float
 
 
-def parameters(dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Parameter]:
-    """A matrix, a vector, a scalar and an empty tensor."""
-    generator = torch.Generator().manual_seed(seed)
-    shapes: list[tuple[int, ...]] = [(4, 3), (5,), (), (0, 2)]
-    return [Parameter(torch.randn(s, generator=generator, dtype=torch.float64).to(dtype)) for s in shapes]
-
-
 def noisy_gradients(params: Sequence[Tensor], k: int, noise: float = 0.3) -> list[Tensor]:
     """Those of a shifted quadratic with different curvatures, plus seeded noise."""
     generator = torch.Generator().manual_seed(1000 + k)
@@ -80,11 +57,6 @@ def train(optimizer: AutoGradaGrad, steps: int, start: int = 0, noise: float = 0
             p.grad = g
         optimizer.step()
     return [p.detach().clone() for p in params]
-
-
-def coo(indices: Any, values: Tensor, shape: Sequence[int]) -> Tensor:
-    """A sparse tensor whose indices have been checked, as torch otherwise warns."""
-    return torch.sparse_coo_tensor(indices, values, tuple(shape), check_invariants=True)
 
 
 def every_parameter(optimizer: torch.optim.Optimizer) -> list[Tensor]:

@@ -1,7 +1,5 @@
 """x̄: swapped in and out exactly, exported as copies, and lazily kept where gradients are sparse."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """torch.compile of the step: the same numbers, one graph, and no recompilation when a scheduler moves the lr."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import io

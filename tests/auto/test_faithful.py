@@ -1,7 +1,5 @@
 """Every way of stepping against the literal form, and what the rule promises."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

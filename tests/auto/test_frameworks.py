@@ -1,7 +1,5 @@
 """The Hugging Face Trainer and Lightning, through the examples, with AutoGradaGrad in GradaGrad's place."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What gradients do in practice: mixed precision, clipping, NaN, flags that belong to a device."""
 
-from __future__ import annotations
-
 import copy
 
 import pytest

@@ -1,33 +1,19 @@
 """Sparse and dense gradients give the same numbers, and only touched rows cost."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from cases import ROWS, Largest, coo, row_gradient
 from torch.nn import Parameter
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradagrad import AutoGradaGrad
 
-from .cases import DRIVERS, Oracle, coo, every_parameter, shared
+from .cases import DRIVERS, Oracle, every_parameter, shared
 
-ROWS = 12
 Pair = tuple[AutoGradaGrad, AutoGradaGrad]
-
-
-def gradient(k: int, shape: tuple[int, ...], dtype: torch.dtype = torch.float64) -> Tensor:
-    """Touches some rows, a few of them twice (uncoalesced), one row with exact zeros, one entry with an exact zero."""
-    generator = torch.Generator().manual_seed(k)
-    rows = torch.randint(ROWS, (1, 6), generator=generator)
-    values = torch.randn((6, *shape[1:]), generator=generator, dtype=dtype) + 0.5
-    values[0] = 0.0
-    values.reshape(len(values), -1)[1, 0] = 0.0
-    return coo(rows, values, shape)
 
 
 def both(
@@ -41,7 +27,7 @@ def both(
         AutoGradaGrad([{"params": some[:1], "lr": 0.5}, {"params": some[1:]}], **chosen) for some in (sparse, dense)
     )
     for k in range(steps):
-        sparse[0].grad = gradient(k, shape, dtype)
+        sparse[0].grad = row_gradient(k, shape, dtype)
         dense[0].grad = sparse[0].grad.to_dense()
         sparse[1].grad = dense[1].grad = torch.full((4,), 0.1 * (k % 3), dtype=dtype)
         a.step()
@@ -99,7 +85,7 @@ def test_the_oracle_of_a_table() -> None:
     optimizer = AutoGradaGrad([table])
     oracle = Oracle(optimizer)
     for k in range(60):
-        table.grad = gradient(k, (ROWS, 3))
+        table.grad = row_gradient(k, (ROWS, 3))
         oracle.step()
         if k % 10 == 9:
             oracle.compare()
@@ -147,21 +133,6 @@ def test_decoupled_decay_touches_the_touched_rows() -> None:
     assert torch.equal(p[[0, 1, 3]], torch.ones(3, 3))
 
 
-class Largest(TorchDispatchMode):
-    """The largest tensor that any operation makes or goes through as a whole."""
-
-    largest = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = func(*args, **(kwargs or {}))
-        name = func._schema.name
-        if name.startswith("aten::index_put") or not isinstance(result, Tensor) or result.is_sparse:
-            return result  # index_put writes as much as it is given
-        if func._schema.is_mutable or result._base is None:
-            self.largest = max(self.largest, result.numel())
-        return result
-
-
 def test_cost_follows_the_touched_rows() -> None:
     p, other = Parameter(torch.zeros(10_000, 4)), Parameter(torch.zeros(3))
     optimizer = AutoGradaGrad([p, other])
@@ -172,24 +143,3 @@ def test_cost_follows_the_touched_rows() -> None:
             optimizer.step()
         # The first step makes the state.
         assert (seen.largest >= 40_000) if k == 0 else (seen.largest <= 100), (k, seen.largest)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"weight_decay": 0.1, "decoupled_weight_decay": False},
-            r"weight_decay must be 0 with sparse gradients, got 0\.1.*decoupled_weight_decay=True",
-        ),
-        ({"differentiable": True}, "differentiable=True needs dense gradients"),
-    ],
-)
-def test_what_sparse_gradients_cannot_do(options: dict[str, Any], message: str) -> None:
-    p = Parameter(torch.randn(3, 2))
-    before = p.detach().clone()
-    optimizer = AutoGradaGrad([p], **options)
-    p.grad = coo([[1]], torch.ones(1, 2), (3, 2))
-    with pytest.raises(RuntimeError, match=message):
-        optimizer.step()
-    assert torch.equal(p, before)
-    assert not optimizer.state

@@ -1,9 +1,6 @@
 """State: tensors under parameters, one shared tensor, exact resumption, and dictionaries that do not fit."""
 
-from __future__ import annotations
-
 import copy
-import io
 import pickle
 from collections.abc import Callable
 from typing import Any
@@ -15,19 +12,12 @@ from torch.nn import Parameter
 
 from gradagrad import AutoGradaGrad, GradaGrad
 
-from .cases import DRIVERS, Shared, assert_same, coo, every_parameter, parameters, shared, train
+from .cases import DRIVERS, Shared, assert_same, coo, every_parameter, parameters, shared, through_a_file, train
 
 COPIES: dict[str, Callable[[AutoGradaGrad], AutoGradaGrad]] = {
     "deepcopy": copy.deepcopy,
     "pickle": lambda optimizer: pickle.loads(pickle.dumps(optimizer)),
 }
-
-
-def through_a_file(state_dict: Any) -> Any:
-    file = io.BytesIO()
-    torch.save(state_dict, file)
-    file.seek(0)
-    return torch.load(file, weights_only=True)
 
 
 def test_the_state_holds_only_tensors_under_parameters() -> None:
@@ -134,23 +124,6 @@ def test_a_loaded_state_shares_no_memory_with_the_dictionary() -> None:
     for number, state in kept["state"].items():
         for key, value in state.items():
             assert torch.equal(state_dict["state"][number][key], value), key
-
-
-def test_the_memory_layout_of_the_state_follows_the_parameter() -> None:
-    p = Parameter(torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last))
-    optimizer = AutoGradaGrad([p])
-    p.grad = torch.randn_like(p)
-    optimizer.step()
-    saved = copy.deepcopy(optimizer.state_dict())
-    for key in ("accumulator", "momentum", "displacement"):
-        assert optimizer.state[p][key].stride() == p.stride()
-        saved["state"][0][key] = saved["state"][0][key].contiguous()
-    resumed = AutoGradaGrad([copy.deepcopy(p)])
-    resumed.load_state_dict(saved)
-    assert all(
-        resumed.state[every_parameter(resumed)[0]][key].stride() == p.stride()
-        for key in ("accumulator", "displacement")
-    )
 
 
 def two_groups(**options: Any) -> AutoGradaGrad:

@@ -1,7 +1,5 @@
 """The cases (optimizer x input x implementation) and the small problems the tests share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -132,7 +130,7 @@ class Affine:
     def params(self) -> list[Parameter]:
         return [self.weight, self.bias]
 
-    def copy(self) -> Affine:
+    def copy(self) -> "Affine":
         other = Affine.__new__(Affine)
         other.weight, other.bias = Parameter(self.weight.detach().clone()), Parameter(self.bias.detach().clone())
         other.point = self.point

@@ -1,7 +1,5 @@
 """The table of inputs itself, and what a constructor must refuse."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """A complex number is a pair of reals: same path as its real view."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 

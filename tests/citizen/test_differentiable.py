@@ -1,7 +1,5 @@
 """differentiable=True: gradients flow through several steps, and they are right."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -9,7 +7,9 @@ import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
-from .harness import Case, implementation_cases, quiet
+from gradagrad import GradaGrad
+
+from .harness import Case, give_gradients, implementation_cases, quiet, random_gradients
 
 pytestmark = quiet
 
@@ -35,6 +35,33 @@ def test_differentiable_gradcheck(case: Case) -> None:
     grads = (first, 0.9 * first + 0.1, -0.5 * first + 0.2, 0.3 * first - 0.1)
     points = tuple(tensor.clone().requires_grad_() for tensor in (start, *grads))
     assert gradcheck(lambda start, *grads: unrolled(case, start, grads), points, fast_mode=True)
+
+
+def test_gradcheck_with_respect_to_a_tensor_lr() -> None:
+    def after_three_steps(lr: Tensor) -> Tensor:
+        p = torch.tensor([0.5, -0.5], **DOUBLE).requires_grad_().clone()
+        options: dict[str, Any] = {"momentum": 0.5, "weight_decay": 0.1, "decoupled_weight_decay": True}
+        optimizer = GradaGrad([p], lr=lr, differentiable=True, gamma_max=9.0, **options)
+        for k in range(3):
+            p.grad = torch.tensor([1.0, -0.8], **DOUBLE) + 0.1 * k
+            optimizer.step()
+        return p
+
+    assert gradcheck(after_three_steps, (torch.tensor(0.1, **DOUBLE).requires_grad_(),))
+
+
+@implementation_cases("differentiable")
+def test_differentiable_is_the_loop_bit_for_bit(case: Case) -> None:
+    params = [torch.randn(3, 2, **DOUBLE)]
+    twins = [params[0].clone().requires_grad_().clone()]
+    loop, other = case.make(params), case.make(twins, differentiable=True)
+    for _ in range(6):
+        grads = random_gradients(params)
+        give_gradients(params, grads)
+        give_gradients(twins, grads)
+        loop.step()
+        other.step()
+    torch.testing.assert_close(twins[0].detach(), params[0], rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("steps", [1, 3])

@@ -1,7 +1,5 @@
 """Every implementation, with and without schedulers, moves the loss the right way."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

@@ -1,10 +1,9 @@
 """Hooks around step, state_dict and load_state_dict fire, in order, and can be removed."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 
+import pytest
 import torch
 from torch.optim import SGD, Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -44,25 +43,14 @@ def note_what_was_loaded(optimizer: Optimizer) -> None:
 
 
 @cases(few=True)
-def test_state_dict_pre_hook(case: Case) -> None:
-    optimizer = fresh(case)
-    optimizer.register_state_dict_pre_hook(leave_a_mark)
-    assert optimizer.state_dict()["state"]["mark"] == 1
-
-
-@cases(few=True)
-def test_state_dict_post_hook(case: Case) -> None:
+def test_state_dict_hooks(case: Case) -> None:
     optimizer = fresh(case)
     handle = optimizer.register_state_dict_post_hook(report_the_mark)
     assert optimizer.state_dict()["mark_seen"] is False
     handle.remove()
     assert "mark_seen" not in optimizer.state_dict()
-
-
-@cases(few=True)
-def test_state_dict_pre_post_hook(case: Case) -> None:
-    optimizer = fresh(case)
     optimizer.register_state_dict_pre_hook(leave_a_mark)
+    assert optimizer.state_dict()["state"]["mark"] == 1
     optimizer.register_state_dict_post_hook(report_the_mark)
     state_dict = optimizer.state_dict()
     assert "mark" not in state_dict["state"]
@@ -86,21 +74,13 @@ def test_load_state_dict_pre_hook_and_prepend(case: Case) -> None:
 def test_load_state_dict_post_hook(case: Case) -> None:
     optimizer = fresh(case)
     optimizer.register_load_state_dict_post_hook(note_what_was_loaded)
-    optimizer.load_state_dict(optimizer.state_dict())
-    state: Any = optimizer.state
-    assert not state["saw_copy"]
-    assert state["ran_post_hook"] is True
-
-
-@cases(few=True)
-def test_load_state_dict_pre_post_hook(case: Case) -> None:
-    optimizer = fresh(case)
-    optimizer.register_load_state_dict_pre_hook(lr_in_a_copy)
-    optimizer.register_load_state_dict_post_hook(note_what_was_loaded)
-    optimizer.load_state_dict(optimizer.state_dict())
-    state: Any = optimizer.state
-    assert state["saw_copy"]
-    assert state["ran_post_hook"] is True
+    for has_copy in (False, True):
+        optimizer.state.clear()
+        optimizer.load_state_dict(optimizer.state_dict())
+        state: Any = optimizer.state
+        assert bool(state["saw_copy"]) is has_copy
+        assert state["ran_post_hook"] is True
+        optimizer.register_load_state_dict_pre_hook(lr_in_a_copy)
 
 
 class Log:
@@ -116,28 +96,17 @@ class Log:
         return write
 
 
+@pytest.mark.parametrize("when", ["pre", "post"])
 @cases(few=True)
-def test_step_post_hook(case: Case) -> None:
+def test_step_hook(case: Case, when: str) -> None:
     optimizer, log = fresh(case), Log()
-    handle = optimizer.register_step_post_hook(log.hook("post"))
+    handle = getattr(optimizer, f"register_step_{when}_hook")(log.hook(when))
     optimizer.step()
     optimizer.step()
-    assert log.lines == ["post"] * 2
+    assert log.lines == [when] * 2
     handle.remove()
     optimizer.step()
-    assert log.lines == ["post"] * 2
-
-
-@cases(few=True)
-def test_step_pre_hook(case: Case) -> None:
-    optimizer, log = fresh(case), Log()
-    handle = optimizer.register_step_pre_hook(log.hook("pre"))
-    optimizer.step()
-    optimizer.step()
-    assert log.lines == ["pre"] * 2
-    handle.remove()
-    optimizer.step()
-    assert log.lines == ["pre"] * 2
+    assert log.lines == [when] * 2
 
 
 @cases(few=True)

@@ -1,7 +1,5 @@
 """foreach, fused and differentiable against the plain loop, parameters and state alike."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Steps that must do nothing, and things a step must not touch."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Parameter groups behave like separate optimizers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Rosenbrock's valley, coordinate by coordinate; sparse and dense gradients must give the same path."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

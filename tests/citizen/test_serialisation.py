@@ -1,14 +1,12 @@
 """torch.save, pickle and deepcopy."""
 
-from __future__ import annotations
-
-import io
 import pickle
+from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
 
 import pytest
 import torch
+from cases import through_a_file
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
@@ -18,33 +16,20 @@ from .info import FUSED_DTYPES
 pytestmark = quiet
 
 
-def through_a_file(value: Any, *, weights_only: bool) -> Any:
-    file = io.BytesIO()
-    torch.save(value, file)
-    file.seek(0)
-    return torch.load(file, weights_only=weights_only)
-
-
 @pytest.mark.parametrize("is_named", [True, False], ids=["named", "unnamed"])
 @cases(skip=("differentiable",))
-def test_save_load_equality_with_weights_only(case: Case, is_named: bool) -> None:
+def test_resume_from_a_file(case: Case, is_named: bool) -> None:
+    """The file holds what was saved; construct, load, go on: bit for bit the run that never stopped."""
     problem = Affine()
     optimizer = case.make(named(problem.params) if is_named else problem.params)
     problem.train(optimizer, 3)
     saved = optimizer.state_dict()
-    assert_identical(through_a_file(saved, weights_only=True), saved)
+    loaded = through_a_file(saved, weights_only=True)
+    assert_identical(loaded, saved)
     assert_identical(through_a_file(saved, weights_only=False), saved)
-
-
-@cases(skip=("differentiable",))
-def test_resume_from_a_weights_only_file(case: Case) -> None:
-    """Construct, load, go on: bit for bit the run that never stopped."""
-    problem = Affine()
-    optimizer = case.make(problem.params)
-    problem.train(optimizer, 3)
     twin = problem.copy()
-    resumed = case.make(twin.params)
-    resumed.load_state_dict(through_a_file(optimizer.state_dict(), weights_only=True))
+    resumed = case.make(named(twin.params) if is_named else twin.params)
+    resumed.load_state_dict(loaded)
     problem.train(optimizer, 4)
     twin.train(resumed, 4)
     assert_identical(twin.params, problem.params)
@@ -80,19 +65,13 @@ def public_attributes(optimizer: Optimizer) -> set[str]:
     return {name for name in vars(optimizer) if not name.startswith("_")}
 
 
-def primed(case: Case) -> tuple[list[Parameter], Optimizer]:
+def primed(case: Case, steps: int) -> tuple[list[Parameter], Optimizer]:
     params = [Parameter(torch.randn(2, 3)) for _ in range(2)]
     optimizer = case.make(params)
-    for _ in range(3):
+    for _ in range(steps):
         give_gradients(params, random_gradients(params))
         optimizer.step()
     return params, optimizer
-
-
-@cases(skip=("differentiable",))
-def test_deepcopy_copies_all_public_attrs(case: Case) -> None:
-    _, optimizer = primed(case)
-    assert public_attributes(deepcopy(optimizer)) == public_attributes(optimizer)
 
 
 def check_an_independent_twin(optimizer: Optimizer, twin: Optimizer, params: list[Parameter]) -> None:
@@ -115,22 +94,13 @@ def check_an_independent_twin(optimizer: Optimizer, twin: Optimizer, params: lis
     assert_identical(twin.state_dict(), optimizer.state_dict())
 
 
+@pytest.mark.parametrize(
+    "way", [deepcopy, lambda optimizer: pickle.loads(pickle.dumps(optimizer))], ids=["deepcopy", "pickle"]
+)
+@pytest.mark.parametrize("steps", [0, 3])
 @cases(skip=("differentiable",))
-def test_deepcopy_is_independent_and_goes_on_alike(case: Case) -> None:
-    params, optimizer = primed(case)
-    check_an_independent_twin(optimizer, deepcopy(optimizer), params)
-
-
-@cases(skip=("differentiable",))
-def test_pickle_is_independent_and_goes_on_alike(case: Case) -> None:
-    params, optimizer = primed(case)
-    check_an_independent_twin(optimizer, pickle.loads(pickle.dumps(optimizer)), params)
-
-
-@cases(skip=("differentiable",))
-def test_pickle_before_the_first_step(case: Case) -> None:
-    params = [Parameter(torch.randn(2, 3))]
-    optimizer = case.make(params)
-    twin = pickle.loads(pickle.dumps(optimizer))
+def test_a_copy_is_independent_and_goes_on_alike(case: Case, steps: int, way: Callable[[Optimizer], Optimizer]) -> None:
+    params, optimizer = primed(case, steps)
+    twin = way(optimizer)
     assert public_attributes(twin) == public_attributes(optimizer)
     check_an_independent_twin(optimizer, twin, params)

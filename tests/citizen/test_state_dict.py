@@ -1,14 +1,11 @@
 """state_dict and load_state_dict: determinism, older and named dictionaries, other dtypes."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from .harness import Affine, Case, assert_identical, cases, give_gradients, named, quiet, random_gradients
@@ -65,7 +62,7 @@ def test_state_dict_deterministic(case: Case, names: tuple[bool, bool]) -> None:
 
 @cases(skip=("differentiable",))
 def test_can_load_older_state_dict(case: Case) -> None:
-    """Flags that came after the first release may be missing."""
+    """Flags that came after the first release may be missing, and the step count was once a number."""
     model = small_network()
     optimizer = case.make(model.parameters())
     train(model, optimizer, 3)
@@ -73,7 +70,10 @@ def test_can_load_older_state_dict(case: Case) -> None:
     for group in older["param_groups"]:
         for flag in case.info.not_og_supported_flags:
             group.pop(flag, None)
+    for state in older["state"].values():
+        state["step"] = state["step"].item()
     optimizer.load_state_dict(older)
+    assert all(torch.is_tensor(state["step"]) for state in optimizer.state.values())
     before = [param.detach().clone() for param in model.parameters()]
     train(model, optimizer, 1)
     assert any(not torch.equal(old, new) for old, new in zip(before, model.parameters(), strict=True))
@@ -98,25 +98,6 @@ def test_can_load_from_to_named_state_dict(case: Case, names: tuple[bool, bool])
         assert group["param_names"] == ["0.weight", "0.bias", "1.weight", "1.bias"]
     else:
         assert "param_names" not in group
-
-
-@cases(skip=("differentiable",))
-def test_load_nontensor_step(case: Case) -> None:
-    """Dictionaries once held the step count as a number."""
-    params = [Parameter(torch.randn(2, 3)) for _ in range(2)]
-    optimizer = case.make(params)
-    for _ in range(3):
-        give_gradients(params, random_gradients(params))
-        optimizer.step()
-    saved = deepcopy(optimizer.state_dict())
-    for state in saved["state"].values():
-        state["step"] = state["step"].item()
-    optimizer.load_state_dict(saved)
-    optimizer.step()
-    for param in params:
-        step = optimizer.state[param]["step"]
-        assert torch.is_tensor(step)
-        assert step.item() == 4
 
 
 def primed(case: Case, dtype: torch.dtype) -> tuple[list[Tensor], Optimizer]:
@@ -160,21 +141,6 @@ def test_state_dict_of_another_dtype_can_be_loaded(case: Case, before: torch.dty
     for param, state in zip(params, native.state.values(), strict=True):
         assert torch.isfinite(param).all()
         assert state["step"].item() == 3
-
-
-@cases(skip=("differentiable",))
-def test_load_state_dict_refuses_other_groups_and_changes_nothing(case: Case) -> None:
-    problem = Affine()
-    optimizer = case.make(problem.params)
-    problem.train(optimizer, 2)
-    before = deepcopy(optimizer.state_dict())
-    two_groups = case.make([{"params": [Parameter(torch.ones(2))]}, {"params": [Parameter(torch.ones(2))]}])
-    with pytest.raises(ValueError, match="different number of parameter groups"):
-        optimizer.load_state_dict(two_groups.state_dict())
-    one_parameter = case.make([Parameter(torch.ones(2))])
-    with pytest.raises(ValueError, match="doesn't match the size of optimizer's group"):
-        optimizer.load_state_dict(one_parameter.state_dict())
-    assert_identical(optimizer.state_dict(), before)
 
 
 @cases()

@@ -1,7 +1,5 @@
 """Starting scripts as a user does, with a time limit and nothing left behind."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

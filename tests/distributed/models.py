@@ -1,7 +1,5 @@
 """A small model with every kind of parameter, its data, and the comparison of a sharded run with a whole one."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

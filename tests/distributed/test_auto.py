@@ -1,7 +1,5 @@
 """AutoGradaGrad on several ranks: one learning rate for all of them, at the price of two messages of one number."""
 
-from __future__ import annotations
-
 from functools import cache
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Distributed checkpoints: saved on two ranks, resumed on one, two and four, at once or in the background."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

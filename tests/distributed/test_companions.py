@@ -1,7 +1,5 @@
 """What people put around an optimizer: mixed precision, accumulation, clipping, compilation, averaging, torch.func."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

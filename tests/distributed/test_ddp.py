@@ -1,7 +1,5 @@
 """DistributedDataParallel, ZeroRedundancyOptimizer and post-local SGD."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The examples that torchrun starts, run as their first lines say, and killed on the way."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Hugging Face Trainer, accelerate and Lightning: real trainings, saved, resumed and logged."""
 
-from __future__ import annotations
-
 import copy
 import csv
 import importlib.util

@@ -1,7 +1,5 @@
 """DTensor parameters in every layout: rows split over ranks, two mesh dimensions, replicas, odd dtypes."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Recording, logging and drawing the learning rates."""
 
-from __future__ import annotations
-
 import builtins
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sharded parameters (FSDP2, DTensor) train as whole ones do, with one small all-reduce at most."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -21,7 +19,7 @@ from .world import World
 class Counted:
     """Counts the all-reduces of the code within, and the numbers they carry."""
 
-    def __enter__(self) -> Counted:
+    def __enter__(self) -> "Counted":
         self.messages: list[int] = []
         self._original = dist.all_reduce
 

@@ -1,7 +1,5 @@
 """A few processes that stay alive for the whole test session and form a process group for each check."""
 
-from __future__ import annotations
-
 import multiprocessing
 import multiprocessing.connection
 import os

@@ -1,7 +1,5 @@
 """Batches made up for tests of the kernel, and the same step by torch operations."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from contextlib import ExitStack

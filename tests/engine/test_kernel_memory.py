@@ -1,7 +1,5 @@
 """Layouts the kernel takes as they are, results that do not depend on threads, and refusals before any write."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from typing import Any

@@ -1,7 +1,5 @@
 """Sparse gradients in the kernel: the same as by torch operations, repeated and resting rows included."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

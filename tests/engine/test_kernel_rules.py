@@ -1,7 +1,5 @@
 """The kernel's arithmetic is the rules': bit for bit where every element is its own block."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
