@@ -71,7 +71,6 @@ NESTED = "[" * 100_000
 UNCLEAR = {
     "an eps that float32 does not have": (constructed(eps=1e300), ValueError, r"eps must be .* at most 3\.4e\+38"),
     "an lr without a value": (constructed(lr=META), TypeError, "lr must be .*with a value"),
-    "fused on meta": (lambda _: on_nothing(fused=True), RuntimeError, "fused=True is impossible here: .*meta"),
     "Adagrad of another shape": (taken_over(adagrad_state(), 3), ValueError, r"shape \(3,\) has a sum of shape \(2,\)"),
     "Adagrad's damaged sum": (
         taken_over(adagrad_state(sum=-torch.ones(2))),

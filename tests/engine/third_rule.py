@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 from gradagrad.checks.arguments import Number, Table
 from gradagrad.engine.optimizer import EngineOptimizer
-from gradagrad.rules.rule import Field, Rule, is_off
+from gradagrad.rules.gradagrad import is_off
+from gradagrad.rules.rule import Field, Rule
 
 
 class Settings(NamedTuple):
