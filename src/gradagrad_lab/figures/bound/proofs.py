@@ -170,10 +170,7 @@ class Noiseless:
             "Theorem 3": Check(gap, weight * f[0] / (2 * count) + rate),
             "Lemma 4": Check(path.error_terms[1:][negative], np.zeros(int(negative.sum()))),
             "Lemma 7": Check(iterate_sum, DIAMETER**2 / s.initial * root.sum(axis=1)),
-            "Lemma 9": Check(
-                (q[1:] * A[:-1] + path.error_terms[1:])[positive],
-                (q * A)[1:][positive],
-            ),
+            "Lemma 9": Check((q[1:] * A[:-1] + path.error_terms[1:])[positive], (q * A)[1:][positive]),
             "Lemma 10": Check(error_sum, q * A[:1] + q / s.initial * root),
         }
 

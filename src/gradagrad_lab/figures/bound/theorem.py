@@ -1,7 +1,5 @@
 """Runs for the paper's Theorem 3: a convex problem on a box, the averaged iterate, and the sum α during training."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +53,7 @@ class OnBox(StackedProblem):
     def cost(self, runs: Sequence[Run]) -> float:
         return runs[0].size * (100e-6 + 60e-6 * len({run.method for run in runs}))
 
-    def begin(self, runs: Sequence[Run]) -> AveragedRuns:
+    def begin(self, runs: Sequence[Run]) -> "AveragedRuns":
         return AveragedRuns(self, runs)
 
     @property
