@@ -1,7 +1,5 @@
 """Linear classification without a learning rate."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Drives the rule that needs no learning rate over NumPy arrays: all coordinates, or those that a batch touches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What the classifier and the regressor share: arguments, preparing, training, publishing the coefficients."""
 
-from __future__ import annotations
-
 import numbers
 import warnings
 from collections.abc import Callable
@@ -43,7 +41,7 @@ class Samples(NamedTuple):
     targets: NDArray[Any]
     weights: Floats | None
 
-    def at(self, rows: NDArray[Any]) -> Samples:
+    def at(self, rows: NDArray[Any]) -> "Samples":
         """Some of them."""
         return Samples(self.X[rows], self.targets[rows], None if self.weights is None else self.weights[rows])
 

@@ -3,8 +3,6 @@
 Arrays are (outputs, samples): sums over a few outputs are then sums of long rows, which NumPy does fastest.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 

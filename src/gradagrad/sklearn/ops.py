@@ -1,7 +1,5 @@
 """What a rule needs of NumPy, and of plain numbers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

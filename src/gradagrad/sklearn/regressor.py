@@ -1,7 +1,5 @@
 """Linear regression without a learning rate."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Training a linear model: batches in, coefficients out, until the objective no longer falls."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace

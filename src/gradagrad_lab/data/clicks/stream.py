@@ -99,8 +99,7 @@ def raw_block(seed: int, number: int) -> RawRows:
     integers = _integers(random, factors)
     ids = _ids(random, factors, missing_ids)
     teacher = _probability(integers, missing_dense, ids)
-    clicks = random.random(BLOCK) < teacher
-    return RawRows(integers.T, missing_dense.T, ids.T, clicks, teacher)
+    return RawRows(integers.T, missing_dense.T, ids.T, random.random(BLOCK) < teacher, teacher)
 
 
 def _integers(random: np.random.Generator, factors: Floats) -> NDArray[np.int64]:

@@ -62,8 +62,7 @@ class PathOf:
     @cached_property
     def z(self) -> Floats:
         beta = self.settings.momentum
-        before = np.concatenate([self.x[:1], self.x[:-1]])
-        return (self.x - beta * before) / (1 - beta)
+        return (self.x - beta * np.concatenate([self.x[:1], self.x[:-1]])) / (1 - beta)
 
     @cached_property
     def v(self) -> Floats:

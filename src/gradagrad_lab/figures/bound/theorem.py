@@ -24,8 +24,7 @@ SUBOPTIMALITY, SUM, NUMERATOR = "suboptimality", "largest sum", "largest numerat
 
 def checkpoints(steps: int) -> list[int]:
     """Numbers of iterates averaged, n + 1: powers of √2, and the last step."""
-    powers = {round(2 ** (half / 2)) for half in range(math.floor(2 * math.log2(steps)) + 1)}
-    return sorted(powers | {steps})
+    return sorted({round(2 ** (half / 2)) for half in range(math.floor(2 * math.log2(steps)) + 1)} | {steps})
 
 
 @dataclass(frozen=True)

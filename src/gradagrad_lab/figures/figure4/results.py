@@ -174,8 +174,7 @@ class Results:
         if "adagrad" in self.best:
             reached = float(np.nanmean(self.baseline("adagrad", "loss")))
         else:
-            reached = float(comparable(self.scalar("loss")).mean(axis=2).min())
-        return self.references["base rate"] - reached
+            return self.references["base rate"] - float(comparable(self.scalar("loss")).mean(axis=2).min())
 
     @property
     def alike(self) -> float:

@@ -163,5 +163,4 @@ def mirror_positions(vectors: int) -> Tensor:
 
 
 def _losses(logits: Tensor, clicks: Tensor) -> Tensor:
-    targets = clicks.expand_as(logits)
-    return functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(dim=1)
+    return functional.binary_cross_entropy_with_logits(logits, clicks.expand_as(logits), reduction="none").mean(dim=1)
