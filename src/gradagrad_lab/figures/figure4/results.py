@@ -174,7 +174,8 @@ class Results:
         if "adagrad" in self.best:
             reached = float(np.nanmean(self.baseline("adagrad", "loss")))
         else:
-            return self.references["base rate"] - float(comparable(self.scalar("loss")).mean(axis=2).min())
+            reached = float(comparable(self.scalar("loss")).mean(axis=2).min())
+        return self.references["base rate"] - reached
 
     @property
     def alike(self) -> float:
