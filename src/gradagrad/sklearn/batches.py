@@ -168,8 +168,7 @@ def cut(
 
 
 def _present(rows: Any) -> NDArray[Any]:
-    """The columns with entries, in order: by sorting where there are few, else by counting, a product in compiled
-    code."""
+    """The columns with entries, in order: by sorting where there are few, else by counting in compiled code."""
     samples, columns = rows.shape
     if rows.nnz * 16 < columns:
         return np.unique(rows.indices)

@@ -17,7 +17,6 @@ class ArrayOps:
 
     tiny = TINY
     largest = LARGEST
-
     sqrt = staticmethod(np.sqrt)
     maximum = staticmethod(np.maximum)
     minimum = staticmethod(np.minimum)
@@ -36,7 +35,6 @@ class NumberOps:
 
     tiny = TINY
     largest = LARGEST
-
     sqrt = staticmethod(math.sqrt)
 
     def maximum(self, a: float, b: float, /) -> float:
