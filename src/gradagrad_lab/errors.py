@@ -1,7 +1,5 @@
 """Mistakes a user can make, each with the exit code that names its kind."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 
@@ -19,7 +17,7 @@ class UserError(Exception):
         self.message = message
         self.exit_code = exit_code
 
-    def __reduce__(self) -> tuple[type[UserError], tuple[str, int]]:
+    def __reduce__(self) -> tuple[type["UserError"], tuple[str, int]]:
         # The default would pickle the message alone: an error raised in a worker process must keep its exit code.
         return type(self), (self.message, self.exit_code)
 

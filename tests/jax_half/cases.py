@@ -1,7 +1,5 @@
 """One problem, and one table of options, for both halves: everything in numpy until a half takes it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax

@@ -1,8 +1,5 @@
 """The optimizers that each Optax test runs through, and the small problem that they solve."""
 
-# Optax types states and updates as any tree of arrays.
-# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportOperatorIssue=false
 from typing import Any
 
 import jax
@@ -26,9 +23,8 @@ OPTIMIZERS: dict[str, Any] = {
     "auto_coupled": lambda **more: auto_gradagrad(gamma0=1e-2, decoupled_weight_decay=False, weight_decay=1e-3, **more),
 }
 every = pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
-few = pytest.mark.parametrize(
-    "make", [OPTIMIZERS[k] for k in ("momentum", "group", "auto")], ids=["momentum", "group", "auto"]
-)
+FEW = {name: OPTIMIZERS[name] for name in ("momentum", "group", "auto")}
+few = pytest.mark.parametrize("make", FEW.values(), ids=FEW)
 
 
 def parameters(dtype=jnp.float32):
@@ -40,28 +36,27 @@ def parameters(dtype=jnp.float32):
 
 
 def loss(params):
-    x = params["layer"]["kernel"]
-    return (
-        jnp.sum(jnp.abs(x - 1.0) ** 2)
-        + jnp.sum(jnp.abs(params["layer"]["bias"] + 2.0) ** 2)
-        + jnp.abs(params["scale"]) ** 2
-    )
+    distances = (params["layer"]["kernel"] - 1.0, params["layer"]["bias"] + 2.0, params["scale"])
+    return sum(jnp.sum(jnp.abs(distance) ** 2) for distance in distances)
 
 
 def gradients(params):
     return jax.tree.map(jnp.conj, jax.grad(lambda p: loss(p).real)(params))
 
 
-def train(optimizer, params, steps, state=None):
-    """A compiled loop of steps."""
-    state = optimizer.init(params) if state is None else state
-
-    def step(carry, _):
-        params, state = carry
+def step_of(optimizer, gradients=gradients):
+    def step(params, state):
         updates, state = optimizer.update(gradients(params), state, params)
-        return (optax.apply_updates(params, updates), state), None
+        return optax.apply_updates(params, updates), state
 
-    return jax.jit(lambda carry: jax.lax.scan(step, carry, None, length=steps)[0])((params, state))
+    return step
+
+
+def train(optimizer, params, steps, gradients=gradients):
+    """A compiled loop of steps."""
+    step = step_of(optimizer, gradients)
+    loop = jax.jit(lambda carry: jax.lax.scan(lambda carry, _: (step(*carry), None), carry, None, length=steps)[0])
+    return loop((params, optimizer.init(params)))
 
 
 def same(a, b, **tolerance):

@@ -1,8 +1,7 @@
 """What `test_keras` runs under each backend: exits with an error unless all is as it should be."""
 
 # Keras types what its functions give and take as little.
-# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportOperatorIssue=false, reportFunctionMemberAccess=false
+# pyright: reportFunctionMemberAccess=false
 import json
 import sys
 import tempfile
@@ -58,10 +57,7 @@ def finds_its_rate_as_jax_does() -> None:
     is_double = keras.backend.result_type("float64", "float64") == "float64"
     for options in ({}, {"guard": False, "gamma_max": 0.02}, {"weight_decay": 0.1, "momentum": 0.0}):
         ours, theirs = AutoGradaGrad(gamma0=1e-2, **options), auto_gradagrad(gamma0=1e-2, **options)
-        xs = [
-            keras.Variable(np.linspace(-1.0, 2.0, 6), dtype="float64"),
-            keras.Variable(np.ones((2, 3)), dtype="float64"),
-        ]
+        xs = [keras.Variable(start, dtype="float64") for start in (np.linspace(-1.0, 2.0, 6), np.ones((2, 3)))]
         params = [keras.ops.convert_to_numpy(x).astype(np.float64) for x in xs]
         state = theirs.init(params)
         for k in range(40 if is_double else 10):

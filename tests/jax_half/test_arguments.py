@@ -43,17 +43,11 @@ SAME_AUTO = [
 ]
 
 
-@pytest.mark.parametrize("options", SAME, ids=str)
-def test_gradagrad(options):
-    said(options, GradaGrad, gradagrad)
+HALVES = [(o, GradaGrad, gradagrad) for o in SAME] + [(o, AutoGradaGrad, auto_gradagrad) for o in SAME_AUTO]
 
 
-@pytest.mark.parametrize("options", SAME_AUTO, ids=str)
-def test_auto_gradagrad(options):
-    said(options, AutoGradaGrad, auto_gradagrad)
-
-
-def said(options, of_torch, of_jax):
+@pytest.mark.parametrize(("options", "of_torch", "of_jax"), HALVES, ids=str)
+def test_both_halves_say_the_same(options, of_torch, of_jax):
     with pytest.raises((TypeError, ValueError)) as expected:
         of_torch([torch.nn.Parameter(torch.ones(2))], **options)
     with pytest.raises(type(expected.value)) as found:

@@ -1,8 +1,5 @@
 """AutoGradaGrad: its formulas written out once more in plain numbers, the torch class, and float32 over many steps."""
 
-# Optax types states and updates as any tree of arrays.
-# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportOperatorIssue=false
 import math
 from functools import partial
 

@@ -1,8 +1,5 @@
 """In double precision both halves take the same steps, and so does the paper's listing."""
 
-# Optax types states and updates as any tree of arrays.
-# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportOperatorIssue=false
 import math
 from functools import partial
 
@@ -52,21 +49,21 @@ LISTING = {
 }
 
 
+def closed_loop(size):
+    """(the gradient at a step, the start, the noise)."""
+    noise = np.random.default_rng(3).standard_normal((STEPS, size)) * 0.3
+    return lambda k, x: [0.6 * (x[i] - 1.0) + noise[k][i] for i in range(size)], np.linspace(-1.0, 2.0, size), noise
+
+
 @pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
 def test_the_listing(granularity):
     """Algorithm 2 has a step size for each coordinate; whoever shares one does the same with a single coordinate."""
     size = 6 if granularity == "element" else 1
-    noise = np.random.default_rng(3).standard_normal((STEPS, size)) * 0.3
-    start = np.linspace(-1.0, 2.0, size)
-
-    def gradient(k, x):
-        return [0.6 * (x[i] - 1.0) + noise[k][i] for i in range(size)]
-
+    gradient, start, noise = closed_loop(size)
+    common = {"granularity": granularity, "eps": 0.0, "growth_limit": math.inf}
     runs = {
         (name, momentum): (
-            gradagrad(
-                0.3, granularity=granularity, momentum=momentum, **{"eps": 0.0, "growth_limit": math.inf, **ours}
-            ),
+            gradagrad(0.3, momentum=momentum, **{**common, **ours}),
             algorithm_2(gradient, list(start), STEPS, gamma_0=0.3, beta=momentum, **listing),
         )
         for name, (ours, listing) in LISTING.items()
@@ -79,12 +76,7 @@ def test_the_listing(granularity):
 
 def test_the_scalar_listing():
     """Algorithm 1 shares one step size among all coordinates."""
-    noise = np.random.default_rng(3).standard_normal((STEPS, 6)) * 0.3
-    start = np.linspace(-1.0, 2.0, 6)
-
-    def gradient(k, x):
-        return [0.6 * (x[i] - 1.0) + noise[k][i] for i in range(6)]
-
+    gradient, start, noise = closed_loop(6)
     lemma = lemma_r(10.0)
     trace = algorithm_1(gradient, list(start), STEPS, gamma_0=0.3, rho=10.0, r=lambda g, last: min(lemma(g, last), 3.0))
     shared = {scope: gradagrad(0.3, rho=10.0, granularity=scope, eps=0.0) for scope in ("tensor", "group")}

@@ -1,17 +1,15 @@
 """Parameters spread over eight devices take the steps of a single one: sharded arrays, and shard_map."""
 
-# Optax types states and updates as any tree of arrays.
-# pyright: reportArgumentType=false, reportAttributeAccessIssue=false, reportCallIssue=false, reportIndexIssue=false
-# pyright: reportOperatorIssue=false
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from gradagrad.optax import auto_gradagrad, gradagrad
+
+from .citizens import same, step_of, train
 
 OPTIMIZERS = {
     "element": lambda **more: gradagrad(0.3, momentum=0.5, **more),
@@ -30,26 +28,17 @@ def parameters():
     return {k: jnp.asarray(generator.standard_normal(s), jnp.float32) for k, s in shapes.items()}
 
 
-def step_of(optimizer):
-    def step(params, state):
-        grads = jax.tree.map(lambda p: 2.0 * (p - 1.0) * (p > 0.0), params)  # zero here and there
-        updates, state = optimizer.update(grads, state, params)
-        return optax.apply_updates(params, updates), state
-
-    return step
+def gradients(params):
+    return jax.tree.map(lambda p: 2.0 * (p - 1.0) * (p > 0.0), params)  # zero here and there
 
 
-def single(make):
-    optimizer, params = make(), parameters()
-    state, step = optimizer.init(params), jax.jit(step_of(optimizer))
+def follows_a_single_device(step, params, state, make):
+    """Returns the parameters after four steps."""
+    step = jax.jit(step)
     for _ in range(4):
         params, state = step(params, state)
-    return params, state
-
-
-def compare(found, expected):
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-5, atol=1e-6)
+    same((params, state), train(make(), parameters(), 4, gradients), rtol=2e-5, atol=1e-6)
+    return params
 
 
 @pytest.fixture(scope="module")
@@ -64,10 +53,7 @@ def test_sharded_arrays(name, mesh):
     params = {k: jax.device_put(v, NamedSharding(mesh, SPECS[k])) for k, v in parameters().items()}
     state = optimizer.init(params)
     assert all(state.momentum[k].sharding.is_equivalent_to(p.sharding, p.ndim) for k, p in params.items())
-    step = jax.jit(step_of(optimizer))
-    for _ in range(4):
-        params, state = step(params, state)
-    compare((params, state), single(OPTIMIZERS[name]))
+    params = follows_a_single_device(step_of(optimizer, gradients), params, state, OPTIMIZERS[name])
     assert all(p.sharding.spec == SPECS[k] for k, p in params.items())
 
 
@@ -81,17 +67,12 @@ def test_shard_map(name, mesh):
 
     def spec_of(path, leaf):
         key = path[-1].key if hasattr(path[-1], "key") else None
-        if leaf.ndim == 0:
-            return P()
-        if key == "wide" and leaf.shape[1] == 1:  # a block for each of its rows
-            return P()
-        return SPECS[key]
+        block = key == "wide" and leaf.shape[1:] == (1,)  # one for each of its rows
+        return P() if leaf.ndim == 0 or block else SPECS[key]
 
     specs = jax.tree_util.tree_map_with_path(spec_of, (params, state))
-    step = jax.jit(jax.shard_map(step_of(optimizer), mesh=mesh, in_specs=specs, out_specs=specs))
-    for _ in range(4):
-        params, state = step(params, state)
-    compare((params, state), single(OPTIMIZERS[name]))
+    step = jax.shard_map(step_of(optimizer, gradients), mesh=mesh, in_specs=specs, out_specs=specs)
+    follows_a_single_device(step, params, state, OPTIMIZERS[name])
 
 
 def test_rounding_draws_other_bits_on_every_device(mesh):

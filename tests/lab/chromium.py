@@ -11,15 +11,8 @@ from pathlib import Path
 from typing import Any
 
 FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--remote-debugging-pipe",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),
+    *("--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe"),
 )
 # The browser wants its pipes at exactly 3 and 4: move them out of the way, then there, then become the browser.
 WIRING = """
@@ -150,22 +143,12 @@ class Chromium:
 
     def requests(self) -> list[str]:
         """Addresses asked for, those inside the page excepted."""
-        sent = [
-            event["params"]["request"]["url"]
-            for event in self.events
-            if event.get("method") == "Network.requestWillBeSent"
-        ]
-        return [url for url in sent if not url.startswith("data:")]
-
-    def screenshot(self, path: Path) -> None:
-        """The whole page as a PNG."""
-        answer = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
-        path.write_bytes(base64.b64decode(answer["data"]))
+        sent = [event for event in self.events if event.get("method") == "Network.requestWillBeSent"]
+        return [url for event in sent if not (url := event["params"]["request"]["url"]).startswith("data:")]
 
     def pdf(self) -> bytes:
-        answer = self.ask(
-            "Page.printToPDF", printBackground=True, preferCSSPageSize=True, paperWidth=8.27, paperHeight=11.69
-        )
+        size = {"paperWidth": 8.27, "paperHeight": 11.69}
+        answer = self.ask("Page.printToPDF", printBackground=True, preferCSSPageSize=True, **size)
         return base64.b64decode(answer["data"])
 
     def close(self) -> None:

@@ -9,13 +9,13 @@ import pytest
 from gradagrad_lab.data.clicks.stream import raw_block
 
 REAL = "criteo/train_first1999.txt"
+DATA = Path(os.environ.get("GRADAGRAD_DATA") or "/nonexistent")
 
 
 def real_rows() -> Path:
     """The 1,999 real rows, which are never part of the repository."""
-    folder = os.environ.get("GRADAGRAD_DATA", "")
-    path = Path(folder) / REAL
-    if not folder or not path.is_file():
+    path = DATA / REAL
+    if not path.is_file():
         pytest.skip(f"needs the first real rows of Criteo: set GRADAGRAD_DATA to a folder with {REAL}")
     return path
 

@@ -5,8 +5,6 @@ it, so the minimiser is that of the given columns. What it buys is that one lear
 columns are also centred, which only moves the intercept; sparse ones stay sparse.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -45,7 +43,7 @@ class Moments:
     largest: Floats
 
     @classmethod
-    def of(cls, columns: Floats, weights: Floats | None, *, centred: bool) -> Moments:
+    def of(cls, columns: Floats, weights: Floats | None, *, centred: bool) -> "Moments":
         """The spread is about the mean, or about 0 unless ``centred``."""
         share = np.full(len(columns), 1.0 / len(columns)) if weights is None else weights / weights.sum()
         largest = np.abs(columns).max(axis=0)
@@ -55,7 +53,7 @@ class Moments:
         centre = share @ columns if centred else np.zeros(columns.shape[1])
         return cls(len(columns), centre * unit, np.sqrt(share @ np.square(columns - centre)) * unit, largest)
 
-    def joined(self, other: Moments) -> Moments:
+    def joined(self, other: "Moments") -> "Moments":
         """Those of the samples of both."""
         count = self.count + other.count
         a, b = self.count / count, other.count / count
@@ -79,7 +77,7 @@ class Units:
     intercept: bool
 
     @classmethod
-    def of(cls, centre: Floats, spread: Floats, strength: float, intercept: bool) -> Units:
+    def of(cls, centre: Floats, spread: Floats, strength: float, intercept: bool) -> "Units":
         """From each column's centre and spread, and the strength of the l2 penalty."""
         known = np.where(np.isfinite(spread), np.maximum(spread, 1e-300), 1.0)
         with np.errstate(over="ignore"):
@@ -170,8 +168,7 @@ def cut(
 
 
 def _present(rows: Any) -> NDArray[Any]:
-    """The columns with entries, in order: by sorting where there are few, else by counting, a product in compiled
-    code."""
+    """The columns with entries, in order: by sorting where there are few, else by counting in compiled code."""
     samples, columns = rows.shape
     if rows.nnz * 16 < columns:
         return np.unique(rows.indices)

@@ -1,7 +1,5 @@
 """Linear classification without a learning rate."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np
@@ -14,10 +12,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from gradagrad.sklearn.descent import Floats
 from gradagrad.sklearn.estimator import LinearEstimator
-from gradagrad.sklearn.losses import Hinge, Logistic, Loss, Softmax
+from gradagrad.sklearn.losses import Hinge, Logistic, Softmax
 from gradagrad.sklearn.training import Model
 
-LOSSES = ("softmax", "log_loss", "hinge")
 RAREST = 1e-3  # share of a class below which its intercept starts no lower
 
 
@@ -70,6 +67,9 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
     1.0
     """
 
+    class_weight: dict[Any, float] | str | None
+    _losses = ("softmax", "log_loss", "hinge")
+
     def __init__(
         self,
         loss: str = "softmax",
@@ -89,21 +89,7 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.average = average
-        self.class_weight = class_weight
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.verbose = verbose
+        self._keep_arguments(locals())
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """One epoch over these samples.
@@ -123,7 +109,7 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Labels."""
-        winners = _winners(self._outputs(X))
+        winners = _winners(self._outputs(X))  # refuses an estimator that is not fitted
         return self.classes_[winners]
 
     @available_if(_has_probabilities)
@@ -143,9 +129,6 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         """The logarithm of `predict_proba`."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
-
-    def _losses(self) -> tuple[str, ...]:
-        return LOSSES
 
     def _check_arguments(self, *, streaming: bool) -> None:
         super()._check_arguments(streaming=streaming)
@@ -188,7 +171,7 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         loss = self._make_loss(1.0)
         return self._start(X, weights, loss, loss.start(shares))
 
-    def _make_loss(self, scale: float) -> Loss:
+    def _make_loss(self, scale: float) -> Softmax | Hinge:
         if self.loss == "hinge":
             return Hinge()
         return Logistic() if self.loss == "log_loss" or len(self.classes_) == 2 else Softmax()

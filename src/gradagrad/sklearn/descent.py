@@ -1,7 +1,5 @@
 """Drives the rule that needs no learning rate over NumPy arrays: all coordinates, or those that a batch touches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -113,9 +111,7 @@ class Descent:
         self.touched = np.full((len(self.x), 1), float(self.steps))
 
     def _by_row(self) -> dict[str, Floats]:
-        penalties = {"l2": self.l2} if self.has_l2 else {}
-        if self.has_l1:
-            penalties["l1"] = self.l1
+        penalties = ({"l2": self.l2} if self.has_l2 else {}) | ({"l1": self.l1} if self.has_l1 else {})
         return {**self.elements, "touched": self.touched, **penalties}
 
     def _move(self, values: dict[str, Floats], g: Floats, samples: int, l2: Floats, l1: Floats) -> None:

@@ -1,10 +1,9 @@
 """What the classifier and the regressor share: arguments, preparing, training, publishing the coefficients."""
 
-from __future__ import annotations
-
 import numbers
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -43,7 +42,7 @@ class Samples(NamedTuple):
     targets: NDArray[Any]
     weights: Floats | None
 
-    def at(self, rows: NDArray[Any]) -> Samples:
+    def at(self, rows: NDArray[Any]) -> "Samples":
         """Some of them."""
         return Samples(self.X[rows], self.targets[rows], None if self.weights is None else self.weights[rows])
 
@@ -53,6 +52,7 @@ class LinearEstimator(BaseEstimator):
 
     coef_: Any
     intercept_: Floats
+    _losses: tuple[str, ...]
 
     # scikit-learn reads the arguments from each class's own signature; these are their types.
     loss: str
@@ -70,6 +70,10 @@ class LinearEstimator(BaseEstimator):
     random_state: Any
     verbose: int
 
+    def _keep_arguments(self, given: dict[str, Any]) -> None:
+        """Sets the arguments of ``__init__`` as attributes, as scikit-learn wants them."""
+        vars(self).update({name: given[name] for name in self._get_param_names()})
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -80,11 +84,6 @@ class LinearEstimator(BaseEstimator):
         check_is_fitted(self)
         self.coef_ = sp.csr_matrix(self.coef_)
         return self
-
-    # What a kind of estimator says of itself.
-
-    def _losses(self) -> tuple[str, ...]:
-        raise NotImplementedError
 
     def _read_targets(self, y: NDArray[Any], classes: Any, *, first: bool, streaming: bool) -> NDArray[Any]:
         """y as numbers, checked."""
@@ -104,8 +103,6 @@ class LinearEstimator(BaseEstimator):
     def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
         """The score of held-out samples, as `score` would give it."""
         raise NotImplementedError
-
-    # The way from samples to coefficients.
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Trains until the objective, or with ``early_stopping`` the score of held-out samples, no longer improves.
@@ -176,7 +173,7 @@ class LinearEstimator(BaseEstimator):
         return _normalised(Samples(X_, targets, weights))
 
     def _check_arguments(self, *, streaming: bool) -> None:
-        one_of("loss", self.loss, self._losses())
+        one_of("loss", self.loss, self._losses)
         one_of("penalty", self.penalty, PENALTIES)
         if self.alpha not in ("auto", "search"):
             rule = 'a finite number of at least 0, "auto" or "search"'
@@ -213,13 +210,8 @@ class LinearEstimator(BaseEstimator):
         alphas = PATH * float(np.mean(finite**2)) if len(finite) else PATH  # in units of the columns
         stop = Stop(int(self.max_iter), self.tol, 1)  # to compare, roughly is enough
         batches = self._batches(model, trained, rng, streaming=False)
-
-        def penalty(alpha: float) -> tuple[Floats, Floats]:
-            return self._penalty(alpha, model.units, model.scale)
-
-        def score() -> float:
-            return self._judge_held(model, *held)
-
+        penalty = partial(self._penalty, units=model.units, scale=model.scale)
+        score = partial(self._judge_held, model, *held)
         return follow_path(model, batches, alphas, penalty, stop, rng, score, int(self.verbose))
 
     def _hold_out(self, samples: Samples, share: float, rng: np.random.RandomState) -> tuple[Samples, Samples]:
@@ -313,8 +305,7 @@ class LinearEstimator(BaseEstimator):
             raise ValueError(
                 "The coefficients overflow: y is too large for columns this small. Rescale y or the columns of X."
             )
-        self.gamma_ = model.descent.gamma
-        self.t_ = model.descent.steps
+        self.gamma_, self.t_ = model.descent.gamma, model.descent.steps
         self.objective_ = np.asarray(model.history)
 
     def _outputs(self, X: Any) -> Floats:

@@ -3,8 +3,6 @@
 Arrays are (outputs, samples): sums over a few outputs are then sums of long rows, which NumPy does fastest.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,14 +14,13 @@ Floats = NDArray[Any]
 
 
 class Loss(Protocol):
-    """``targets`` are what `encode` made; outputs may be overwritten."""
+    """``targets`` are what `encode` made; outputs may be overwritten.
+
+    Losses of classes have ``start`` too: about the best constant outputs, given the classes' shares.
+    """
 
     def encode(self, targets: NDArray[Any], outputs: int) -> Floats:
         """Numbers of classes, or numbers, as (outputs, samples)."""
-        ...
-
-    def start(self, shares: Floats) -> Floats:
-        """The best constant outputs, about, given the classes' shares."""
         ...
 
     def derive(self, outputs: Floats, targets: Floats, weights: Floats | None, wanted: bool) -> tuple[float, Floats]:
@@ -59,11 +56,8 @@ class Softmax:
         return _sum(np.log(totals) - (outputs * targets).sum(axis=0), weights) if wanted else 0.0, probabilities
 
 
-class Logistic:
+class Logistic(Softmax):
     """log(1 + exp(−output)) for the class, log(1 + exp(output)) for the rest: one output, or one for each class."""
-
-    def encode(self, targets: NDArray[Any], outputs: int) -> Floats:
-        return _one_hot(targets, outputs)
 
     def start(self, shares: Floats) -> Floats:
         return np.log(shares / (1.0 - shares))
@@ -100,9 +94,6 @@ class Huber:
 
     def encode(self, targets: NDArray[Any], outputs: int) -> Floats:
         return targets[None]
-
-    def start(self, shares: Floats) -> Floats:
-        return np.zeros(len(shares))
 
     def derive(self, outputs: Floats, targets: Floats, weights: Floats | None, wanted: bool) -> tuple[float, Floats]:
         outputs -= targets

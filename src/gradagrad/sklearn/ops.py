@@ -1,7 +1,5 @@
 """What a rule needs of NumPy, and of plain numbers."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -19,7 +17,6 @@ class ArrayOps:
 
     tiny = TINY
     largest = LARGEST
-
     sqrt = staticmethod(np.sqrt)
     maximum = staticmethod(np.maximum)
     minimum = staticmethod(np.minimum)
@@ -38,7 +35,6 @@ class NumberOps:
 
     tiny = TINY
     largest = LARGEST
-
     sqrt = staticmethod(math.sqrt)
 
     def maximum(self, a: float, b: float, /) -> float:

@@ -1,7 +1,5 @@
 """Linear regression without a learning rate."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, Self
 
@@ -16,7 +14,6 @@ from gradagrad.sklearn.estimator import LinearEstimator, number, scale_of
 from gradagrad.sklearn.losses import Huber, Loss
 from gradagrad.sklearn.training import Model
 
-LOSSES = ("squared_error", "huber")
 LARGEST_TARGET = 1e150
 
 
@@ -43,6 +40,9 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
     0.51
     """
 
+    epsilon: float
+    _losses = ("squared_error", "huber")
+
     def __init__(
         self,
         loss: str = "squared_error",
@@ -62,21 +62,7 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.tol = tol
-        self.batch_size = batch_size
-        self.average = average
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.random_state = random_state
-        self.verbose = verbose
+        self._keep_arguments(locals())
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """One epoch over these samples.
@@ -91,9 +77,6 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
     def predict(self, X: Any) -> Floats:
         """Numbers of shape (samples,)."""
         return np.ravel(self._outputs(X))  # a sparsified coef_ is a matrix
-
-    def _losses(self) -> tuple[str, ...]:
-        return LOSSES
 
     def _check_arguments(self, *, streaming: bool) -> None:
         super()._check_arguments(streaming=streaming)

@@ -1,7 +1,5 @@
 """Training a linear model: batches in, coefficients out, until the objective no longer falls."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -198,10 +196,9 @@ def epoch(model: Model, batches: Sequence[Batch], rng: np.random.RandomState, *,
 
 
 def _step(descent: Descent, batch: Batch, loss: Loss, judged: bool) -> float:
-    X = batch.X
-    outputs = descent.x.astype(X.dtype, copy=False) @ batch.X_T
+    outputs = descent.x.astype(batch.X.dtype, copy=False) @ batch.X_T
     value, slope = loss.derive(outputs, batch.targets, batch.weights, judged)
-    descent.step((slope @ X).astype(np.float64, copy=False), batch.samples)
+    descent.step((slope @ batch.X).astype(np.float64, copy=False), batch.samples)
     return value
 
 

@@ -127,7 +127,6 @@ def keep(target: Path, content: bytes, source: str, **details: str) -> None:
 def provenance(folder: Path) -> dict[str, dict[str, str]]:
     """What was noted of the files that were fetched into a folder."""
     try:
-        content = json.loads((folder / NOTE).read_bytes())
-        return {str(file): dict(note) for file, note in content.items()}
+        return {str(file): dict(note) for file, note in json.loads((folder / NOTE).read_bytes()).items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
         return {}

@@ -170,8 +170,7 @@ def converted(content: bytes, member: Member, where: str) -> bytes:
     except (ValueError, KeyError, TypeError) as error:
         raise refused(where, f"it does not read as the table it should be ({error})") from error
     lows, highs = [min(column) for column in columns], [max(column) for column in columns]
-    lines = [_line(label, values, lows, highs) for label, values in rows]
-    return "".join(lines).encode()
+    return "".join(_line(label, values, lows, highs) for label, values in rows).encode()
 
 
 def _line(label: int, values: Sequence[float], lows: Sequence[float], highs: Sequence[float]) -> str:

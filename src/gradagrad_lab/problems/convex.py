@@ -32,8 +32,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 @functools.lru_cache(maxsize=16)
 def _set(name: str, data_dir: Path | None) -> tuple[Rows, Rows, int]:
     loaded = data.load(name, data_dir)
-    rows = (torch.from_numpy(loaded.features).float(), torch.from_numpy(loaded.targets))
-    return *split(rows), loaded.classes
+    return *split((torch.from_numpy(loaded.features).float(), torch.from_numpy(loaded.targets))), loaded.classes
 
 
 def one_vs_rest(scores: Tensor, targets: Tensor) -> Tensor:

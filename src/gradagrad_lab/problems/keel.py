@@ -59,8 +59,7 @@ def _linear(train: Rows) -> nn.Module:
 
 def _margin(scores: Tensor, targets: Tensor) -> Tensor:
     """The hinge loss of the difference of two classes' scores; not smooth."""
-    signs = 2.0 * targets - 1
-    return (1 - signs * (scores[:, 1] - scores[:, 0])).clamp_min(0).mean()
+    return (1 - (2.0 * targets - 1) * (scores[:, 1] - scores[:, 0])).clamp_min(0).mean()
 
 
 def _small(train: Rows) -> nn.Module:
@@ -92,8 +91,7 @@ class _Reader(nn.Module):
     def forward(self, text: Tensor) -> Tensor:
         hidden = self.letters(text).transpose(1, 2)
         hidden = functional.relu(self.norms[0](self.first(hidden)))
-        hidden = functional.relu(self.norms[1](self.second(hidden)))
-        return self.last(hidden.flatten(1))
+        return self.last(functional.relu(self.norms[1](self.second(hidden))).flatten(1))
 
 
 class _Answers(nn.Module):

@@ -28,8 +28,7 @@ VECTOR, NEIGHBOURS, NEGATIVES, RAREST = 16, 2, 5, 5
 def names() -> tuple[str, ...]:
     """8,876 names such as LATIN SMALL LETTER A WITH GRAVE, in the order of their characters."""
     database = unicodedata.ucd_3_2_0
-    found = (database.name(chr(code), "") for code in range(_FIRST, _BEHIND))
-    return tuple(name for name in found if name)
+    return tuple(name for name in (database.name(chr(code), "") for code in range(_FIRST, _BEHIND)) if name)
 
 
 def _parts() -> tuple[list[str], list[str]]:
@@ -58,8 +57,7 @@ class _Transformer(nn.Module):
         self.last = nn.Linear(WIDTH, letters)
 
     def forward(self, text: Tensor) -> Tensor:
-        hidden = self.blocks(self.letters(text) + self.positions)
-        return self.last(self.norm(hidden)).flatten(0, 1)
+        return self.last(self.norm(self.blocks(self.letters(text) + self.positions))).flatten(0, 1)
 
 
 class _CharacterModel(Task):
@@ -81,8 +79,7 @@ class _CharacterModel(Task):
 
     @torch.no_grad()
     def _measured(self, text: Tensor) -> float:
-        places = torch.linspace(0, len(text) - CONTEXT - 2, _MEASURED).long()
-        return float(self._loss(text, places))
+        return float(self._loss(text, torch.linspace(0, len(text) - CONTEXT - 2, _MEASURED).long()))
 
     def full_train_loss(self) -> float:
         return self._measured(self._train)

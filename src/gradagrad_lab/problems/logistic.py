@@ -6,8 +6,6 @@ author, can be reproduced. Gradients are written out: X'(p − y) needs two matr
 a seed at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -54,7 +52,7 @@ class Logistic(StackedProblem):
             "dtype": str(self.dtype).removeprefix("torch."),
         }
 
-    def stack(self, lanes: int, seeds: Sequence[int]) -> LogisticStack:
+    def stack(self, lanes: int, seeds: Sequence[int]) -> "LogisticStack":
         return LogisticStack(self, lanes, seeds)
 
 

@@ -4,8 +4,6 @@ Points are (lanes, seeds, 1, dimension). An epoch of |x| is one step; on the box
 are rows, drawn with replacement, as the theorem's expectation demands.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -40,7 +38,7 @@ class AbsoluteValue(StackedProblem):
     def config(self) -> dict[str, Any]:
         return {"kind": "|x|", "start": self.start_at, "dtype": str(self.dtype).removeprefix("torch.")}
 
-    def stack(self, lanes: int, seeds: Sequence[int]) -> AbsoluteValueStack:
+    def stack(self, lanes: int, seeds: Sequence[int]) -> "AbsoluteValueStack":
         return AbsoluteValueStack(self, lanes, len(seeds))
 
 
@@ -100,7 +98,7 @@ class BoxRegression(StackedProblem):
             "dtype": str(self.dtype).removeprefix("torch."),
         }
 
-    def stack(self, lanes: int, seeds: Sequence[int]) -> BoxRegressionStack:
+    def stack(self, lanes: int, seeds: Sequence[int]) -> "BoxRegressionStack":
         return BoxRegressionStack(self, lanes, seeds)
 
     @functools.cached_property

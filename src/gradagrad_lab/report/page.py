@@ -116,11 +116,7 @@ def _play(folder: Traversable) -> dict[str, Markup]:
     """The page to play with, as the documentation has it. The browser runs no script but the one of this hash."""
     script = "".join(_text(folder / name) for name in ("rules.js", "runs.js", "play.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return {
-        "html": Markup(_text(folder / "play.html")),
-        "script": Markup(script),
-        "hash": Markup(f"sha256-{digest}"),
-    }
+    return {"html": Markup(_text(folder / "play.html")), "script": Markup(script), "hash": Markup(f"sha256-{digest}")}
 
 
 def command(sections: Sequence[Section], context: Context) -> str:

@@ -71,8 +71,7 @@ def _adagrad_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor |
 def _adam_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
     first, second = group["betas"]
     step = float(state["step"])
-    root = (state["exp_avg_sq"] / (1 - second**step)).sqrt()
-    return group["lr"] / (1 - first**step) / (root + group["eps"])
+    return group["lr"] / (1 - first**step) / ((state["exp_avg_sq"] / (1 - second**step)).sqrt() + group["eps"])
 
 
 def _constant_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:

@@ -75,10 +75,7 @@ class Pool:
     def _train_in_processes(self, groups: Sequence[tuple[list[Run], float]], bar: Bar) -> None:
         if self._executor is None:
             self._executor = ProcessPoolExecutor(
-                self._context.cores,
-                mp_context=self._spawning,
-                initializer=_begin_worker,
-                initargs=(self._done,),
+                self._context.cores, mp_context=self._spawning, initializer=_begin_worker, initargs=(self._done,)
             )
         self._done.value = 0.0
         left = {self._executor.submit(_work, group, cost, self._context.out) for group, cost in groups}

@@ -85,8 +85,7 @@ class StackedProblem(ABC):
         optimizer = runs[0].method.optimizer
         if not optimizers.entry_of(optimizer).stackable:
             return len(runs) * steps * 400e-6
-        per_setting = 15e-6 if optimizer == "sgd" else 45e-6
-        return steps * (150e-6 + settings * per_setting + len(runs) * 2.5e-9 * numbers)
+        return steps * (150e-6 + settings * (15e-6 if optimizer == "sgd" else 45e-6) + len(runs) * 2.5e-9 * numbers)
 
     def begin(self, runs: Sequence[Run]) -> Training:
         return Stacked(self, runs)

@@ -1,7 +1,6 @@
 """The command: exit codes, one sentence per mistake, interrupted and killed runs."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,8 +17,6 @@ from gradagrad_lab.runs.records import MARKER
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("GRADAGRAD_DATA", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
     previous = signal.getsignal(signal.SIGTERM)
     yield
@@ -41,11 +38,7 @@ def _elsewhere(tmp_path, monkeypatch):
         (["train", "iris", "--optimizer", "sgd", "-o", "lr=-1"], USAGE, "Invalid learning rate"),
         (["compare", "iris", "adam:lr"], USAGE, "an option must have the form name=value, got 'lr'."),
         (["reproduce", "figure9"], USAGE, "experiment must be one of figure1, figure2, figure3, "),
-        (
-            ["reproduce", "--data-dir", "nowhere"],
-            DATA,
-            "The data folder nowhere (from --data-dir) does not exist; name another",
-        ),
+        (["reproduce", "--data-dir=nowhere"], DATA, "The data folder nowhere (from --data-dir) does not exist; name"),
         (["reproduce", "--seeds", "0"], USAGE, "--seeds"),
         (["data", "fetch", "glas"], USAGE, "got 'glas'. Did you mean 'glass'?"),
         (["reproduce", "figure3", "--on", "mlp"], USAGE, "figure3 has no option --on; it belongs to suite."),
@@ -76,20 +69,7 @@ def test_help_teaches_by_example(arguments, capsys):
 
 
 def test_train_leaves_a_record_and_a_plot(tmp_path, capsys):
-    arguments = [
-        "train",
-        "iris",
-        "--epochs",
-        "3",
-        "--seeds",
-        "2",
-        "-o",
-        "lr=2^-1",
-        "-o",
-        "gamma_max=inf",
-        "--out",
-        "new",
-    ]
+    arguments = ["train", "iris", "--epochs=3", "--seeds=2", "-o", "lr=2^-1", "-o", "gamma_max=inf", "--out=new"]
     assert cli.run(arguments) == 0
     path, other = sorted((tmp_path / "new" / "records").glob("*.json"))
     record = json.loads(path.read_text())
@@ -119,13 +99,6 @@ def test_compare_tuned_and_not(tmp_path, capsys):
     assert len(list((tmp_path / "new" / "records").glob("*.json"))) >= 2 * (19 + 2)
 
 
-def test_reproduce_writes_the_report(tmp_path, capsys):
-    assert cli.run(["reproduce", "figure1", "--out", "new"]) == 0
-    shown = capsys.readouterr().out
-    assert "report.html" in shown
-    assert (tmp_path / "new" / "report.html").exists()
-
-
 def test_the_experiments_come_in_the_order_of_the_report():
     assert experiments.chosen("all") == ["figure1", "figure2", "figure3", "figure4", "bound", "suite"]
 
@@ -140,27 +113,16 @@ def test_list_names_files_that_it_does_not_know(tmp_path, capsys):
     assert "mine.svm, glass/other.txt" in shown
 
 
-def test_figures_can_be_changed(tmp_path, capsys):
+def test_reproduce_writes_the_report_and_figures_can_be_changed(tmp_path, capsys):
     assert cli.run(["reproduce", "figure2", "--gamma0", "0.3", "--gamma0", "1e-5", "--out", "new"]) == 0
+    assert "report.html" in capsys.readouterr().out
+    assert (tmp_path / "new" / "report.html").exists()
     assert "γ₀ = 0.3" in (tmp_path / "new" / "data" / "figure2.csv").read_text(encoding="utf-8")
     (tmp_path / "mine.csv").write_text("a,b,class\n" + "\n".join(f"{n % 7},{n % 3},{'xy'[n % 2]}" for n in range(40)))
     assert cli.run(["compare", "mine.csv", "adagrad", "autogradagrad", "--epochs", "2", "--seeds", "1"]) == 0
     shown = capsys.readouterr().out
     assert "40 rows × 2 features, 2 classes; 1 seed, " in shown
     assert "–" not in next(line for line in shown.splitlines() if "AutoGradaGrad" in line)
-
-
-def _start(out, *arguments, **environment):
-    command = [sys.executable, "-m", "gradagrad_lab", *arguments, "--out", str(out)]
-    return subprocess.Popen(
-        command,
-        stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        text=True,
-        env=os.environ | environment,
-        # Whoever runs the tests in the background (nohup) has them ignore Ctrl-C, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -170,7 +132,15 @@ def test_ctrl_c_stops_soon_and_keeps_what_is_finished(tmp_path, workers):
     assert cli.run(["train", "iris", "--epochs", "2", "--seeds", "1", "--out", str(out)]) == 0
     (kept,) = (out / "records").iterdir()
     (out / MARKER).unlink()  # the next command writes it again just before it begins to train
-    process = _start(out, "compare", "iris", "adam", "gradagrad", "--epochs", "100000", "--workers", workers)
+    command = [sys.executable, "-m", "gradagrad_lab", "compare", "iris", "adam", "gradagrad", "--epochs", "100000"]
+    process = subprocess.Popen(
+        [*command, "--workers", workers, "--out", str(out)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        # Whoever runs the tests in the background (nohup) has them ignore Ctrl-C, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     deadline = time.monotonic() + 120
     while not (out / MARKER).exists() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -79,6 +79,8 @@ def test_fetches_verifies_and_unpacks(server, usps, tmp_path):
     assert fetch.provenance(path.parent)["usps"]["source"] == "LIBSVM's page (usps.bz2)"
     fetch.fetch("usps", tmp_path)
     assert len(server.asked) == 1, "a file that is there must not be fetched again"
+    server.files["/protein.bz2"] = PACKED + PACKED  # several packed streams are one text
+    assert fetch.fetch("protein", tmp_path, training_only=True)[0].read_bytes() == TEXT + TEXT
 
 
 def test_a_download_that_breaks_off_is_tried_again(server, usps, tmp_path):
@@ -117,11 +119,6 @@ def test_a_bad_download_is_refused_and_nothing_is_kept(server, usps, tmp_path, m
     assert not (tmp_path / name).exists()
     server.files[f"/{name}.bz2"] = PACKED
     assert fetch.fetch(name, tmp_path, training_only=True)[0].read_bytes() == TEXT
-
-
-def test_several_packed_streams_are_one_text(server, tmp_path):
-    server.files["/protein.bz2"] = PACKED + PACKED
-    assert fetch.fetch("protein", tmp_path, training_only=True)[0].read_bytes() == TEXT + TEXT
 
 
 def test_missing_file_unreachable_server_unknown_set(server, tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 import bz2
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +10,9 @@ import pytest
 from gradagrad_lab import data
 from gradagrad_lab.data import libsvm
 from gradagrad_lab.errors import DATA, USAGE, UserError
+from lab.rows import DATA as DATA_FOLDER
 
 GLASS_ROWS = 214
-
-
-@pytest.fixture(autouse=True)
-def _no_local_data(monkeypatch, tmp_path):
-    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("GRADAGRAD_DATA", raising=False)
 
 
 def svm_text(rows: int, features: int, classes: int) -> str:
@@ -158,12 +152,9 @@ def test_files_that_count_from_zero_and_tables_are_read(tmp_path):
         data.load(str(path))
 
 
-SHARED = Path(os.environ.get("GRADAGRAD_DATA", "/nonexistent"))
-
-
 @pytest.mark.parametrize("name", list(data.CATALOGUE))
 def test_every_copy_in_the_shared_folder_is_what_it_should_be(name):
-    found = libsvm.find(name, [SHARED])
+    found = libsvm.find(name, [DATA_FOLDER])
     if found is None:
         pytest.skip(f"{name} is not in GRADAGRAD_DATA")
     libsvm.load(found)

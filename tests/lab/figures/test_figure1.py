@@ -16,9 +16,7 @@ def test_the_naive_rule_explodes_and_ours_does_not() -> None:
     ratio = np.array([-3.0, -1.0, -1 + 1e-8, -0.75, 0.0, 3.0])
     assert figure1.naive(ratio) == pytest.approx([np.inf, np.inf, 1e4, 2.0, 1.0, 0.5], rel=1e-6)
     assert figure1.reparametrised(ratio) == pytest.approx([2.0, 2**0.5, 2**0.5, 1.75**0.5, 1.0, 0.5], rel=1e-7)
-
-
-def test_equal_gradients_are_clipped_at_a_factor_of_rho() -> None:
+    # Equal gradients are clipped at a factor of ρ.
     clipped = figure1.reparametrised(np.array([-2.0, -3.0, -4.0, -100.0]), equal_gradients=True)
     assert clipped == pytest.approx([3**0.5, 2.0, 2.0, 2.0])
 

@@ -21,9 +21,7 @@ GRID = [2.0**power for power in range(-12, 7)]
 
 
 @pytest.fixture
-def context(tmp_path, monkeypatch):
-    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("GRADAGRAD_DATA", raising=False)
+def context(tmp_path):
     return Context(tmp_path / "out", seeds=2, console=Console(quiet=True), workers=1)
 
 

@@ -43,7 +43,7 @@ def results(context: Context) -> Results:
     return Results(Frame(context, PLAN))
 
 
-def test_section_is_complete(context: Context) -> None:
+def test_section_is_complete_its_pictures_can_be_drawn_and_auto_is_averaged(context: Context) -> None:
     section = present(figure4.STUDY, Frame(context, PLAN), seconds=1.0)
     assert section.key == "figure4"
     assert [claim.whose for claim in section.claims] == ["paper"] * 4 + ["ours"]
@@ -55,9 +55,10 @@ def test_section_is_complete(context: Context) -> None:
     names = [row[0] for row in section.tables[0].rows]
     assert {"AdaGrad-norm, tuned", "AutoGradaGrad (ours)", "AutoGradaGrad (ours), averaged"} <= set(names)
     assert "criteo/train.txt" in section.missing
-
-
-def test_every_picture_can_be_drawn(context: Context) -> None:
+    record = context.records.find(TOY.run(of_rule(AUTO), 0))
+    assert record is not None
+    assert record.curves["averaged loss"][0] != record.curves["loss"][0]
+    assert np.isfinite(record.curves["averaged loss"][0])
     for picture in figure4.pictures(Results(Frame(context, PLAN))):
         assert all(svg.startswith("<svg") and len(svg) > 3000 for _, svg in style.inline(picture).panels)
 
@@ -136,17 +137,9 @@ def test_another_rho_draws_its_own_panel(tmp_path: Path) -> None:
     assert section.claims == [], "the paper's sentences are about its own ρ"
 
 
-def test_auto_is_measured_at_its_average_too(context: Context) -> None:
-    record = context.records.find(TOY.run(of_rule(AUTO), 0))
-    assert record is not None
-    assert record.curves["averaged loss"][0] != record.curves["loss"][0]
-    assert np.isfinite(record.curves["averaged loss"][0])
-
-
 @pytest.fixture
-def criteo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def criteo(tmp_path: Path) -> Path:
     """A data folder with 800 rows in Criteo's format, of which 685 are to train on and 57 to evaluate on."""
-    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "criteo" / "train.txt"
     path.parent.mkdir()
     path.write_bytes(b"\n".join(text_rows(800)))

@@ -58,18 +58,13 @@ NASTY = '<script>alert("x")</script> & "quotes" \'single\' <b>'
 
 def test_everything_a_user_writes_is_escaped(context: Context) -> None:
     section = Section(
-        key=NASTY,
-        title=NASTY,
-        intro=NASTY,
+        *(NASTY, NASTY, NASTY),
         claims=[Claim(NASTY, NASTY, "holds", criterion=NASTY)],
         tables=[Table(NASTY, [NASTY, "b"], [[NASTY, NASTY]], NASTY)],
         pictures=[Picture(NASTY, "stem", NASTY, NASTY, [Panel(rising, NASTY)])],
         settings={NASTY: NASTY},
-        summary=NASTY,
         sources=[Source(NASTY, NASTY, NASTY)],
-        paper=NASTY,
-        number=NASTY,
-        missing=NASTY,
+        **dict.fromkeys(("summary", "paper", "number", "missing"), NASTY),
     )
     nasty_folder = Context(out=context.out, data_dir=Path(f"/tmp/{NASTY}"))
     html = report.render([section], nasty_folder)
@@ -79,21 +74,14 @@ def test_everything_a_user_writes_is_escaped(context: Context) -> None:
     assert [div["aria-label"] for div in page.all("div") if div.get("role") == "img"] == [NASTY]
     assert page.text.count(NASTY) >= 15
     assert all("<" not in (attributes.get("id") or "") for _, attributes in page.tags)
-
-
-def test_backticks_are_code_and_what_is_in_them_is_escaped(context: Context) -> None:
     html = report.render([Section("a", "A", "Type `run <b> --full`, with ρ = 2.")], context)
     assert "Type <code>run &lt;b&gt; --full</code>, with ρ\u00a0=\u00a02." in html
 
 
 def test_nothing_is_fetched_from_elsewhere(context: Context) -> None:
     page = Page(report.render([Section("a", "A", "B", pictures=[drawn()])], context))
-    addresses = [
-        value or ""
-        for _, attributes in page.tags
-        for name, value in attributes.items()
-        if name in ("src", "srcset", "href")
-    ]
+    pairs = [pair for _, attributes in page.tags for pair in attributes.items()]
+    addresses = [value or "" for name, value in pairs if name in ("src", "srcset", "href")]
     assert len(addresses) > 4
     beside = {"data/stem.csv", "figures/stem.png"}
     assert all(address.startswith(("data:", "#")) for address in addresses if address not in beside)
@@ -108,23 +96,15 @@ def test_the_summary_has_a_line_per_experiment_and_counts_three_groups_apart(con
         Claim("c", "e", "does not hold", whose="proof"),
         Claim("d", "e", "not tested", whose="ours"),
     ]
-    sections = [
-        Section("one", "One: a title", "", claims=claims, seconds=61),
-        Section(
-            "two", "Two", "", summary="Two in a line.", paper="It says two.", number="2", missing="Three: get it. "
-        ),
-    ]
-    page = Page(report.render(sections, context))
+    one = Section("one", "One: a title", "", claims=claims, seconds=61)
+    two = Section(
+        "two", "Two", "", summary="Two in a line.", paper="It says two.", number="2", missing="Three: get it. "
+    )
+    page = Page(report.render([one, two], context))
     text = re.sub(r"\s+", " ", page.text)
     order = ["first evidence", "It says two.", "Two in a line.", "Not reproduced here. Three: get it."]
-    order += [
-        "The paper’s experiments",
-        "✓ 2 hold",
-        "The paper’s proofs",
-        "✕ 1 does not hold",
-        "Our own",
-        "– 1 not tested",
-    ]
+    order += ["The paper’s experiments", "✓ 2 hold", "The paper’s proofs", "✕ 1 does not hold"]
+    order += ["Our own", "– 1 not tested"]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     assert text.count("quick size") == 1, "one banner says it for the whole page"

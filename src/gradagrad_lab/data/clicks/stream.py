@@ -7,8 +7,6 @@ single id, rare ones too, an effect of its own. The teacher's probability comes 
 any model can reach, is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -36,7 +34,7 @@ class Rows(NamedTuple):
     clicks: NDArray[np.float32]  # (rows,): 0 or 1
     teacher: NDArray[np.float32] | None  # (rows,): the true probability of a click; None for real data
 
-    def cut(self, begin: int, end: int) -> Rows:
+    def cut(self, begin: int, end: int) -> "Rows":
         teacher = None if self.teacher is None else self.teacher[begin:end]
         return Rows(self.dense[begin:end], self.ids[begin:end], self.clicks[begin:end], teacher)
 
@@ -101,8 +99,7 @@ def raw_block(seed: int, number: int) -> RawRows:
     integers = _integers(random, factors)
     ids = _ids(random, factors, missing_ids)
     teacher = _probability(integers, missing_dense, ids)
-    clicks = random.random(BLOCK) < teacher
-    return RawRows(integers.T, missing_dense.T, ids.T, clicks, teacher)
+    return RawRows(integers.T, missing_dense.T, ids.T, random.random(BLOCK) < teacher, teacher)
 
 
 def _integers(random: np.random.Generator, factors: Floats) -> NDArray[np.int64]:

@@ -6,8 +6,6 @@ ascending; ``manifest.json`` is written last. Ids are kept as they are, and get 
 among all ids of the field) while they are read: one cache serves tables of any size.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import multiprocessing
@@ -62,7 +60,7 @@ class Counts:
     named_bad: list[tuple[int, str]]
     """Line, counted from 0, and error_text."""
 
-    def plus(self, other: Counts) -> Counts:
+    def plus(self, other: "Counts") -> "Counts":
         both = {name: (mine, getattr(other, name)) for name, mine in vars(self).items()}
         later = [(self.lines + line, error_text) for line, error_text in other.named_bad]
         return Counts(

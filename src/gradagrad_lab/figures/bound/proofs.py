@@ -62,8 +62,7 @@ class PathOf:
     @cached_property
     def z(self) -> Floats:
         beta = self.settings.momentum
-        before = np.concatenate([self.x[:1], self.x[:-1]])
-        return (self.x - beta * before) / (1 - beta)
+        return (self.x - beta * np.concatenate([self.x[:1], self.x[:-1]])) / (1 - beta)
 
     @cached_property
     def v(self) -> Floats:
@@ -170,10 +169,7 @@ class Noiseless:
             "Theorem 3": Check(gap, weight * f[0] / (2 * count) + rate),
             "Lemma 4": Check(path.error_terms[1:][negative], np.zeros(int(negative.sum()))),
             "Lemma 7": Check(iterate_sum, DIAMETER**2 / s.initial * root.sum(axis=1)),
-            "Lemma 9": Check(
-                (q[1:] * A[:-1] + path.error_terms[1:])[positive],
-                (q * A)[1:][positive],
-            ),
+            "Lemma 9": Check((q[1:] * A[:-1] + path.error_terms[1:])[positive], (q * A)[1:][positive]),
             "Lemma 10": Check(error_sum, q * A[:1] + q / s.initial * root),
         }
 

@@ -38,8 +38,7 @@ def alternating(settings: Settings, steps: int = ALTERNATING_STEPS) -> PathOf:
 def lemma_10(path: PathOf, constant: float) -> Check:
     """Its two sides on one coordinate, q being 2·``constant``·γ²; the lemma prints √(2 + ρ)."""
     q = 2 * constant * path.gamma**2
-    right = q * path.A[:1] + q / path.settings.initial * np.sqrt(path.alpha)
-    return Check(path.error_terms.cumsum(axis=0), right)
+    return Check(path.error_terms.cumsum(axis=0), q * path.A[:1] + q / path.settings.initial * np.sqrt(path.alpha))
 
 
 @cache

@@ -1,7 +1,5 @@
 """Runs for the paper's Theorem 3: a convex problem on a box, the averaged iterate, and the sum α during training."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +24,7 @@ SUBOPTIMALITY, SUM, NUMERATOR = "suboptimality", "largest sum", "largest numerat
 
 def checkpoints(steps: int) -> list[int]:
     """Numbers of iterates averaged, n + 1: powers of √2, and the last step."""
-    powers = {round(2 ** (half / 2)) for half in range(math.floor(2 * math.log2(steps)) + 1)}
-    return sorted(powers | {steps})
+    return sorted({round(2 ** (half / 2)) for half in range(math.floor(2 * math.log2(steps)) + 1)} | {steps})
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,7 @@ class OnBox(StackedProblem):
     def cost(self, runs: Sequence[Run]) -> float:
         return runs[0].size * (100e-6 + 60e-6 * len({run.method for run in runs}))
 
-    def begin(self, runs: Sequence[Run]) -> AveragedRuns:
+    def begin(self, runs: Sequence[Run]) -> "AveragedRuns":
         return AveragedRuns(self, runs)
 
     @property

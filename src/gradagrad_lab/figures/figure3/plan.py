@@ -108,16 +108,14 @@ def plan(context: Context) -> Plan:
 
 def data_sets(context: Context) -> list[str]:
     """The files and names of the command line, or the paper's data sets that are at hand."""
-    asked = [*context.only, *(str(path) for path in context.files)]
-    return asked or data.data_sets_at_hand(context.data_dir)
+    return [*context.only, *(str(path) for path in context.files)] or data.data_sets_at_hand(context.data_dir)
 
 
 def _epochs(problem: Logistic, quick: bool) -> int:
     """The quick size shortens the larger data sets until all take about the same number of steps."""
     if not quick:
         return FULL_EPOCHS
-    steps = -(-problem.data.rows // problem.batch)
-    return min(FULL_EPOCHS, max(_QUICK_EPOCHS, _QUICK_STEPS // steps))
+    return min(FULL_EPOCHS, max(_QUICK_EPOCHS, _QUICK_STEPS // -(-problem.data.rows // problem.batch)))
 
 
 def labels(trials: Sequence[Trial]) -> str:

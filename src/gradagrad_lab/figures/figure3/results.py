@@ -51,8 +51,7 @@ class Contest:
         error = self.error(self.lowest)
         if not np.isfinite(error):
             return None
-        above = self.difference(self.lowest) >= -TWO_ERRORS * error
-        return bool(above and self.difference(self.best) >= -POINT)
+        return bool(self.difference(self.lowest) >= -TWO_ERRORS * error and self.difference(self.best) >= -POINT)
 
 
 def mean_difference(group: list[Contest]) -> float:

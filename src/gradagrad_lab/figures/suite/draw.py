@@ -8,12 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
 from gradagrad_lab.figures.suite.catalogue import Entry
-from gradagrad_lab.figures.suite.methods import (
-    BY_KEY,
-    OURS,
-    OURS_AVERAGED,
-    Contestant,
-)
+from gradagrad_lab.figures.suite.methods import BY_KEY, OURS, OURS_AVERAGED, Contestant
 from gradagrad_lab.figures.suite.results import Standings
 from gradagrad_lab.figures.suite.statistics import profile
 from gradagrad_lab.figures.suite.tables import TREATMENT, factor

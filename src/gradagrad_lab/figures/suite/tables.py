@@ -174,8 +174,7 @@ def _sweep_diverged(standings: Standings) -> str:
         )
         for gamma0 in standings.size.sweep
     }
-    sentences = [f"{count} from γ₀ = {power(gamma0)}" for gamma0, count in counts.items() if count]
-    return ", ".join(sentences) or "none"
+    return ", ".join(f"{count} from γ₀ = {power(gamma0)}" for gamma0, count in counts.items() if count) or "none"
 
 
 def descriptions(standings: Standings) -> Table:

@@ -6,8 +6,6 @@ piece for each run, as torch's own optimizers want it. Nothing here knows a rule
 every run's own, the table's sparse over the rows the batch touched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +27,7 @@ class Batch(NamedTuple):
     clicks: Tensor  # (rows,)
 
     @staticmethod
-    def of(rows: Rows) -> Batch:
+    def of(rows: Rows) -> "Batch":
         touched, position = np.unique(rows.ids, return_inverse=True)
         return Batch(
             torch.from_numpy(np.array(rows.dense)),  # a copy: rows of a cache are not to be written to
@@ -165,5 +163,4 @@ def mirror_positions(vectors: int) -> Tensor:
 
 
 def _losses(logits: Tensor, clicks: Tensor) -> Tensor:
-    targets = clicks.expand_as(logits)
-    return functional.binary_cross_entropy_with_logits(logits, targets, reduction="none").mean(dim=1)
+    return functional.binary_cross_entropy_with_logits(logits, clicks.expand_as(logits), reduction="none").mean(dim=1)

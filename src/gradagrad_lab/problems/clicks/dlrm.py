@@ -50,12 +50,7 @@ class DLRM(nn.Module):
     """``forward`` takes integers (rows, 13) as log(1 + x) and table rows (rows, fields); it returns logits (rows,)."""
 
     def __init__(
-        self,
-        sizes: Sequence[int] | None = None,
-        size: Size = DEFAULT,
-        *,
-        seed: int = 0,
-        sparse: bool = True,
+        self, sizes: Sequence[int] | None = None, size: Size = DEFAULT, *, seed: int = 0, sparse: bool = True
     ) -> None:
         """``sizes``: rows of each field's table; by default the synthetic stream's."""
         super().__init__()

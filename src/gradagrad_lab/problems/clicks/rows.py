@@ -1,7 +1,5 @@
 """The rows Figure 4 trains on: Criteo's or the synthetic stream's; kept in memory, or read as they come."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -76,7 +74,7 @@ class Cut(NamedTuple):
     teacher: NDArray[np.float32] | None
 
     @staticmethod
-    def of(rows: Rows) -> Cut:
+    def of(rows: Rows) -> "Cut":
         return Cut(Batch.of(rows), rows.clicks, rows.teacher)
 
     @property

@@ -20,11 +20,6 @@ EVERY = Settings(every_id=True)
 PART = 20_000
 
 
-@pytest.fixture(autouse=True)
-def own_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     path = tmp_path / "train.txt"
@@ -53,11 +48,10 @@ def test_cache_holds_the_rows_of_the_text(source: Path) -> None:
     same(cache, source)
     cache.verify()
     assert len(list(cache.folder.glob("part-*.bin"))) > 3
-    clicks, integers, ids = parsed_slowly(source.read_bytes().splitlines())
+    clicks, _, ids = parsed_slowly(source.read_bytes().splitlines())
     assert (len(cache), cache.counts.clicks, cache.counts.bad) == (700, clicks.sum(), 0)
     assert cache.counts.ids_missing == (ids < 0).sum(axis=0).tolist()
     assert cache.distinct == [len(np.unique(column[column >= 0])) for column in ids.T]
-    del integers
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -139,8 +133,7 @@ def test_an_interrupted_build_goes_on(source: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_damaged_part_of_an_interrupted_build_is_made_again(source: Path) -> None:
-    cache = built(source, SMALL)
-    folder = cache.folder
+    folder = built(source, SMALL).folder
     # As an interruption just before the end leaves it, with one part half written by a dying disk.
     (folder / "manifest.json").unlink()
     (folder / "part-00001.bin").write_bytes(b"x")

@@ -70,11 +70,7 @@ def test_wrong_numbers_of_fields_are_named() -> None:
     lines = text_rows(20)
     bad = [b"", *lines[:5], lines[5] + b"\t1", lines[6].rpartition(b"\t")[0], *lines[7:]]
     parsed = criteo.parse(b"\n".join(bad))
-    assert parsed.bad == [
-        (0, "1 fields instead of 40"),
-        (6, "41 fields instead of 40"),
-        (7, "39 fields instead of 40"),
-    ]
+    assert parsed.bad == [(0, "1 fields instead of 40"), (6, "41 fields instead of 40"), (7, "39 fields instead of 40")]
     check(parsed, lines[:5] + lines[7:])
     assert parsed.lines == len(bad)
 

@@ -121,16 +121,13 @@ def test_every_bound_holds_and_they_differ_by_the_missing_factors(noisy: list[Me
     assert noisy[0].bounds["printed"][0] > noisy[0].bounds["printed"][-1]
 
 
-def test_iterates_stay_in_the_box_and_the_numerator_under_its_cap(noisy: list[Measured]) -> None:
+def test_what_runs_in_the_box_give_and_the_rate_fitted_to_them(noisy: list[Measured]) -> None:
     problem = BoxRegression("absolute", rows=50)
     stack = problem.stack(1, [0])
     assert float(stack.evaluate(stack.start())["outside the box"].max()) == 0
     assert float(stack.evaluate(stack.start() * 1.5)["outside the box"].max()) == 0.5
     assert all(curve.numerator <= problem.diameter for curve in noisy)
     assert all(curve.gaps.min() > 0 for curve in noisy), "an average of points of the box cannot beat the minimum"
-
-
-def test_a_rate_is_fitted_with_its_error(noisy: list[Measured]) -> None:
     n = np.array([1.0, 4, 16, 64, 256, 1024])
     fitted = replace(noisy[0], iterates=n, gaps=np.stack([3 * n**-0.4, 5 * n**-0.6])).rate
     assert fitted == pytest.approx((-0.5, 0.1))

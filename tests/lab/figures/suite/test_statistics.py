@@ -11,24 +11,18 @@ from gradagrad_lab.runs.study import Method
 from gradagrad_lab.runs.tuning import Tuning, choose, needed
 
 
-def test_pairs_stay_together():
+def test_intervals_whose_width_is_known():
     reference = np.array([1.0, 5.0, 9.0])
     found = standing([Pairing(2 * reference, reference, 0.0), Pairing(0.5 * reference, reference, 0.0)])
     # Seeds differ ninefold, but the ratio does not: the interval has no width.
     assert (found.mean.low, found.mean.value, found.mean.high) == pytest.approx((1.0, 1.0, 1.0))
     assert (found.worst.low, found.worst.value, found.worst.high) == pytest.approx((2.0, 2.0, 2.0))
     assert found.worst_place == 0
-
-
-def test_the_interval_of_two_seeds_is_known():
     # Resampling two seeds gives means 1, 2 and 3 with probability 1/4, 1/2, 1/4.
     found = standing([Pairing(np.array([1.0, 3.0]), np.array([1.0, 1.0]), 0.0)])
     assert (found.mean.low, found.mean.value, found.mean.high) == pytest.approx((1.0, 2.0, 3.0))
     drawn = Pairing(np.array([1.0, 3.0]), np.array([1.0, 1.0]), 0.0).ratios(np.array([[0, 0], [0, 1], [1, 1]]))
     assert drawn.tolist() == [1.0, 2.0, 3.0]
-
-
-def test_the_interval_has_the_width_theory_gives():
     random = np.random.default_rng(1)
     own = 1 + 0.1 * random.standard_normal(200)
     found = standing([Pairing(own, np.ones(200), 0.0)]).mean
@@ -36,7 +30,10 @@ def test_the_interval_has_the_width_theory_gives():
     assert (found.high - found.low) / 2 == pytest.approx(half_width, rel=0.1)
 
 
-def test_near_zero_losses_count_as_the_floor():
+def test_near_zero_losses_count_as_the_floor_and_diverged_runs_as_ten_times_the_start():
+    assert loss_of(Outcome(2.0, float("nan"), 1.0), averaged=False) == 20.0
+    assert loss_of(Outcome(2.0, 1e9, 1.0), averaged=False) == 20.0
+    assert loss_of(Outcome(2.0, 1e9, 1.0), averaged=True) == 1.0
     assert Pairing(np.array([1e-9]), np.array([1e-6]), 1e-3).ratio() == 1.0
     assert Pairing(np.array([2e-3]), np.array([1e-6]), 1e-3).ratio() == pytest.approx(2.0)
 
@@ -121,23 +118,15 @@ def test_tuning_follows_the_best_beyond_the_grid_for_each_iterate():
     assert plain.grid[0] < plain.lr
     assert averaged.grid[-1] > averaged.lr
     # The best and its neighbours come from every seed, the rest of the grid from the tuning seeds only.
-    seeds = {
-        place: sum(tuning.run(place, seed).key in landscape.trained for seed in range(5)) for place in range(-10, 3)
-    }
-    assert [seeds[place] for place in (-10, -9, -8, 0, 1, 2)] == [5] * 6
-    assert seeds[-5] == 2
+    places = (-10, -9, -8, 0, 1, 2, -5)
+    seeds = [sum(tuning.run(place, seed).key in landscape.trained for seed in range(5)) for place in places]
+    assert seeds == [5] * 6 + [2]
 
 
 def test_tuning_ends_at_the_rate_that_is_best_over_all_seeds():
     # Seeds 0 and 1 prefer −4, all five together −2: the second pass must walk there.
     landscape = Landscape(bowl(best=-4, best_averaged=-4, seed_shift=1.0))
     assert choose(tuned(landscape), landscape, "last").place == -2
-
-
-def test_a_diverged_run_counts_as_ten_times_the_start():
-    assert loss_of(Outcome(2.0, float("nan"), 1.0), averaged=False) == 20.0
-    assert loss_of(Outcome(2.0, 1e9, 1.0), averaged=False) == 20.0
-    assert loss_of(Outcome(2.0, 1e9, 1.0), averaged=True) == 1.0
 
 
 def test_every_search_begins_with_half_decades():

@@ -19,23 +19,12 @@ from gradagrad_lab.runs import pool
 from gradagrad_lab.runs.context import Context, Size
 from gradagrad_lab.runs.study import Frame, Method, Plan, conduct
 
-SMALL = [
-    "sgd",
-    "adagrad",
-    "adam",
-    "sgd-averaged",
-    "adagrad-averaged",
-    "adam-averaged",
-    "ours",
-    "ours-averaged",
-    "cocob",
-]
+TUNED = ("sgd", "adagrad", "adam")
+SMALL = [*TUNED, *(f"{one}-averaged" for one in TUNED), "ours", "ours-averaged", "cocob"]
 
 
 @pytest.fixture
-def context(tmp_path, monkeypatch):
-    monkeypatch.setenv("GRADAGRAD_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("GRADAGRAD_DATA", raising=False)
+def context(tmp_path):
     return Context(tmp_path / "out", seeds=2, console=Console(quiet=True), workers=1)
 
 

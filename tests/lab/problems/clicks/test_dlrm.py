@@ -30,21 +30,20 @@ def fields(weight: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
     return weight.split(list(sizes))
 
 
-def test_shapes_and_sizes() -> None:
+def test_shapes_sizes_and_pairs() -> None:
     model = DLRM(size=SMALL)
     assert model(torch.zeros(3, 13), torch.zeros(3, 26, dtype=torch.long)).shape == (3,)
     assert [tuple(layer.weight.shape) for layer in DLRM(SIZES).layers()] == [(64, 13), (16, 64), (64, 367), (1, 64)]
     assert sum(table_sizes(DEFAULT.cap)) * DEFAULT.dimension == 840_557 * 16
     assert sum(table_sizes(KAGGLE.cap)) * KAGGLE.dimension > 300e6
-
-
-def test_interaction_takes_every_pair_once() -> None:
     found = {(int(p) // 27, int(p) % 27) for p in pair_positions(27)}
     assert found == {(i, j) for i in range(27) for j in range(i)}
 
 
-def test_start_is_dlrms() -> None:
+def test_start_is_dlrms_and_leaves_the_global_random_state_alone() -> None:
+    before = torch.get_rng_state()
     model = DLRM(size=SMALL, seed=3)
+    assert torch.equal(before, torch.get_rng_state())
     for values, size in zip(fields(model.tables.weight.detach(), model.sizes), model.sizes, strict=True):
         assert values.abs().max() <= 1 / math.sqrt(size)
         assert values.std() == pytest.approx(1 / math.sqrt(3 * size), rel=0.3)
@@ -56,12 +55,6 @@ def test_start_is_dlrms() -> None:
         assert not torch.equal(a, c)
     last = torch.stack([DLRM(SIZES, TINY, seed=seed).layers()[-1].bias[0] for seed in range(60)])
     assert last.std().item() == pytest.approx(1.0, abs=0.3)
-
-
-def test_the_global_random_state_is_left_alone() -> None:
-    before = torch.get_rng_state()
-    DLRM(SIZES, TINY, seed=9)
-    assert torch.equal(before, torch.get_rng_state())
 
 
 def test_flat_table_is_26_tables(rows: Rows) -> None:
