@@ -14,7 +14,7 @@ from torch._subclasses import FakeTensorMode
 from benchmarks import gpu_model
 from gpu import golden
 from gpu.interpreted.batches import batch_of, set_gradients
-from gradagrad.engine import backends as choose_backend
+from gradagrad.engine import step as choose_backend
 from gradagrad.engine.batch import Batch
 from gradagrad.projections import Ball, Box
 from gradagrad.rules import gradagrad

@@ -77,7 +77,7 @@ def test_nothing_depends_on_values_known_only_to_the_device(name: str) -> None:
     assert projection(z, torch.empty((), device="meta")).dtype == z.dtype
 
 
-@pytest.mark.parametrize("name", ["box", "ball", "simplex", "half-space"])
+@pytest.mark.parametrize("name", ["box", "ball", "simplex"])
 def test_compiles_to_one_graph(name: str) -> None:
     projection, z, a = sets(3)[name], normal(4, 3, seed=78), metric_spanning(3, 4, 3)
     compiled = torch.compile(lambda point, metric: projection(point, metric), backend="eager", fullgraph=True)
@@ -94,7 +94,7 @@ def test_derivatives_with_slices_outside_inside_and_at_the_centre(projection: Pr
     assert torch.autograd.gradcheck(projection, (z, a))
 
 
-@pytest.mark.parametrize("name", ["ball elsewhere", "plane", "half-space"])
+@pytest.mark.parametrize("name", ["ball elsewhere"])
 def test_derivatives_of_sets_with_tensors(name: str) -> None:
     z, a = normal(4, seed=80, scale=3.0).requires_grad_(), metric_spanning(2, 4).requires_grad_()
     assert torch.autograd.gradcheck(sets(4)[name], (z, a))

@@ -174,7 +174,7 @@ class EngineOptimizer(Optimizer, ABC):
     def _batch(self, index: int, group: Mapping[str, Any]) -> Batch:
         """The parameters of a group that have a gradient, and their state."""
         if torch.compiler.is_compiling():
-            self._refuse_changes(index, group)
+            refuse_foreign_settings(group, self.defaults, self._begun_with[index][1])
             batch = self._empty_batch(group)
             self._init_group(group, batch.params, batch.grads)
             # torch.compile cannot pass this list to _init_group.

@@ -9,7 +9,7 @@ import torch
 
 from gpu.interpreted.batches import SIZES, batch_of, trained
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.engine import backends
+from gradagrad.engine import step as backends
 from gradagrad.triton import launch
 from gradagrad.triton.backend import TritonBackend, sample_of
 from gradagrad.triton.source import source_of

@@ -110,19 +110,21 @@ function autoDecide({ sum0, clock, gamma, agreement_square, displacement_scale, 
   const t9 = square_total < TINY;
   const t10 = t9 ? 1.0 : t8;
   const t11 = Math.sqrt(t10);
-  const t12 = 1.0 - t4;
-  const t13 = square_total * t12;
-  const t14 = t5 * t10;
-  const t15 = t13 + t14;
-  const t16 = Math.sqrt(gamma);
-  const t17 = t16 / displacement_scale;
-  const t18 = t17 * steady_lr;
-  const t19 = t1 + 1.0;
-  const t20 = t1 * t19;
-  const t21 = t0 / t20;
-  const t22 = t21 * 2.0;
-  const t23 = gamma * lr;
-  return { clock: t0, gamma: gamma, agreement_square: agreement_square, displacement_scale: displacement_scale, square_total: t15, factor0: t1, factor1: t4, factor2: t22, factor3: t23, factor4: t18, factor5: 0.0, factor6: t11, factor7: 0.0 };
+  const t12 = 0.0 < sum0;
+  const t13 = 1.0 - t4;
+  const t14 = square_total * t13;
+  const t15 = t5 * t10;
+  const t16 = t14 + t15;
+  const t17 = t12 ? t16 : square_total;
+  const t18 = Math.sqrt(gamma);
+  const t19 = t18 / displacement_scale;
+  const t20 = t19 * steady_lr;
+  const t21 = t1 + 1.0;
+  const t22 = t1 * t21;
+  const t23 = t0 / t22;
+  const t24 = t23 * 2.0;
+  const t25 = gamma * lr;
+  return { clock: t0, gamma: gamma, agreement_square: agreement_square, displacement_scale: displacement_scale, square_total: t17, factor0: t1, factor1: t4, factor2: t24, factor3: t25, factor4: t20, factor5: 0.0, factor6: t11, factor7: 0.0 };
 }
 
 function autoMove({ x, g, momentum, accumulator, displacement, factor0, factor1, factor2, factor3, factor4, factor6, beta }) {
@@ -155,10 +157,13 @@ function autoMove({ x, g, momentum, accumulator, displacement, factor0, factor1,
   const t26 = t25 * 0.0;
   const t27 = t26 !== 0.0;
   const t28 = t27 ? 0.0 : t25;
-  return { x: t22, momentum: t15, accumulator: t9, displacement: t24, statistic0: t28 };
+  const t29 = t1 * 0.0;
+  const t30 = t29 !== 0.0;
+  const t31 = t30 ? 0.0 : t1;
+  return { x: t22, momentum: t15, accumulator: t9, displacement: t24, statistic0: t28, statistic1: t31 };
 }
 
-function autoLearn({ statistic0, clock, gamma, agreement_square, displacement_scale, square_total }) {
+function autoLearn({ statistic0, statistic1, clock, gamma, agreement_square, displacement_scale, square_total }) {
   const t0 = Math.sqrt(gamma);
   const t1 = t0 * displacement_scale;
   const t2 = t1 * statistic0;
@@ -178,11 +183,17 @@ function autoLearn({ statistic0, clock, gamma, agreement_square, displacement_sc
   const t16 = t15 + 1.0;
   const t17 = gamma * t16;
   const t18 = Math.max(t17, TINY);
-  const t19 = displacement_scale * 0.5;
-  const t20 = clock + 1.0;
-  const t21 = t19 / t20;
-  const t22 = displacement_scale - t21;
-  return { clock: clock, gamma: t18, agreement_square: t10, displacement_scale: t22, square_total: square_total };
+  const t19 = 0.0 < statistic1;
+  const t20 = clock - 1.0;
+  const t21 = t19 ? clock : t20;
+  const t22 = t19 ? t18 : gamma;
+  const t23 = t19 ? t10 : agreement_square;
+  const t24 = displacement_scale * 0.5;
+  const t25 = clock + 1.0;
+  const t26 = t24 / t25;
+  const t27 = displacement_scale - t26;
+  const t28 = t19 ? t27 : displacement_scale;
+  return { clock: t21, gamma: t22, agreement_square: t23, displacement_scale: t28, square_total: square_total };
 }
 
 function autoRates({ accumulator, clock, gamma, lr, gamma0 }) {
