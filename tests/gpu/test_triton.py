@@ -64,7 +64,7 @@ def _as_if_interpreting(monkeypatch):
     monkeypatch.setattr(TritonBackend, "_check_once", lambda *_: None)  # recorded launches compute nothing
 
 
-CACHE_FROM_PARAMS = [(64, 33), (33,)] * 80
+MANY_SHAPES = [(64, 33), (33,)] * 80
 
 
 @pytest.mark.parametrize(
@@ -74,13 +74,13 @@ CACHE_FROM_PARAMS = [(64, 33), (33,)] * 80
         ("row", {"beta": 0.9}, ["step", "step"]),
         ("tensor", {}, ["measure", "move", "write_shared"]),
         ("group", {"beta": 0.9}, ["measure", "move", "write_shared"]),
-        ("all", {"averaging": True, "guard": False}, ["move", "write_shared"]),
+        ("all", {"guard": False}, ["move", "write_shared"]),
         ("all", {"guard": True}, ["measure", "move", "write_shared"]),
     ],
 )
 def test_launches_for_160_tensors(scope, settings, names):
     launches = Launches()
-    batch = batch_of(scope, shapes=CACHE_FROM_PARAMS, **settings)
+    batch = batch_of(scope, shapes=MANY_SHAPES, **settings)
     set_gradients(batch, 0)
     steps = TritonBackend(launches)
     assert steps.prepare(batch) is None
@@ -124,7 +124,7 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
     upload = functools.lru_cache(lambda device, numbers: uploads.append(len(numbers)) or torch.tensor(numbers))
     monkeypatch.setattr(launch, "upload", upload)
     launch.shares_of.cache_clear()
-    batch, launches = batch_of("group", shapes=CACHE_FROM_PARAMS, beta=0.9), Launches()
+    batch, launches = batch_of("group", shapes=MANY_SHAPES, beta=0.9), Launches()
     steps = TritonBackend(launches)
     steps.step(batch)
     first = len(uploads)
@@ -186,7 +186,7 @@ def test_says_that_triton_is_missing(monkeypatch):
 
 def test_a_captured_graph_needs_its_tables_and_keeps_them(monkeypatch):
     monkeypatch.setattr(backend, "_capturing", lambda batch: True)
-    batch = batch_of("group", shapes=CACHE_FROM_PARAMS)
+    batch = batch_of("group", shapes=MANY_SHAPES)
     steps = TritonBackend(Launches())
     assert "take a step first" in (steps.prepare(batch) or "")
     with pytest.raises(RuntimeError, match=r"zero_grad\(set_to_none=False\)"):

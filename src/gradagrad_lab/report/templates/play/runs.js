@@ -44,7 +44,8 @@ function autoGradagrad({ gamma0, beta }, start) {
     const sum0 = gradient.reduce((sum, g) => sum + rules.autoMeasure({ g }).sum0, 0);
     block = rules.autoDecide({ ...block, sum0, lr: 1, steady_lr: 1 });
     elements = elements.map((element, i) => rules.autoMove({ ...block, ...element, g: gradient[i], beta }));
-    block = rules.autoLearn({ ...block, statistic0: elements.reduce((sum, e) => sum + e.statistic0, 0) });
+    const total = (key) => elements.reduce((sum, e) => sum + e[key], 0);
+    block = rules.autoLearn({ ...block, statistic0: total("statistic0"), statistic1: total("statistic1") });
     const rates = elements.map((e) => rules.autoRates({ ...block, accumulator: e.accumulator, lr: 1, gamma0 }));
     return { x: elements.map((e) => e.x), rates: rates.map((r) => r.rate), gamma: block.gamma };
   };
