@@ -46,7 +46,7 @@ SAME_AUTO = [
 HALVES = [(o, GradaGrad, gradagrad) for o in SAME] + [(o, AutoGradaGrad, auto_gradagrad) for o in SAME_AUTO]
 
 
-@pytest.mark.parametrize(("options", "of_torch", "of_jax"), HALVES, ids=str)
+@pytest.mark.parametrize(("options", "of_torch", "of_jax"), HALVES, ids=lambda a: getattr(a, "__name__", str(a)))
 def test_both_halves_say_the_same(options, of_torch, of_jax):
     with pytest.raises((TypeError, ValueError)) as expected:
         of_torch([torch.nn.Parameter(torch.ones(2))], **options)
