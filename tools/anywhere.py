@@ -80,7 +80,7 @@ def part(seconds: float, order: str) -> int:
     """Runs some tests of the library on two instruction sets at once; returns the number of failed runs."""
     tests = ROOT / "tests"
     # One test of these files may take longer than the whole part.
-    slow = {"lab", "dlrm", "distributed", "jax_half", "docs", "interpreted", "test_install.py", "test_examples.py"}
+    slow = {"lab", "distributed", "jax_half", "docs", "interpreted", "test_install.py", "test_examples.py"}
     slow |= {"test_compile.py", "test_frameworks.py"}
     files = [file.relative_to(ROOT) for file in sorted(tests.rglob("test_*.py"))]
     files = [file.as_posix() for file in files if not slow & set(file.parts)]

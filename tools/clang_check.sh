@@ -16,7 +16,7 @@ trap 'rm -rf "$scratch"' EXIT
 
 "$CXX" --version | head -n 1
 GRADAGRAD_KERNEL=1 "$PYTHON" setup.py --quiet build_ext --build-lib "$scratch" --build-temp "$scratch/objects"
-export GRADAGRAD_KERNEL_PATH="$scratch/gradagrad/_kernel.abi3.so"
+export GRADAGRAD_KERNEL_PATH="$scratch/gradagrad/kernel/_kernel.abi3.so"
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 "$PYTHON" -m gradagrad
 "$PYTHON" tools/smoke.py kernel
