@@ -239,6 +239,7 @@ class AutoGradaGrad(_Optimizer):
         steady, beta = self._steady_lr, given["momentum"]
         return settings_of(
             auto.Settings, given, lr=learning_rate, steady_lr=steady, weight_decay=decay, beta=beta,
+            gamma0=given["gamma0"] / (steady or 1.0), gamma_max=given["gamma_max"] / (steady or 1.0),
             eps=given["epsilon"], **more
         )  # fmt: skip
 

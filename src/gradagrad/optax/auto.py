@@ -72,8 +72,8 @@ def auto_gradagrad(
     With ``averaging="polynomial"`` the average of the points is kept as well: `auto_gradagrad_eval_params`.
 
     Args:
-        learning_rate: multiplies the step. Not a rate to tune: leave it at 1. A schedule counts in the steps, and not
-            in the displacement that they are judged by, which would undo it.
+        learning_rate: multiplies the step. Not a rate to tune: a number only changes units. A schedule counts in the
+            steps, and not in the displacement that they are judged by, which would undo it.
         gamma0: :math:`\gamma` to start from.
         momentum: :math:`\beta` in [0, 1).
         weight_decay: shrinks x by learning_rate · γ/√k · weight_decay, or:
@@ -114,12 +114,16 @@ def auto_gradagrad(
     }  # fmt: skip
     arguments = checked(AUTOGRADAGRAD, given)
     lr = arguments["lr"]
+    steady = lr if isinstance(lr, float) else 1.0
+    start = steady or 1.0  # Only ratios of lr matter, so γ starts relative to it.
     return Method(
         rule=RULE,
         settings=settings_of(
             Settings,
             {key: a for key, a in arguments.items() if key not in ("lr", "weight_decay")},  # `Method` has them
-            steady_lr=lr if isinstance(lr, float) else 1.0,
+            steady_lr=steady,
+            gamma0=arguments["gamma0"] / start,
+            gamma_max=arguments["gamma_max"] / start,
             beta=arguments["momentum"],
             averaging=averaging is not None,
         ),
