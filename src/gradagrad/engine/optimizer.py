@@ -21,7 +21,16 @@ from gradagrad.checks.torch import (
 )
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import begin, join_shared, mark_idle, shared_keys
+from gradagrad.engine.state import (
+    begin,
+    begin_early,
+    begin_use,
+    join_shared,
+    mark_idle,
+    renew_unused,
+    shared_keys,
+    unused_of,
+)
 from gradagrad.kernel.backend import HandleCache
 from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, Watch, describe
 from gradagrad.monitoring.first_step import FirstStep
@@ -46,7 +55,11 @@ class EngineOptimizer(Optimizer, ABC):
         self._watch: Watch | None = None
         self._handles = HandleCache()
         self._empty: list[tuple[list[Any], Batch]] = []
+        self._unused: dict[
+            Tensor, Any
+        ] = {}  # parameters with state and without a step, and what their state depends on
         super().__init__(params, checked(self.arguments, defaults))
+        begin_early(self, self._parameters())
 
     @abstractmethod
     def _settings(self, group: Mapping[str, Any]) -> Any:
@@ -105,14 +118,26 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler's, as is grad_scale
         if found_inf is not None and bool(found_inf):
             return loss
-        is_first = not torch.compiler.is_compiling() and not any(self.state.values())
+        is_first = not torch.compiler.is_compiling() and self._is_unstepped()
         try:
             self._step_groups(is_first)
         except Exception:
             if is_first and not any(bool(state.get("step")) for state in self.state.values()):
-                self.state.clear()  # nothing has been done yet
+                self._forget_state()  # nothing has been done yet
             raise
         return loss
+
+    def _is_unstepped(self) -> bool:
+        """Whether no parameter has taken a step; reads no tensor."""
+        return not any(state and parameter not in self._unused for parameter, state in self.state.items())
+
+    def _stepped(self, group: Mapping[str, Any]) -> list[Tensor]:
+        """The parameters of a group that have taken a step."""
+        return [p for p in group["params"] if self.state.get(p) and p not in self._unused]
+
+    def _forget_state(self) -> None:
+        self.state.clear()
+        self._unused.clear()
 
     def _step_groups(self, is_first: bool) -> None:
         groups, batches = self._batches()
@@ -138,7 +163,7 @@ class EngineOptimizer(Optimizer, ABC):
             engine.forget(batches)
             if first is not None:
                 first.undo()
-                self.state.clear()
+                self._forget_state()
             raise
         if watch is not None:
             watch.after()
@@ -199,11 +224,15 @@ class EngineOptimizer(Optimizer, ABC):
         """
         if keys is None:
             keys = {field.key for field in self.rule.fields(self._settings(group))}
+        if self._unused and self._is_unstepped():
+            renew_unused(self)
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
                 mark_idle(self, group, parameter)
                 continue
+            if self._unused and parameter in self._unused:
+                begin_use(self, group, parameter)
             state = self.state[parameter]
             if not keys <= state.keys():
                 begin(self, group, parameter)
@@ -240,11 +269,13 @@ class EngineOptimizer(Optimizer, ABC):
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
             self._put_readings(group)
+        self._unused = unused_of(self)
         join_shared(self)
 
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
+        renew_unused(self)
         self._catch_up()  # distributed checkpoints fill in what the loading optimizer has, which are no clocks of rows
         result = super().state_dict()
         for group in result["param_groups"]:
@@ -260,6 +291,7 @@ class EngineOptimizer(Optimizer, ABC):
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
+        self._unused = unused_of(self)
         join_shared(self)
 
     @property
@@ -277,6 +309,7 @@ class EngineOptimizer(Optimizer, ABC):
                 begin(self, group, parameter)
             for value in self.state[parameter].values():
                 value.share_memory_()
+        self._unused.clear()  # Another process may step it, and this one would not know.
 
     def diagnostics(self) -> list[GroupDiagnostics]:
         """For each param group, what its learning rates have become; see `GroupDiagnostics`.

@@ -101,7 +101,7 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
     """The median γ of a param group, and the learning rate that it makes: little is looked at and moved for them."""
     gammas: list[Tensor] = []
     steps = 0
-    for parameter in (p for p in group["params"] if optimizer.state.get(p)):
+    for parameter in optimizer._stepped(group):
         batch = optimizer._alone(group, parameter)
         steps = max(steps, int(batch.steps[0]))
         if batch.is_shared and gammas:
@@ -164,8 +164,7 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any], growing: Any 
     growths: list[Tensor] = []
     sizes: list[Tensor] = []
     steps, spoilt = 0, 0
-    states = [(p, state) for p in group["params"] if (state := optimizer.state.get(p))]
-    for number, (parameter, _) in enumerate(states):
+    for number, parameter in enumerate(optimizer._stepped(group)):
         batch = optimizer._alone(group, parameter)
         steps = max(steps, int(batch.steps[0]))
         dtype = computing_dtype(parameter.dtype)
