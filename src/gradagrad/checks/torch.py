@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer
 
+from gradagrad import sharding
 from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
 from gradagrad.checks.arguments import checked as checked_anywhere
-from gradagrad.rules.scope import SHARED
+from gradagrad.rules.scope import SHARED, Scope
 
 _PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex, L1Ball, Hyperplane and HalfSpace."
 
@@ -74,6 +75,13 @@ def refuse_unfit_parameters(params: Sequence[Tensor]) -> None:
             raise TypeError(
                 error_text("params", "tensors of floating point or complex numbers", parameter.dtype, remedy)
             )
+
+
+def refuse_unfit_tables(params: Sequence[Tensor], scope: Scope) -> None:
+    """Raises where shards of TorchRec's tables would share decisions that each rank makes by itself."""
+    for parameter in params:
+        if reason := sharding.unfit_table(parameter, scope):
+            raise ValueError(reason)
 
 
 def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:

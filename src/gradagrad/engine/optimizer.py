@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
 
-from gradagrad import checkpoint, precision
+from gradagrad import checkpoint, precision, sharding
 from gradagrad.checks.arguments import Table
 from gradagrad.checks.torch import (
     checked,
     refuse_flattened,
     refuse_foreign_settings,
     refuse_unfit_parameters,
+    refuse_unfit_tables,
     warn_of_one_each,
 )
 from gradagrad.engine import step as engine
@@ -80,6 +81,7 @@ class EngineOptimizer(Optimizer, ABC):
             differentiable=group["differentiable"],
             stochastic_rounding=group["stochastic_rounding"],
             draws=group["stochastic_rounding"] or precision.is_rounded(group["state_dtype"]),
+            ranks=sharding.table_ranks(group["params"], self._scope(group)),
             handles=self._handles,
         )
 
@@ -92,6 +94,7 @@ class EngineOptimizer(Optimizer, ABC):
         try:
             refuse_unfit_parameters(self.param_groups[-1]["params"])
             refuse_flattened(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
+            refuse_unfit_tables(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
@@ -174,7 +177,7 @@ class EngineOptimizer(Optimizer, ABC):
         batches: list[Batch] = []
         for index, group in enumerate(self.param_groups):
             batch = self._batch(index, group)
-            if batch.params:
+            if batch.params or batch.ranks is not None:
                 groups.append(group)
                 batches.append(batch)
         if any(batch.draws for batch in batches):
@@ -201,6 +204,9 @@ class EngineOptimizer(Optimizer, ABC):
             batch.group = index
             self._init_group(group, batch.params, batch.grads, batch.param_states, batch.keys)
         rows = batch.param_states
+        if batch.ranks is not None and not rows:  # This rank holds no shard, but decides as the others do.
+            begin(self, group, group["params"][0])
+            batch.shared = {key: self.state[group["params"][0]][key] for key in shared_keys(batch.fields, batch.scope)}
         batch.steps = [state["step"] for state in rows]
         for field in batch.fields if rows else ():
             key = field.key
