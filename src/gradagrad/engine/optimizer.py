@@ -49,6 +49,8 @@ class EngineOptimizer(Optimizer, ABC):
     warns_of_large_first_step: ClassVar[bool] = False
     _cannot_step: str = ""
     """Why no step can be taken and nothing loaded now, as a sentence."""
+    _in_backward: Any = None
+    """What steps parameters inside the backward pass, if `gradagrad.step_in_backward` was called."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
         _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
 
@@ -114,6 +116,8 @@ class EngineOptimizer(Optimizer, ABC):
         self._accelerator_graph_capture_health_check()
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
+        if self._in_backward is not None:
+            self._in_backward.end_step()
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -186,8 +190,29 @@ class EngineOptimizer(Optimizer, ABC):
                 batch.streams = [places[parameter] for parameter in batch.params]
         return groups, batches
 
-    def _batch(self, index: int, group: Mapping[str, Any]) -> Batch:
-        """The parameters of a group that have a gradient, and their state."""
+    @torch.no_grad()
+    def _step_one(self, index: int, parameter: Tensor, *, looks: bool = False) -> bool:
+        """Steps one parameter, whose block is its own. Returns whether it warned of a large first step, if it looks."""
+        group = self.param_groups[index]
+        looks &= self.warns_of_large_first_step and (parameter in self._unused or not self.state.get(parameter))
+        batch = self._batch(index, {**group, "params": [parameter]}, group)
+        if batch.draws:
+            batch.streams = [next(place for place, p in enumerate(self._parameters()) if p is parameter)]
+        batches = engine.prepare([batch], [group])
+        first = FirstStep(batches) if looks and FirstStep.can_look(batches) else None
+        try:
+            engine.run(batches)
+            return first is not None and first.check()
+        except BaseException:
+            engine.forget(batches)
+            if first is not None:
+                first.undo()
+                self.state.pop(parameter, None)
+            raise
+
+    def _batch(self, index: int, group: Mapping[str, Any], whole: Mapping[str, Any] | None = None) -> Batch:
+        """The parameters of a group that have a gradient, and their state. ``group`` may be a part of a whole one."""
+        whole = group if whole is None else whole
         if torch.compiler.is_compiling():
             refuse_foreign_settings(group, self.defaults)
             batch = self._empty_batch(group)
@@ -196,10 +221,10 @@ class EngineOptimizer(Optimizer, ABC):
         else:
             # Settings are worked out anew only if a value in the group has been exchanged for another.
             values, empty = self._empty[index] if index < len(self._empty) else ([], None)
-            if empty is None or len(values) != len(group) or not all(map(is_, values, group.values())):
-                refuse_foreign_settings(group, self.defaults)
-                empty = self._empty_batch(group)
-                self._empty[index : index + 1] = [(list(group.values()), empty)]
+            if empty is None or len(values) != len(whole) or not all(map(is_, values, whole.values())):
+                refuse_foreign_settings(whole, self.defaults)
+                empty = self._empty_batch(whole)
+                self._empty[index : index + 1] = [(list(whole.values()), empty)]
             batch = empty.copy()
             batch.group = index
             self._init_group(group, batch.params, batch.grads, batch.param_states, batch.keys)
