@@ -20,7 +20,7 @@ from torchrec.distributed.types import ShardingEnv, ShardingPlan
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 
 import gradagrad
-from gradagrad.integrations.torchrec import prepare
+from gradagrad.integrations.torchrec import prepare, step_in_lookup
 
 logging.disable(logging.WARNING)
 TABLES, WIDTH, WORLD, BATCH, STEPS = 2, 8, 2, 8, 20
@@ -131,11 +131,37 @@ def cell(rank, kind, name):
     return max((end[key] - value).abs().max().item() for key, value in one.state_dict().items())
 
 
+def in_lookup(rank, kind):
+    """How far steps inside the lookup are from ordinary ones, and what they refuse."""
+    nets = [sharded(kind) for _ in range(2)]
+    for net in nets:
+        prepare(net)
+        for number, parameter in enumerate(net.parameters()):
+            parameter.data.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(number)))
+    first, second = (optimizer_of("row", net.parameters()) for net in nets)
+    step_in_lookup(nets[1], second)
+    train(nets[0], first, rank, WORLD)
+    train(nets[1], second, rank, WORLD)
+    pairs = list(zip(nets[0].parameters(), nets[1].parameters(), strict=True))
+    states = [(first.state[p][k], second.state[q][k]) for p, q in pairs if p.numel() for k in first.state[p]]
+    difference = max((a - b).abs().max().item() for a, b in [*pairs, *states] if a.numel())
+    features, _ = batch(0, rank, WORLD)
+    nets[1](features).sum().backward()
+    has_gradients = any(p.grad is not None for p in nets[1].parameters() if type(p) is not torch.nn.Parameter)
+    message = ""
+    try:
+        nets[1](features).sum().backward()
+    except RuntimeError as error:
+        message = str(error)
+    return difference, has_gradients, message
+
+
 def cells(rank, port, path):
     os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=str(port))
     torch.set_num_threads(1)
     dist.init_process_group("gloo", rank=rank, world_size=WORLD)
     results = {(kind, name): cell(rank, kind, name) for kind in KINDS for name in OPTIMIZERS}
+    results |= {("in lookup", kind): in_lookup(rank, kind) for kind in ("table_wise", "row_wise")}
     unprepared = sharded("table_wise")
     optimizer_of("element", unprepared.parameters())
     try:

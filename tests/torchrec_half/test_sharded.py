@@ -29,5 +29,13 @@ def test_two_ranks_equal_one_process(results, kind, name):
         assert found < 2e-6, found
 
 
+@pytest.mark.parametrize("kind", ["table_wise", "row_wise"])
+def test_steps_inside_the_lookup_equal_ordinary_ones_and_make_no_gradient(results, kind):
+    difference, has_gradients, message = results["in lookup", kind]
+    assert difference < 2e-6
+    assert not has_gradients
+    assert "Call optimizer.step() after every backward()" in message
+
+
 def test_tables_that_do_not_know_their_sharding_are_refused(results):
     assert "Call gradagrad.integrations.torchrec.prepare(model)" in results["unprepared"]

@@ -135,8 +135,16 @@ class EngineOptimizer(Optimizer, ABC):
         return loss
 
     def _is_unstepped(self) -> bool:
-        """Whether no parameter has taken a step; reads no tensor."""
-        return not any(state and parameter not in self._unused for parameter, state in self.state.items())
+        """Whether no parameter has taken a step. Reads tensors only while none has."""
+        if any(state and parameter not in self._unused for parameter, state in self.state.items()):
+            return False
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return True
+        # TorchRec's wrappers load state in place, without a word to this optimizer.
+        loaded = [p for p in self._unused if (state := self.state.get(p)) and int(state["step"])]
+        for parameter in loaded:
+            del self._unused[parameter]
+        return not loaded
 
     def _stepped(self, group: Mapping[str, Any]) -> list[Tensor]:
         """The parameters of a group that have taken a step."""

@@ -166,7 +166,7 @@ def _flat(record: Record, prefix: str) -> dict[str, float]:
 
 # Where wrappers keep the optimizer they wrap: Lightning, accelerate and ZeRO, torch's ZeRO, Opacus, SAM and Lookahead,
 # timm's Lookahead.
-_WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer", "_base_optimizer")
+_WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer", "_base_optimizer", "_optimizer")
 _DEPTH = 100
 """Wrappers in wrappers; one that makes a new wrapper whenever it is asked has no end."""
 
@@ -176,7 +176,7 @@ def unwrapped(optimizer: Any) -> EngineOptimizer:
     steps."""
     inner, seen = optimizer, {id(optimizer)}
     for _ in range(_DEPTH):
-        within = next((a for name in _WITHIN if (a := _inside(inner, name)) is not None), None)
+        within = next((a for name in _WITHIN if (a := _inside(inner, name)) is not None), _only_ours(inner))
         if within is None or id(within) in seen:
             break
         seen.add(id(within))
@@ -186,6 +186,18 @@ def unwrapped(optimizer: Any) -> EngineOptimizer:
             f"optimizer must be a GradaGrad, an AutoGradaGrad or a wrapper of one, got {type(inner).__name__}."
         )
     return inner
+
+
+def _only_ours(combined: Any) -> Any:
+    """The one optimizer of ours in TorchRec's CombinedOptimizer, which has pairs of a name and an optimizer."""
+    pairs: Any = getattr(combined, "_optims", ())
+    ours: list[EngineOptimizer] = []
+    for _, part in pairs:
+        try:
+            ours.append(unwrapped(part))
+        except TypeError:
+            continue
+    return ours[0] if len(ours) == 1 else None
 
 
 def _inside(wrapper: Any, name: str) -> Any:
