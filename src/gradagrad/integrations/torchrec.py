@@ -149,7 +149,7 @@ class _Lookup:
             found.setdefault(place, []).append((indices[own], values))
             column += width
         for place, parts in found.items():
-            rows, values = (torch.cat(a) if len(a) > 1 else a[0] for a in zip(*parts, strict=True))
+            rows, values = (torch.cat([part[i] for part in parts]) for i in range(2))
             self._steps.step(*self._tables[place], rows.long(), values)
 
 
