@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import gradagrad
-from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad import GradaGrad
 from gradagrad_lab.cli.app import run
 from gradagrad_lab.cli.options import parse_options, parse_value
 from gradagrad_lab.data import data_folder
@@ -126,26 +126,6 @@ def test_a_damaged_history_is_named(tmp_path, text):
     file.write_text(text)
     with pytest.raises(ValueError, match=r"history\.json is not a history"):
         gradagrad.History.load(file)
-
-
-def test_sharded_tables_of_torchrec_cannot_share_a_decision(monkeypatch):
-    """Ranks would decide by the tables they hold, and the replicas of the dense parameters would drift apart."""
-
-    class TableBatchedEmbeddingSlice(torch.nn.Parameter):
-        pass
-
-    def params():
-        return [TableBatchedEmbeddingSlice(torch.ones(3, 2)), torch.nn.Parameter(torch.ones(2))]
-
-    shared = [lambda p: GradaGrad(p, granularity="group"), lambda p: GradaGrad(p, granularity="all"), AutoGradaGrad]
-    for construct in shared:
-        construct(params())  # alone
-    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
-    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
-    for construct in shared:
-        with pytest.raises(ValueError, match=r'TorchRec .* Use GradaGrad with granularity="element"'):
-            construct(params())
-    GradaGrad(params(), granularity="row")
 
 
 def test_the_home_of_nobody_is_a_folder_that_does_not_exist(monkeypatch):

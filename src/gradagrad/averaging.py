@@ -99,7 +99,8 @@ class Averaged(EngineOptimizer):
         averaging = chain.from_iterable(
             group["params"] for group in self.param_groups if group["averaging"] is not None
         )
-        return {p: state["average"] for p in averaging if "average" in (state := self.state.get(p, {}))}
+        stepped = (p for p in averaging if p not in self._unused)
+        return {p: state["average"] for p in stepped if "average" in (state := self.state.get(p, {}))}
 
     def averaged_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
         """The model's state dict with averaged weights, as copies: what to export."""

@@ -96,6 +96,7 @@ def _adopt(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any], be
         return  # Adagrad makes its state at construction; without a step there is nothing to take over.
     group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
     begin(optimizer, group, parameter)
+    optimizer._unused.pop(parameter, None)
     ours = optimizer.state[parameter]
     saved = state["sum"]
     if saved.shape != parameter.shape:

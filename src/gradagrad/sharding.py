@@ -1,4 +1,4 @@
-"""Parameters sharded over ranks (FSDP2, DTensor): this rank's shards, and sums over all ranks.
+"""Parameters sharded over ranks (FSDP2, DTensor, TorchRec's tables): this rank's shards, and sums over all ranks.
 
 All numbers of an element are on one rank, so most of a step needs no communication. Where a block is spread over ranks,
 its sums are added by one small all-reduce for the whole optimizer. This module does not know the update rule, and the
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from gradagrad.rules.scope import SINGLE, Scope, block_shape
+from gradagrad.rules.scope import SHARED, SINGLE, Scope, block_shape
 from gradagrad.torch_ops.ops import real_view
 
 if TYPE_CHECKING:
@@ -28,6 +28,44 @@ if TYPE_CHECKING:
 
 # The process groups over which a parameter's sums are added, one for each mesh dimension that splits a block.
 Axes = tuple["dist.ProcessGroup", ...]
+
+
+class TableShard(NamedTuple):
+    """How TorchRec has laid out a parameter or its replica, as `gradagrad.integrations.torchrec.prepare` tells it."""
+
+    ranks: dist.ProcessGroup
+    layout: str
+    """TorchRec's name of the sharding, or "replicated"."""
+
+
+def table_shard(parameter: Tensor) -> TableShard | None:
+    """What `prepare` has attached."""
+    return getattr(parameter, "_gradagrad_table_shard", None)
+
+
+def table_ranks(params: Sequence[Tensor], scope: Scope) -> dist.ProcessGroup | None:
+    """Over whom a shared decision adds the sums of TorchRec's tables. Ranks without a shard must take part too."""
+    found = [shard.ranks for p in params if (shard := table_shard(p))] if scope in SHARED else []
+    return found[0] if found and dist.get_world_size(found[0]) > 1 else None
+
+
+def unfit_table(parameter: Tensor, scope: Scope) -> str | None:
+    """Why parts of TorchRec's tables cannot share decisions of this scope, and the remedy; None if they can."""
+    if type(parameter).__name__ != "TableBatchedEmbeddingSlice" or scope == "element":
+        return None
+    shard = table_shard(parameter)
+    if shard is None:
+        return (
+            f'TorchRec\'s tables cannot share decisions yet, got the scope "{scope}": a table does not know how it is '
+            "sharded. Call gradagrad.integrations.torchrec.prepare(model) before constructing the optimizer."
+        )
+    whole = {"row": ("table_wise", "row_wise", "table_row_wise"), "tensor": ("table_wise",)}
+    if scope in whole and shard.layout not in ("replicated", *whole[scope]):
+        return (
+            f'the scope "{scope}" needs each {scope} of a table on one rank, got the sharding "{shard.layout}"; '
+            f'shard it {" or ".join(whole[scope])}, or use granularity="element".'
+        )
+    return None
 
 
 def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
@@ -58,6 +96,9 @@ def axes(parameter: Tensor, scope: Scope = "tensor") -> Axes:
 
     A mesh dimension that replicates the parameter is left out.
     """
+    shard = None if type(parameter) is torch.nn.Parameter else table_shard(parameter)
+    if shard is not None:
+        return (shard.ranks,) if scope in SHARED and shard.layout != "replicated" else ()
     if scope == "element" or not is_sharded(parameter):
         return ()
     mesh = parameter.device_mesh
@@ -168,7 +209,7 @@ def split(batch: Batch) -> list[Batch]:
     """A batch as this rank's shards, split by the ranks over which sums are added; dense gradients come first."""
     plain = torch.nn.Parameter
     sharded = any(type(p) is not plain and is_sharded(p) for p in batch.params)
-    if not sharded and len({gradient.layout for gradient in batch.grads}) == 1:
+    if not sharded and batch.ranks is None and len({gradient.layout for gradient in batch.grads}) == 1:
         return [batch]  # The usual case: all gradients are dense, or all are sparse.
     here = _shards(batch) if sharded else batch
     members: dict[tuple[bool, Axes], list[int]] = {}
@@ -179,7 +220,19 @@ def split(batch: Batch) -> list[Batch]:
         part = here.select(members[key])
         part.axes = key[1]
         result.append(part)
+    if batch.ranks is not None and not any(part.axes for part in result):
+        result.append(_without_elements(batch))
     return result
+
+
+def _without_elements(batch: Batch) -> Batch:
+    """A parameter without elements, for a rank that holds no shard: all ranks must take part in adding sums."""
+    device = next(iter(batch.shared.values())).device
+    nothing: dict[str, Any] = {name: [torch.empty(0, device=device)] for name in ("params", "grads")}
+    state = {field.key: [torch.empty(0, device=device)] for field in batch.fields if field.at == "element"}
+    steps = [torch.zeros((), dtype=torch.int64)]
+    axes = () if batch.ranks is None else (batch.ranks,)
+    return replace(batch, **nothing, steps=steps, state=state, param_states=[{}], streams=[0], owners=[], axes=axes)
 
 
 def _shards(batch: Batch) -> Batch:

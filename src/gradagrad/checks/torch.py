@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch import distributed as dist
 from torch.optim.optimizer import Optimizer
 
+from gradagrad import sharding
 from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
 from gradagrad.checks.arguments import checked as checked_anywhere
-from gradagrad.rules.scope import SHARED
+from gradagrad.rules.scope import SHARED, Scope
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """By name too, because command lines cannot pass a dtype."""
@@ -80,6 +80,13 @@ def refuse_unfit_parameters(params: Sequence[Tensor]) -> None:
             )
 
 
+def refuse_unfit_tables(params: Sequence[Tensor], scope: Scope) -> None:
+    """Raises where shards of TorchRec's tables would share decisions that each rank makes by itself."""
+    for parameter in params:
+        if reason := sharding.unfit_table(parameter, scope):
+            raise ValueError(reason)
+
+
 def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
     """Raises for pieces of FSDP1's flattened parameters: shared numbers would differ between ranks."""
     if scope != "element" and any(getattr(parameter, "_fsdp_flattened", False) for parameter in params):
@@ -87,22 +94,6 @@ def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
             f'parameters of FullyShardedDataParallel (FSDP1) cannot share a decision, got the scope "{scope}": each '
             "rank would decide by the pieces it holds. Shard with torch.distributed.fsdp.fully_shard (FSDP2), or use "
             'GradaGrad with granularity="element".'
-        )
-
-
-def refuse_table_slices(params: Sequence[Tensor], scope: str) -> None:
-    """Raises where TorchRec's sharded tables would share a decision: every rank holds others and would decide alone."""
-    if (
-        scope in SHARED
-        and any(type(parameter).__name__ == "TableBatchedEmbeddingSlice" for parameter in params)
-        and dist.is_available()
-        and dist.is_initialized()
-        and dist.get_world_size() > 1
-    ):
-        raise ValueError(
-            f'tables of TorchRec (TableBatchedEmbeddingSlice) cannot share a decision, got the scope "{scope}": each '
-            "rank would decide by the tables it holds, and replicas of other parameters would drift apart. "
-            'Use GradaGrad with granularity="element", "row" or "tensor" for the tables.'
         )
 
 

@@ -48,6 +48,8 @@ class Batch:
     """The parameters as the user has them, where ``params`` are this rank's shards."""
     axes: Axes = ()
     """The process groups over which sums are added; none where every block is whole on this rank."""
+    ranks: Any = None
+    """The process group of TorchRec's tables, if they or replicas beside them share this batch's block."""
     backend: Any = None
     """The `Backend` that steps it."""
     prepared: list[Any] | None = None

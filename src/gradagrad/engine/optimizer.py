@@ -11,20 +11,29 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
 
-from gradagrad import checkpoint, precision
+from gradagrad import checkpoint, precision, sharding
 from gradagrad.checks.arguments import Table
 from gradagrad.checks.torch import (
     checked,
     refuse_another_scope,
     refuse_flattened,
     refuse_foreign_settings,
-    refuse_table_slices,
     refuse_unfit_parameters,
+    refuse_unfit_tables,
     warn_of_one_each,
 )
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import begin, join_shared, mark_idle, shared_keys
+from gradagrad.engine.state import (
+    begin,
+    begin_early,
+    begin_use,
+    join_shared,
+    mark_idle,
+    renew_unused,
+    shared_keys,
+    unused_of,
+)
 from gradagrad.kernel.backend import HandleCache
 from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, describe
 from gradagrad.monitoring.first_step import FirstStep
@@ -42,6 +51,8 @@ class EngineOptimizer(Optimizer, ABC):
     warns_of_large_first_step: ClassVar[bool] = False
     _cannot_step: str = ""
     """Why steps and loading are refused at the moment; empty if they are not."""
+    _in_backward: Any = None
+    """What steps parameters inside the backward pass, if `gradagrad.step_in_backward` was called."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
         _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
 
@@ -50,7 +61,10 @@ class EngineOptimizer(Optimizer, ABC):
         self._empty: list[tuple[list[Any], Batch]] = []
         self._begun_with: list[tuple[str, float]] = []
         """Each group's scope and momentum, as they were constructed or loaded."""
+        self._unused: dict[Tensor, Any] = {}
+        """Parameters whose state has seen no step, and everything that this state depends on."""
         super().__init__(params, checked(self.arguments, defaults))
+        begin_early(self, self._parameters())
 
     @abstractmethod
     def _settings(self, group: Mapping[str, Any]) -> Any:
@@ -71,6 +85,7 @@ class EngineOptimizer(Optimizer, ABC):
             differentiable=group["differentiable"],
             stochastic_rounding=group["stochastic_rounding"],
             draws=group["stochastic_rounding"] or precision.is_rounded(group["state_dtype"]),
+            ranks=sharding.table_ranks(group["params"], self._scope(group)),
             handles=self._handles,
         )
 
@@ -83,7 +98,7 @@ class EngineOptimizer(Optimizer, ABC):
         try:
             refuse_unfit_parameters(self.param_groups[-1]["params"])
             refuse_flattened(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
-            refuse_table_slices(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
+            refuse_unfit_tables(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
@@ -97,7 +112,7 @@ class EngineOptimizer(Optimizer, ABC):
         """Raises where others overwrote a setting, or the state no longer fits one."""
         scope, momentum = self._begun_with[index]
         refuse_foreign_settings(group, self.defaults, momentum)
-        if any(self.state.get(parameter) for parameter in group["params"]):
+        if any(self.state.get(parameter) and parameter not in self._unused for parameter in group["params"]):
             refuse_another_scope(self.arguments.scope, scope, self._scope(group))
         else:
             self._begun_with[index] = self._scope(group), momentum
@@ -116,6 +131,8 @@ class EngineOptimizer(Optimizer, ABC):
         self._accelerator_graph_capture_health_check()
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
+        if self._in_backward is not None:
+            self._in_backward.end_step()
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -123,14 +140,34 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
-        is_first = not torch.compiler.is_compiling() and not any(self.state.values())
+        is_first = not torch.compiler.is_compiling() and self._is_unstepped()
         try:
             self._step_groups(is_first)
         except Exception:
             if is_first and not any(bool(state.get("step")) for state in self.state.values()):
-                self.state.clear()  # Nothing has been stepped yet.
+                self._forget_state()  # Nothing has been stepped yet.
             raise
         return loss
+
+    def _is_unstepped(self) -> bool:
+        """Whether no parameter has taken a step. Reads tensors only while none has."""
+        if any(state and parameter not in self._unused for parameter, state in self.state.items()):
+            return False
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return True
+        # TorchRec's wrappers load state in place, without a word to this optimizer.
+        loaded = [p for p in self._unused if (state := self.state.get(p)) and int(state["step"])]
+        for parameter in loaded:
+            del self._unused[parameter]
+        return not loaded
+
+    def _stepped(self, group: Mapping[str, Any]) -> list[Tensor]:
+        """The parameters of a group that have taken a step."""
+        return [p for p in group["params"] if self.state.get(p) and p not in self._unused]
+
+    def _forget_state(self) -> None:
+        self.state.clear()
+        self._unused.clear()
 
     def _step_groups(self, is_first: bool) -> None:
         groups, batches = self._batches()
@@ -153,7 +190,7 @@ class EngineOptimizer(Optimizer, ABC):
             engine.forget(batches)
             if first is not None:
                 first.undo()
-                self.state.clear()
+                self._forget_state()
             raise
 
     def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
@@ -162,7 +199,7 @@ class EngineOptimizer(Optimizer, ABC):
         batches: list[Batch] = []
         for index, group in enumerate(self.param_groups):
             batch = self._batch(index, group)
-            if batch.params:
+            if batch.params or batch.ranks is not None:
                 groups.append(group)
                 batches.append(batch)
         if any(batch.draws for batch in batches):
@@ -171,8 +208,29 @@ class EngineOptimizer(Optimizer, ABC):
                 batch.streams = [places[parameter] for parameter in batch.params]
         return groups, batches
 
-    def _batch(self, index: int, group: Mapping[str, Any]) -> Batch:
-        """The parameters of a group that have a gradient, and their state."""
+    @torch.no_grad()
+    def _step_one(self, index: int, parameter: Tensor, *, looks: bool = False) -> bool:
+        """Steps one parameter, whose block is its own. Returns whether it warned of a large first step, if it looks."""
+        group = self.param_groups[index]
+        looks &= self.warns_of_large_first_step and (parameter in self._unused or not self.state.get(parameter))
+        batch = self._batch(index, {**group, "params": [parameter]}, group)
+        if batch.draws:
+            batch.streams = [next(place for place, p in enumerate(self._parameters()) if p is parameter)]
+        batches = engine.prepare([batch], [group])
+        first = FirstStep(batches) if looks and FirstStep.can_look(batches) else None
+        try:
+            engine.run(batches)
+            return first is not None and first.check()
+        except BaseException:
+            engine.forget(batches)
+            if first is not None:
+                first.undo()
+                self.state.pop(parameter, None)
+            raise
+
+    def _batch(self, index: int, group: Mapping[str, Any], whole: Mapping[str, Any] | None = None) -> Batch:
+        """The parameters of a group that have a gradient, and their state. ``group`` may be a part of a whole one."""
+        whole = group if whole is None else whole
         if torch.compiler.is_compiling():
             self._refuse_changes(index, group)
             batch = self._empty_batch(group)
@@ -182,15 +240,18 @@ class EngineOptimizer(Optimizer, ABC):
         else:
             # Settings are derived again only if a value in the group was replaced.
             values, empty = self._empty[index] if index < len(self._empty) else ([], None)
-            if empty is None or len(values) != len(group) or not all(map(is_, values, group.values())):
-                self._refuse_changes(index, group)
-                empty = self._empty_batch(group)
-                self._empty[index : index + 1] = [(list(group.values()), empty)]
+            if empty is None or len(values) != len(whole) or not all(map(is_, values, whole.values())):
+                self._refuse_changes(index, whole)
+                empty = self._empty_batch(whole)
+                self._empty[index : index + 1] = [(list(whole.values()), empty)]
             batch = copy(empty)  # dataclasses.replace takes longer than a small step.
             batch.group, batch.params, batch.grads, batch.param_states = index, [], [], []
             batch.state, batch.shared = {}, {}
             self._init_group(group, batch.params, batch.grads, batch.param_states, batch.keys)
         rows = batch.param_states
+        if batch.ranks is not None and not rows:  # This rank holds no shard, but decides as the others do.
+            begin(self, group, group["params"][0])
+            batch.shared = {key: self.state[group["params"][0]][key] for key in shared_keys(batch.fields, batch.scope)}
         batch.steps = [state["step"] for state in rows]
         for field in batch.fields if rows else ():
             key = field.key
@@ -214,11 +275,15 @@ class EngineOptimizer(Optimizer, ABC):
         """
         if keys is None:
             keys = {field.key for field in self.rule.fields(self._settings(group))}
+        if self._unused and self._is_unstepped():
+            renew_unused(self)
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
                 mark_idle(self, group, parameter)
                 continue
+            if self._unused and parameter in self._unused:
+                begin_use(self, group, parameter)
             state = self.state[parameter]
             if not keys <= state.keys():
                 begin(self, group, parameter)
@@ -256,11 +321,13 @@ class EngineOptimizer(Optimizer, ABC):
                 group.setdefault(name, value)
             self._put_readings(group)
         self._begun_with = [self._scope_and_momentum(group) for group in self.param_groups]
+        self._unused = unused_of(self)
         join_shared(self)
 
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
+        renew_unused(self)
         self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
@@ -276,6 +343,7 @@ class EngineOptimizer(Optimizer, ABC):
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
+        self._unused = unused_of(self)
         join_shared(self)
 
     @property
@@ -293,6 +361,7 @@ class EngineOptimizer(Optimizer, ABC):
                 begin(self, group, parameter)
             for value in self.state[parameter].values():
                 value.share_memory_()
+        self._unused.clear()  # Another process may step it, and this one would not know.
 
     def diagnostics(self) -> list[GroupDiagnostics]:
         """For each param group, what its learning rates have become; see `GroupDiagnostics`."""

@@ -1,12 +1,13 @@
-"""State as the rule's fields declare it, made before a parameter's first step. Shared numbers are one tensor."""
+"""State as the rule's fields declare it, made with the optimizer or before a step. Shared numbers are one tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from gradagrad import precision, sharding
 from gradagrad.rules.rule import CLOCK, PARAMETER, Field
@@ -84,9 +85,61 @@ def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tenso
             other[key] = state[key]
 
 
+def begin_early(optimizer: EngineOptimizer, params: Iterable[Tensor]) -> None:
+    """Makes state before the first step, so that wrappers and distributed checkpoints find its keys, as Adagrad does.
+
+    Frozen parameters and those without memory wait for their first gradient, as do parameters that are added later.
+    """
+    groups = {p: group for group in optimizer.param_groups for p in group["params"]}
+    for parameter in params:
+        if parameter.requires_grad and not is_lazy(parameter) and not parameter.is_meta:
+            begin(optimizer, groups[parameter], parameter)
+            optimizer._unused[parameter] = _origin(optimizer, groups[parameter], parameter)
+
+
+def renew_unused(optimizer: EngineOptimizer) -> None:
+    """Makes unused state anew where parameters were moved or settings changed since; forgets exchanged parameters."""
+    groups = {p: group for group in optimizer.param_groups for p in group["params"]}
+    outdated = [
+        p for p, origin in optimizer._unused.items() if p not in groups or origin != _origin(optimizer, groups[p], p)
+    ]
+    for parameter in outdated:
+        del optimizer._unused[parameter]
+        optimizer.state.pop(parameter, None)
+    begin_early(optimizer, [parameter for parameter in outdated if parameter in groups])
+
+
+def begin_use(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
+    """Readies unused state for its first step: weights may have been loaded since it was made."""
+    del optimizer._unused[parameter]
+    for field in optimizer.rule.fields(optimizer._settings(group)):
+        if field.start == PARAMETER and (copy := optimizer.state[parameter].get(field.key)) is not None:
+            sharding.local(copy).copy_(real_view(sharding.local(parameter.detach())))
+
+
+def unused_of(optimizer: EngineOptimizer) -> dict[Tensor, Any]:
+    """The parameters of a copied or loaded optimizer whose state has seen no step."""
+    return {
+        parameter: _origin(optimizer, group, parameter)
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        if (state := optimizer.state.get(parameter)) and not int(state.get("step", 1))
+    }
+
+
+def _origin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> tuple[Any, ...]:
+    """Everything that a fresh state depends on."""
+    settings = optimizer._settings(group)
+    starts = [
+        (f.key, f.start if f.start == PARAMETER else start_of(f, settings)) for f in optimizer.rule.fields(settings)
+    ]
+    own = (parameter.device, parameter.dtype, parameter.shape, parameter.stride())
+    return starts, optimizer._scope(group), group["state_dtype"], group["capturable"], *own
+
+
 def mark_idle(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
     """Records the step at which a parameter without a gradient became idle, if it must catch up later."""
-    state = optimizer.state.get(parameter, {})
+    state = {} if parameter in optimizer._unused else optimizer.state.get(parameter, {})
     if CLOCK not in state or "row_steps" in state:
         return
     settings = optimizer._settings(group)

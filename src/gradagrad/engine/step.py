@@ -26,7 +26,7 @@ def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]]) -> li
     ready: list[Batch] = []
     try:
         for batch, group in zip(batches, groups, strict=True):
-            plain = not torch.compiler.is_compiling() and _is_plain(batch)
+            plain = not torch.compiler.is_compiling() and batch.ranks is None and _is_plain(batch)
             if not plain:
                 refuse_unfit(batch)
             for part in [batch] if plain else sharding.split(batch):

@@ -41,8 +41,8 @@ class FirstStep:
             return False
         return not any(p.is_meta for batch in batches for p in batch.params)
 
-    def check(self) -> None:
-        """Warns once, with the remedy."""
+    def check(self) -> bool:
+        """Warns once, with the remedy, and returns whether it did."""
         squares: list[Tensor] = []
         for (p, rows), old in zip(self._params, self._before, strict=True):
             squares += [(p[rows] - old).norm().double().square(), old.norm().double().square()]
@@ -52,7 +52,7 @@ class FirstStep:
         ratios = torch.where(own > 0, moved / own, 0.0).nan_to_num(0.0, posinf=0.0)
         large = ratios[ratios > 1.0]
         if not len(large):
-            return
+            return False
         warnings.warn(
             f"the first step moves {len(large)} of {len(ratios)} parameter tensors by more than their own norm "
             f"(the worst by {float(large.max()):.3g} times). lr is too large for this model, and GradaGrad only "
@@ -61,6 +61,7 @@ class FirstStep:
             LargeFirstStepWarning,
             stacklevel=6,  # past step and the two wrappers torch puts around it
         )
+        return True
 
     def undo(self) -> None:
         """Puts the parameters back after an exception: the warning as an error, or a projection that failed."""
