@@ -95,7 +95,7 @@ def test_set_default_dtype_works_with_foreach(case: Case) -> None:
 
 @loop_cases()
 def test_default_on_cpu_is_the_loop(case: Case) -> None:
-    """foreach=None follows torch's convention: foreach on accelerators only, so here the very same numbers."""
+    """foreach=None follows torch's convention: foreach on accelerators only, so the numbers are the same here."""
     params = [torch.randn(4, 3), torch.randn(3)]
     twins = [param.clone() for param in params]
     loop, default = case.make(params), case.make(twins, foreach=None)
