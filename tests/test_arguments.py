@@ -164,4 +164,4 @@ def test_a_wrong_projection_is_named_at_the_first_step_which_does_nothing(name, 
     with pytest.raises(error, match=message):
         optimizer.step()
     assert torch.equal(p, torch.ones(2))
-    assert not optimizer.state
+    assert not optimizer.state[p]["step"]

@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from gradagrad import sharding
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.engine.state import has_stepped
 from gradagrad.engine.step import uninterrupted
 from gradagrad.torch_ops.ops import real_view
 
@@ -99,7 +100,8 @@ class Averaged(EngineOptimizer):
         averaging = chain.from_iterable(
             group["params"] for group in self.param_groups if group["averaging"] is not None
         )
-        return {p: state["average"] for p in averaging if "average" in (state := self.state.get(p, {}))}
+        stepped = (p for p in averaging if has_stepped(self, p))
+        return {p: average for p in stepped if (average := self.state[p].get("average")) is not None}
 
     def averaged_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
         """The model's state dict with averaged weights, as copies: what to export."""

@@ -24,7 +24,17 @@ from gradagrad.checks.torch import (
 )
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import begin, join_shared, mark_idle, shared_keys
+from gradagrad.engine.state import (
+    begin,
+    begin_early,
+    begin_use,
+    has_stepped,
+    join_shared,
+    mark_idle,
+    renew_unused,
+    shared_keys,
+    unused_of,
+)
 from gradagrad.kernel.backend import HandleCache
 from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, describe
 from gradagrad.monitoring.first_step import FirstStep
@@ -50,7 +60,10 @@ class EngineOptimizer(Optimizer, ABC):
         self._empty: list[tuple[list[Any], Batch]] = []
         self._begun_with: list[tuple[str, float]] = []
         """Each group's scope and momentum, as they were constructed or loaded."""
+        self._unused: dict[Tensor, Any] = {}
+        """The parameters whose state has seen no step, and everything that this state depends on."""
         super().__init__(params, checked(self.arguments, defaults))
+        begin_early(self)
 
     @abstractmethod
     def _settings(self, group: Mapping[str, Any]) -> Any:
@@ -97,7 +110,7 @@ class EngineOptimizer(Optimizer, ABC):
         """Raises where others overwrote a setting, or the state no longer fits one."""
         scope, momentum = self._begun_with[index]
         refuse_foreign_settings(group, self.defaults, momentum)
-        if any(self.state.get(parameter) for parameter in group["params"]):
+        if any(has_stepped(self, parameter) for parameter in group["params"]):
             refuse_another_scope(self.arguments.scope, scope, self._scope(group))
         elif self._scope(group) != scope:
             self._begun_with[index] = self._scope(group), momentum
@@ -123,14 +136,19 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
-        is_first = not torch.compiler.is_compiling() and not any(self.state.values())
+        is_first = not torch.compiler.is_compiling() and (
+            self._is_unstepped() if self._unused else not any(self.state.values())
+        )
         try:
             self._step_groups(is_first)
         except Exception:
             if is_first and not any(bool(state.get("step")) for state in self.state.values()):
-                self.state.clear()  # Nothing has been stepped yet.
+                self._unused = unused_of(self)  # Nothing has been stepped yet.
             raise
         return loss
+
+    def _is_unstepped(self) -> bool:
+        return not any(has_stepped(self, parameter) for parameter in self.state)
 
     def _step_groups(self, is_first: bool) -> None:
         groups, batches = self._batches()
@@ -154,6 +172,7 @@ class EngineOptimizer(Optimizer, ABC):
             if first is not None:
                 first.undo()
                 self.state.clear()
+                begin_early(self)
             raise
 
     def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
@@ -214,11 +233,15 @@ class EngineOptimizer(Optimizer, ABC):
         """
         if keys is None:
             keys = {field.key for field in self.rule.fields(self._settings(group))}
+        if self._unused and self._is_unstepped():
+            renew_unused(self)
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
                 mark_idle(self, group, parameter)
                 continue
+            if parameter in self._unused:
+                begin_use(self, group, parameter)
             state = self.state[parameter]
             if not keys <= state.keys():
                 begin(self, group, parameter)
@@ -256,11 +279,13 @@ class EngineOptimizer(Optimizer, ABC):
                 group.setdefault(name, value)
             self._put_readings(group)
         self._begun_with = [self._scope_and_momentum(group) for group in self.param_groups]
+        self._unused = unused_of(self)
         join_shared(self)
 
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
+        renew_unused(self)
         self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
@@ -276,6 +301,7 @@ class EngineOptimizer(Optimizer, ABC):
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
+        self._unused = unused_of(self)
         join_shared(self)
 
     @property
@@ -293,6 +319,7 @@ class EngineOptimizer(Optimizer, ABC):
                 begin(self, group, parameter)
             for value in self.state[parameter].values():
                 value.share_memory_()
+        self._unused.clear()  # Another process may take the first step, and this one would not know.
 
     def diagnostics(self) -> list[GroupDiagnostics]:
         """For each param group, what its learning rates have become; see `GroupDiagnostics`."""

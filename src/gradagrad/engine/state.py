@@ -1,4 +1,4 @@
-"""State as the rule's fields declare it, made before a parameter's first step. Shared numbers are one tensor."""
+"""State as the rule's fields declare it, made with the optimizer or later. Shared numbers are one tensor."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.nn.parameter import is_lazy
 
 from gradagrad import precision, sharding
 from gradagrad.rules.rule import CLOCK, PARAMETER, Field
@@ -84,9 +85,76 @@ def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tenso
             other[key] = state[key]
 
 
+def begin_early(optimizer: EngineOptimizer) -> None:
+    """Makes missing state before the first step, so that wrappers and distributed checkpoints find its keys.
+
+    Frozen parameters and those without memory wait for their first gradient, as parameters that are added later do.
+    """
+    for group in optimizer.param_groups:
+        for parameter in group["params"]:
+            waits = not parameter.requires_grad or is_lazy(parameter) or parameter.is_meta
+            if not waits and not optimizer.state.get(parameter):
+                begin(optimizer, group, parameter)
+                optimizer._unused[parameter] = _origin(optimizer, group, parameter)
+
+
+def has_stepped(optimizer: EngineOptimizer, parameter: Tensor) -> bool:
+    """Whether a parameter's state has seen a step. A counter is read only where the state was made early."""
+    state = optimizer.state.get(parameter)
+    if not state or parameter not in optimizer._unused:
+        return bool(state)
+    if int(state["step"]):  # TorchRec's wrappers load state in place, without a word to this optimizer.
+        del optimizer._unused[parameter]
+    return parameter not in optimizer._unused
+
+
+def renew_unused(optimizer: EngineOptimizer) -> None:
+    """Makes unused state anew where parameters were moved or exchanged, or settings changed, since it was made."""
+    groups = {p: group for group in optimizer.param_groups for p in group["params"]}
+    outdated = [
+        p
+        for p, origin in list(optimizer._unused.items())
+        if not has_stepped(optimizer, p) and (p not in groups or origin != _origin(optimizer, groups[p], p))
+    ]
+    for parameter in outdated:
+        del optimizer._unused[parameter], optimizer.state[parameter]
+    if outdated:
+        begin_early(optimizer)
+
+
+def begin_use(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
+    """Readies unused state for its first step: weights may have been loaded since it was made."""
+    if has_stepped(optimizer, parameter):
+        return
+    del optimizer._unused[parameter]
+    for field in optimizer.rule.fields(optimizer._settings(group)):
+        if field.start == PARAMETER and (copy := optimizer.state[parameter].get(field.key)) is not None:
+            sharding.local(copy).copy_(real_view(sharding.local(parameter.detach())))
+
+
+def unused_of(optimizer: EngineOptimizer) -> dict[Tensor, Any]:
+    """The parameters of a copied or loaded optimizer whose state has seen no step."""
+    return {
+        parameter: _origin(optimizer, group, parameter)
+        for group in optimizer.param_groups
+        for parameter in group["params"]
+        if (state := optimizer.state.get(parameter)) and not int(state.get("step", 1))
+    }
+
+
+def _origin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> tuple[Any, ...]:
+    """Everything that a fresh state depends on, but the parameter's values."""
+    settings = optimizer._settings(group)
+    starts = [
+        (f.key, f.start if f.start == PARAMETER else start_of(f, settings)) for f in optimizer.rule.fields(settings)
+    ]
+    own = (parameter.device, parameter.dtype, parameter.shape, parameter.stride())
+    return starts, optimizer._scope(group), group["state_dtype"], group["capturable"], *own
+
+
 def mark_idle(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
     """Records the step at which a parameter without a gradient became idle, if it must catch up later."""
-    state = optimizer.state.get(parameter, {})
+    state = {} if parameter in optimizer._unused else optimizer.state.get(parameter, {})
     if CLOCK not in state or "row_steps" in state:
         return
     settings = optimizer._settings(group)
