@@ -52,6 +52,8 @@ class EngineOptimizer(Optimizer, ABC):
     warns_of_large_first_step: ClassVar[bool] = False
     _cannot_step: str = ""
     """Why steps and loading are refused at the moment; empty if they are not."""
+    _in_backward: Any = None
+    """What steps parameters inside the backward pass, if anything does."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
         _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
 
@@ -129,6 +131,8 @@ class EngineOptimizer(Optimizer, ABC):
         self._accelerator_graph_capture_health_check()
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
+        if self._in_backward is not None:
+            self._in_backward.end_step()
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -190,8 +194,8 @@ class EngineOptimizer(Optimizer, ABC):
                 batch.streams = [places[parameter] for parameter in batch.params]
         return groups, batches
 
-    def _batch(self, index: int, group: Mapping[str, Any]) -> Batch:
-        """The parameters of a group that have a gradient, and their state."""
+    def _batch(self, index: int, group: Mapping[str, Any], whole: Mapping[str, Any] | None = None) -> Batch:
+        """The parameters of a group that have a gradient, and their state. ``group`` may be a part of a whole one."""
         if torch.compiler.is_compiling():
             refuse_foreign_settings(group, self.defaults, self._begun_with[index][1])
             batch = self._empty_batch(group)
@@ -200,11 +204,12 @@ class EngineOptimizer(Optimizer, ABC):
             batch.param_states = [self.state[parameter] for parameter in batch.params]
         else:
             # Settings are derived again only if a value in the group was replaced.
+            whole = group if whole is None else whole
             values, empty = self._empty[index] if index < len(self._empty) else ([], None)
-            if empty is None or len(values) != len(group) or not all(map(is_, values, group.values())):
-                self._refuse_changes(index, group)
-                empty = self._empty_batch(group)
-                self._empty[index : index + 1] = [(list(group.values()), empty)]
+            if empty is None or len(values) != len(whole) or not all(map(is_, values, whole.values())):
+                self._refuse_changes(index, whole)
+                empty = self._empty_batch(whole)
+                self._empty[index : index + 1] = [(list(whole.values()), empty)]
             batch = copy(empty)  # dataclasses.replace takes longer than a small step.
             batch.group, batch.params, batch.grads, batch.param_states = index, [], [], []
             batch.state, batch.shared = {}, {}

@@ -1,0 +1,115 @@
+"""Steps inside the backward pass equal ordinary steps, hold one gradient at a time, and refuse what they cannot do."""
+
+import pytest
+import torch
+
+from gradagrad import AutoGradaGrad, GradaGrad, LargeFirstStepWarning, step_in_backward
+
+WAYS = {"kernel": {"fused": True}, "one by one": {"fused": False, "foreach": False}, "default": {}}
+OPTIONS = {
+    "element": {"momentum": 0.5, "lr_decay": 0.1},
+    "row": {"granularity": "row", "lazy": True, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    "tensor": {"granularity": "tensor", "rho": 10.0},
+    "bf16 state": {"state_dtype": torch.bfloat16},
+}
+
+
+def net():
+    torch.manual_seed(0)
+    first = torch.nn.Linear(8, 8)
+    return torch.nn.Sequential(first, torch.nn.Tanh(), torch.nn.Linear(8, 8), torch.nn.Tanh(), first)  # first is tied
+
+
+def optimizer_of(model, **options):
+    biases = [p for p in model.parameters() if p.dim() == 1]
+    weights = [p for p in model.parameters() if p.dim() > 1]
+    return GradaGrad([{"params": weights}, {"params": biases, "lr": 0.02}], lr=0.01, **options)
+
+
+def loss_of(model, k):
+    return model(torch.sin(torch.arange(16.0) + k).reshape(2, 8)).square().mean()
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_equal_to_ordinary_steps_bit_for_bit(name, way):
+    ordinary, inside = net(), net()
+    first = optimizer_of(ordinary, **OPTIONS[name], **WAYS[way])
+    second = optimizer_of(inside, **OPTIONS[name], **WAYS[way])
+    steps = step_in_backward(inside, second)
+    schedulers = [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9) for optimizer in (first, second)]
+    for k in range(6):
+        if k == 5:
+            steps.remove()
+        first.zero_grad()
+        second.zero_grad()
+        loss_of(ordinary, k).backward()
+        loss_of(inside, k).backward()
+        assert all(p.grad is None for p in inside.parameters()) or k == 5
+        first.step()
+        second.step()
+        for scheduler in schedulers:
+            scheduler.step()
+    states = zip(first.state_dict()["state"].items(), second.state_dict()["state"].items(), strict=True)
+    for (number, a), (other, b) in states:
+        assert number == other
+        assert all(torch.equal(a[key], b[key]) for key in a)
+    assert all(torch.equal(p, q) for p, q in zip(ordinary.parameters(), inside.parameters(), strict=True))
+
+
+def test_one_gradient_at_a_time():
+    model = net()
+    optimizer = optimizer_of(model)
+    alive = []
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(
+            lambda _: alive.append(sum(q.grad is not None for q in model.parameters()))
+        )
+    step_in_backward(model, optimizer)
+    loss_of(model, 0).backward()
+    assert alive == [1] * 4
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_large_first_step_is_warned_of_once():
+    model = net()
+    step_in_backward(model, GradaGrad(model.parameters(), lr=100.0))
+    with pytest.warns(LargeFirstStepWarning) as found:
+        loss_of(model, 0).backward()
+    assert len(found) == 1
+
+
+def test_accumulation_is_refused():
+    model = net()
+    optimizer = optimizer_of(model)
+    step_in_backward(model, optimizer)
+    loss_of(model, 0).backward()
+    with pytest.raises(RuntimeError, match=r"Call optimizer.step\(\) after every backward\(\)"):
+        loss_of(model, 1).backward()
+
+
+def test_grad_scaler_is_refused():
+    model = net()
+    optimizer = optimizer_of(model, fused=True)
+    step_in_backward(model, optimizer)
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(loss_of(model, 0)).backward()
+    with pytest.raises((RuntimeError, AssertionError), match=r"GradScaler|inf checks"):
+        scaler.step(optimizer)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda model: GradaGrad(model.parameters(), granularity="group"), "it needs all gradients at once"),
+        (lambda model: GradaGrad(model.parameters(), granularity="all"), "it needs all gradients at once"),
+        (lambda model: AutoGradaGrad(model.parameters()), "it needs all gradients at once"),
+        (lambda model: GradaGrad(model.parameters(), differentiable=True), "step after backward"),
+        (lambda model: GradaGrad([torch.nn.Parameter(torch.ones(2))]), "no parameters of this model"),
+        (lambda model: torch.optim.SGD(model.parameters()), "must be a GradaGrad"),
+    ],
+)
+def test_what_is_impossible_is_refused(make, message):
+    model = net()
+    with pytest.raises((TypeError, ValueError), match=message):
+        step_in_backward(model, make(model))
