@@ -32,6 +32,7 @@ nb_execution_show_tb = True
 nb_merge_streams = True
 default_role = "code"  # docstrings name things in single backticks
 autodoc_member_order = "bysource"
+autodoc_mock_imports = ["fbgemm_gpu", "torchrec"]  # make torchrec has them, in an environment of its own
 autodoc_typehints = "none"  # the signatures of docstrings' Args say it in words
 
 html_theme = "furo"

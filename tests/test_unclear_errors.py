@@ -131,15 +131,18 @@ def test_sharded_tables_of_torchrec_cannot_share_a_decision(monkeypatch):
     def params():
         return [TableBatchedEmbeddingSlice(torch.ones(3, 2)), torch.nn.Parameter(torch.ones(2))]
 
-    shared = [lambda p: GradaGrad(p, granularity="group"), lambda p: GradaGrad(p, granularity="all"), AutoGradaGrad]
+    shared = [lambda p: GradaGrad(p, granularity="row"), lambda p: GradaGrad(p, granularity="all"), AutoGradaGrad]
     for construct in shared:
         construct(params())  # alone
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     for construct in shared:
-        with pytest.raises(ValueError, match=r'TorchRec .* Use GradaGrad with granularity="element"'):
+        with pytest.raises(ValueError, match=r"Construct the optimizer with .*torchrec\.optimizer_for"):
             construct(params())
-    GradaGrad(params(), granularity="row")
+    table = GradaGrad(params()).param_groups[0]["params"][0]
+    table._in_backward_optimizers = []
+    with pytest.raises(ValueError, match="FBGEMM steps it in backward"):
+        GradaGrad([table])
 
 
 def test_the_home_of_nobody_is_a_folder_that_does_not_exist(monkeypatch):

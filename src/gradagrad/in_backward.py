@@ -121,11 +121,6 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
         params |= {p: index for p in group["params"] if p in own and p.requires_grad}
     if not params:
         raise ValueError("the optimizer has no parameters of this model; construct it with model.parameters().")
-    if not all(type(parameter).__name__ != "TableBatchedEmbeddingSlice" for parameter in params):
-        raise ValueError(
-            "tables of TorchRec get their gradients outside autograd; see in_lookup of "
-            "gradagrad.integrations.torchrec.optimizer_for."
-        )
     steps = StepsInBackward(optimizer)
     for parameter, index in params.items():
         steps.install(parameter, index)

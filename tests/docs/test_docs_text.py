@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import importlib.util
 import inspect
 import json
 import re
@@ -84,6 +85,8 @@ def test_its_python_is_python_and_imports_what_there_is(path: Path) -> None:
         if ">>>" not in block:  # `make docs` runs those
             compile(block, path.name, "exec")
         for module, names in re.findall(r"^(?:>>> )?from (gradagrad[\w.]*) import ([\w, ]+)", block, re.MULTILINE):
+            if module.endswith(".torchrec") and importlib.util.find_spec("torchrec") is None:
+                continue  # make torchrec runs the example, which imports the same
             loaded = importlib.import_module(module)
             assert [name for name in names.split(", ") if not hasattr(loaded, name)] == []
         for name in re.findall(r"\bgradagrad\.(\w+)\(", block):

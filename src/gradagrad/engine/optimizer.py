@@ -18,8 +18,8 @@ from gradagrad.checks.torch import (
     refuse_another_scope,
     refuse_flattened,
     refuse_foreign_settings,
-    refuse_table_slices,
     refuse_unfit_parameters,
+    refuse_unfit_tables,
     warn_of_one_each,
 )
 from gradagrad.engine import step as engine
@@ -98,7 +98,7 @@ class EngineOptimizer(Optimizer, ABC):
         try:
             refuse_unfit_parameters(self.param_groups[-1]["params"])
             refuse_flattened(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
-            refuse_table_slices(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
+            refuse_unfit_tables(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
