@@ -1,7 +1,7 @@
 """AutoGradaGrad, number by number in plain Python floats, as its definition reads: nothing scaled, nothing derived.
 
-Three points are kept for each element (y, the fast iterate z, the average x̄), where the rule keeps y and z − y. The mean
-of squares a and the displacement d are kept as they are defined, where the rule keeps a·k(k+1)/2 and d/c. From step
+Each element has three points (y, the fast iterate z, the average x̄), where the rule keeps y and z − y. The mean of
+squares a and the displacement d are kept as they are defined, where the rule keeps a·k(k+1)/2 and d/c. From step
 2²¹ on no square weighs more than those before it: the mean a forgets at the fixed rate 2⁻²⁰, and the a of an element
 that is idle stays, where before every step thinned it.
 """

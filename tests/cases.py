@@ -13,6 +13,20 @@ from gradagrad import GradaGrad
 from gradagrad.kernel.load import kernel_status
 from gradagrad.projections import Box
 
+
+class Ball:
+    """A user's projection that couples coordinates: onto the Euclidean ball, exact where the metric is one number."""
+
+    def __init__(self, radius: float) -> None:
+        self.radius = radius
+
+    def __call__(self, point: Tensor, metric: Tensor) -> Tensor:
+        return point * (self.radius / point.norm().clamp(min=self.radius))
+
+    def __repr__(self) -> str:
+        return f"Ball({self.radius})"
+
+
 GRANULARITIES = ("element", "row", "tensor", "group")
 ROWS = 12  # of tables with sparse gradients
 
