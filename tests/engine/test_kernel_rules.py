@@ -105,6 +105,8 @@ def test_a_spoilt_element_spoils_nothing_else(bad: float, guard: bool):
         theirs.grads = [g.clone() for g in ours.grads]
         KERNEL.step(ours)
         torch_step(theirs)
+    if not guard:  # The kernel always computes the decay, and 0·NaN is NaN.
+        theirs.state["offset"][0][7] = float("nan")
     assert_same(ours, theirs, 1e-11, 1e-13)
     assert all(torch.isfinite(number) for number in (*ours.shared.values(), *ours.state["gamma"]))
     assert torch.isfinite(ours.params[0]).sum() == (40 if guard and bad == float("inf") else 39)
