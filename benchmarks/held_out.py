@@ -4,7 +4,7 @@
 
 Prints the tables, and trains what the file lacks: about forty minutes of one core. An interruption loses one run.
 Baselines are tuned on a grid of two rates to a decade by their mean final training loss over the first seeds, the last
-iterate and the average apart. The average is weighted as AutoGradaGrad's would be with a constant γ.
+iterate and the average apart.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STARTS = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 DIVERGED = 10.0
 """A run counts at most as so many times its first loss."""
 POWER = 4
-"""Of the weights of the baselines' average, as in `gradagrad.rules.auto`."""
+"""The i-th iterate counts as about i⁴ in the baselines' average."""
 GRIDS = {"SGD": range(-6, 2), "AdaGrad": range(-6, 2), "Adam": range(-8, 0), "Schedule-Free AdamW": range(-8, 2)}
 """Exponents of √10."""
 Make = Callable[[list[Tensor]], Any]
