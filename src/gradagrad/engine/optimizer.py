@@ -212,6 +212,11 @@ class EngineOptimizer(Optimizer, ABC):
 
         torch.compile runs a method of this name instead of tracing it, so making state is not part of the graph.
         """
+        if states is None:
+            # torch.compile reads the state after the first group's call and does not see what later calls add.
+            for own in self.param_groups:
+                for parameter in (p for p in own["params"] if p.grad is not None):
+                    begin(self, own, parameter)
         if keys is None:
             keys = {field.key for field in self.rule.fields(self._settings(group))}
         for parameter in group["params"]:
