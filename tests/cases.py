@@ -51,6 +51,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "eps": {"eps": 0.1, "momentum": 0.5},
     "box": {"projection": Box(-0.5, 0.5)},
     "box_momentum": {"projection": Box(-0.5, 0.5), "momentum": 0.9, "gamma_max": 0.5},
+    "box_far_below": {"projection": Box(-0.5, 0.5), "momentum": 0.5, "grad_bound": 1e-30},
     "everything": {
         "rho": 4.0,
         "momentum": 0.9,
