@@ -85,12 +85,12 @@
 
   // The valley from above, with its level lines and the path.
   function map(result, of, label, width) {
-    const height = width < 200 ? 130 : 180, unit = (width - 30) / 4.4;
-    const px = ([x, y]) => [Math.min(width + 9, Math.max(-9, 20 + (x + 1) * unit)), Math.min(height + 9, Math.max(-9, height / 2 - y * 70))];
+    const height = width < 200 ? 130 : 180, unit = (width - 30) / 4.4, tall = height / 2.4;
+    const px = ([x, y]) => [Math.min(width + 9, Math.max(-9, 20 + (x + 1) * unit)), Math.min(height + 9, Math.max(-9, height / 2 - y * tall))];
     const [cx, cy] = px([0, 0]);
-    const levels = [0.1, 1, 4, 9, 16].map((level) => `<ellipse class="grid" cx="${cx}" cy="${cy}" rx="${Math.sqrt(2 * level) * unit}" ry="${Math.sqrt((2 * level) / 25) * 70}"/>`);
+    const levels = [0.1, 1, 4, 9, 16].map((level) => `<ellipse class="grid" cx="${cx}" cy="${cy}" rx="${Math.sqrt(2 * level) * unit}" ry="${Math.sqrt((2 * level) / 25) * tall}"/>`);
     const [path, average] = [result.points, result.averages].map((all) => all.filter((p) => p.every(Number.isFinite)).map(px));
-    return svg(width, height, label, levels.join("") + (average.length ? line(average, AVERAGE) : "") + line(path, of) + marks(path, of));
+    return svg(width, height, label, levels.join("") + line(path, of) + (average.length ? line(average, AVERAGE) : "") + marks(path, of));
   }
 
   function draw() {
@@ -115,12 +115,12 @@
       const said = [`${name}: ${loss} after ${chosen.steps} steps`, at, gamma].filter(Boolean).join(", ");
       const average = { values: result.averages.map((p) => p[0]), of: AVERAGE, from: 1 };
       const picture = problems[chosen.problem].start.length === 1
-        ? chart([...(at ? [average] : []), { values: result.points.map((p) => p[0]), of }], said, chosen.steps, { width: narrow, height: narrow < 200 ? 130 : 180, range: [-1.5, 3.2], marked: true })
+        ? chart([{ values: result.points.map((p) => p[0]), of }, ...(at ? [average] : [])], said, chosen.steps, { width: narrow, height: narrow < 200 ? 130 : 180, range: [-1.5, 3.2], marked: true })
         : map(result, of, said, narrow);
-      return `<figure><figcaption><span class="key run${of}"></span> <b>${name}</b><br>${loss}${at && `, ${at}`},<br>${gamma}</figcaption>${picture}</figure>`;
+      return `<figure><figcaption><span class="key run${of}"></span> <b>${name}</b><br>${loss}${at && ` (${at})`}<br>${gamma}</figcaption>${picture}</figure>`;
     }).join("");
     const own = results[names.length - 1]; // AutoGradaGrad, the only one with an average
-    const losses = [{ values: own.averageLosses, of: AVERAGE, from: 1 }, ...results.map((r, of) => ({ values: r.losses, of }))];
+    const losses = [...results.map((r, of) => ({ values: r.losses, of })), { values: own.averageLosses, of: AVERAGE, from: 1 }];
     byId("losses").innerHTML = chart(losses, "loss over steps, logarithmic", chosen.steps, { width, logarithmic: true });
     byId("rates").innerHTML = chart(results.map((r, of) => ({ values: r.rates, of, from: 1 })), "learning rate over steps, logarithmic", chosen.steps, { width, logarithmic: true });
   }

@@ -95,7 +95,7 @@ const lessons = [
   {
     name: "2. Noise forbids growth",
     settings: { gamma0: -4, noise: 2, steps: 1000 },
-    says: "At ρ = 2 noise lets GradaGrad's γ grow about tenfold only, and x stays near 3. Drag ρ to 20, and it reaches 0. AutoGradaGrad reaches 0 without being told.",
+    says: "At ρ = 2 noise lets GradaGrad's γ grow about tenfold only, and x stays near 3. Drag ρ to 20, and it reaches 0. AutoGradaGrad reaches 0 at either.",
   },
   {
     name: "3. γ₀ far too large",
