@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
+from gradagrad import sharding
+from gradagrad.averaging import Averaged
 from gradagrad.engine import step as engine
+from gradagrad.engine.batch import Batch
 from gradagrad.engine.optimizer import EngineOptimizer
-from gradagrad.engine.state import begin_early, has_stepped
+from gradagrad.engine.state import begin_early, has_stepped, mark_idle
 from gradagrad.monitoring.first_step import FirstStep
 from gradagrad.rules.scope import SHARED
+from gradagrad.torch_ops.steps import learn
 
 
 class StepsInBackward:
@@ -23,7 +28,10 @@ class StepsInBackward:
             raise ValueError("this optimizer steps inside the backward pass already.")
         optimizer._in_backward = self
         self._optimizer = optimizer
-        self._stepped: set[Tensor] = set()
+        self.stepped: set[Tensor] = set()
+        """What has been stepped since the last `end_step`."""
+        self._moved: dict[Tensor, tuple[Batch, Tensor]] = {}
+        """What a rule that learns from all tensors has moved, and its statistics."""
         self._warned = False
         """Of a large first step: one warning serves all parameters."""
         self._removals: list[Callable[[], object]] = []
@@ -35,7 +43,7 @@ class StepsInBackward:
 
     def step(self, parameter: Tensor, group: int) -> None:
         """Steps a parameter by its gradient, and frees that."""
-        if parameter in self._stepped:
+        if parameter in self.stepped:
             raise RuntimeError(
                 "a parameter got a second gradient before optimizer.step(). Gradients cannot be accumulated here, "
                 "since each of them is used inside the backward pass. Call optimizer.step() after every backward()."
@@ -46,17 +54,22 @@ class StepsInBackward:
             self._step(parameter, group)
         finally:
             parameter.grad = None
-        self._stepped.add(parameter)
+        self.stepped.add(parameter)
 
     @torch.no_grad()
     def _step(self, parameter: Tensor, index: int) -> None:
         optimizer = self._optimizer
         group = optimizer.param_groups[index]
+        if isinstance(optimizer, Averaged) and optimizer._iterates:
+            optimizer._put_back()
         looks = not self._warned and optimizer.warns_of_large_first_step and not has_stepped(optimizer, parameter)
         batch = optimizer._batch(index, {**group, "params": [parameter]}, group)
         if batch.draws:
             batch.streams = [next(place for place, p in enumerate(optimizer._parameters()) if p is parameter)]
         batches = engine.prepare([batch], [group])
+        if batch.learns:
+            self._moved[parameter] = _moved(batches[0])
+            return
         first = FirstStep(batches) if looks and FirstStep.can_look(batches) else None
         try:
             engine.run(batches)
@@ -76,7 +89,29 @@ class StepsInBackward:
                 "GradScaler cannot be used with steps inside the backward pass: scaled gradients have been used before "
                 "it could look for infinities. Use bfloat16, which needs no scaling, or step after backward."
             )
-        self._stepped.clear()
+        if self._moved:
+            self._learn()
+        self.stepped.clear()
+
+    @torch.no_grad()
+    def _learn(self) -> None:
+        """Steps what has a gradient still, and learns from all tensors together, as an ordinary step does."""
+        joined: dict[tuple[int, sharding.Axes], list[tuple[Batch, Tensor]]] = {}
+        for index, group in enumerate(self._optimizer.param_groups):
+            for parameter in group["params"]:
+                if parameter not in self.stepped and parameter.grad is not None:
+                    self.step(parameter, index)
+                if parameter in self._moved:
+                    batch, statistics = self._moved[parameter]
+                    joined.setdefault((index, batch.axes), []).append((batch, statistics))
+                else:
+                    mark_idle(self._optimizer, group, parameter)
+        with engine.uninterrupted():
+            learn(
+                [_joined([batch for batch, _ in parts]) for parts in joined.values()],
+                [torch.cat([rows for _, rows in parts]) for parts in joined.values()],
+            )
+        self._moved.clear()
 
     def remove(self) -> None:
         """Lets the optimizer step after the backward pass again."""
@@ -85,12 +120,28 @@ class StepsInBackward:
         self._optimizer._in_backward = None
 
 
+def _moved(batch: Batch) -> tuple[Batch, Tensor]:
+    """Moves one parameter. Its batch is kept without the gradient, which is to be freed."""
+    with engine.uninterrupted():
+        statistics: Tensor = batch.backend.move(batch, None)
+        engine.forget([batch])
+    batch.grads = []
+    return batch, statistics
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    """Batches of one parameter each as one."""
+    state = {key: [batch.state[key][0] for batch in batches] for key in batches[0].state}
+    return replace(batches[0], params=[batch.params[0] for batch in batches], state=state)
+
+
 def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBackward:
     """Lets an optimizer step each parameter inside the backward pass, so that one gradient is in memory at a time.
 
-    Results equal those of ordinary steps bit for bit. Go on calling ``optimizer.step()`` after every ``backward()``: it
-    ends the step. Gradients cannot be accumulated or scaled by GradScaler, and functions that clip them find none.
-    Returns an object whose ``remove()`` undoes it.
+    Results equal those of ordinary steps: bit for bit those of `GradaGrad`, and within rounding those of
+    `AutoGradaGrad`, which moves each parameter at once and learns its rates in ``optimizer.step()``. Go on calling
+    ``optimizer.step()`` after every ``backward()``: it ends the step. Gradients cannot be accumulated or scaled by
+    GradScaler, and functions that clip them find none. Returns an object whose ``remove()`` undoes it.
 
     Example:
         >>> import torch, gradagrad
@@ -101,7 +152,7 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
         >>> optimizer.step()
     """
     if not isinstance(optimizer, EngineOptimizer):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"optimizer must be a GradaGrad, got {type(optimizer).__name__}.")
+        raise TypeError(f"optimizer must be a GradaGrad or an AutoGradaGrad, got {type(optimizer).__name__}.")
     if any(isinstance(module, nn.parallel.DistributedDataParallel) for module in model.modules()):
         raise ValueError(
             "DistributedDataParallel adds gradients over ranks after they were used here. Shard with "

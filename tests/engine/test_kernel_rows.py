@@ -8,8 +8,6 @@ import torch
 from gradagrad.engine.batch import Batch
 from gradagrad.kernel.backend import ROW_KERNEL
 from gradagrad.projections import NonNegative
-from gradagrad.rules import auto
-from gradagrad.rules.scope import SINGLE
 from tests.engine.kernel_batches import AUTO, assert_same, draw_gradients, make, needs_kernel, torch_step, twin
 
 pytestmark = needs_kernel
@@ -46,8 +44,8 @@ def _compare(batch: Batch, tolerance: float, steps: int = 5) -> None:
         torch_step(other)
         assert_same(batch, other, tolerance, tolerance, f"step {step}")
         for own, its in zip(batch.param_states, other.param_states, strict=True):
-            assert ("row_steps" in own) == ("row_steps" in its)
-            assert "row_steps" not in own or torch.equal(own["row_steps"], its["row_steps"])
+            assert ("row_clocks" in own) == ("row_clocks" in its)
+            assert "row_clocks" not in own or torch.equal(own["row_clocks"], its["row_clocks"])
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -65,15 +63,14 @@ def test_rows_equal_the_rule(name: str):
 
 
 @pytest.mark.parametrize("name", [name for name in AUTO if "coupled_decay" not in AUTO[name]])
-@pytest.mark.parametrize("scope", SINGLE)
-def test_auto_equals_the_rule(name: str, scope: str):
-    _compare(make(TABLES, scope, torch.float64, rule=auto, **AUTO[name]), 1e-11)
+def test_auto_equals_the_rule(name: str):
+    _compare(make(TABLES, "auto", torch.float64, **AUTO[name]), 1e-11)
 
 
-@pytest.mark.parametrize("name", ["plain", "bounded", "lazy, momentum", "averaging"])
+@pytest.mark.parametrize("name", ["plain", "bounded", "lazy, momentum", "auto"])
 def test_sparse_equals_dense(name: str):
-    options = {"rule": auto, "averaging": True} if name == "averaging" else OPTIONS[name]
-    sparse = make(((20, 5),), "all" if name == "averaging" else "element", torch.float64, **options)
+    options = {"scope": "auto"} if name == "auto" else OPTIONS[name]
+    sparse = make(((20, 5),), dtype=torch.float64, **options)
     dense = twin(sparse)
     for _ in range(6):
         _draw(sparse)
@@ -92,7 +89,7 @@ def test_the_number_of_threads_changes_nothing():
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         torch.manual_seed(0)
-        batch = make(((5000, 16), (400, 600)), "all", rule=auto, guard=True, averaging=True)
+        batch = make(((5000, 16), (400, 600)), "auto")
         for _ in range(2):
             _draw(batch, touched=3000)
             ROW_KERNEL.step(batch)
@@ -110,7 +107,7 @@ def test_untouched_rows_are_not_written():
     batch.grads = [torch.sparse_coo_tensor(rows, torch.ones(3, 6), (50, 6), check_invariants=True)]
     ROW_KERNEL.step(batch)
     assert torch.isfinite(batch.params[0][:10]).all()
-    assert batch.param_states[0]["row_steps"].tolist() == [0, 0, 0, 1, 0, 0, 0, 1] + 42 * [0]
+    assert batch.param_states[0]["row_clocks"].tolist() == [0, 0, 0, 1, 0, 0, 0, 1] + 42 * [0]
 
 
 @pytest.mark.parametrize("rows", [[0, 50], [-1, 3]])
@@ -121,12 +118,12 @@ def test_rows_outside_the_table_are_refused_before_any_write(rows: list[int]):
     before = twin(batch)
     assert "inside the table" in str(ROW_KERNEL.prepare(batch))
     assert_same(batch, before)
-    assert "row_steps" not in batch.param_states[0]
+    assert "row_clocks" not in batch.param_states[0]
 
 
-@pytest.mark.parametrize("scope", ["element", "row", "all"])
+@pytest.mark.parametrize("scope", ["element", "row", "auto"])
 def test_no_rows_at_all(scope: str):
-    batch = make(((50, 6), (0, 3)), scope, **({"rule": auto} if scope == "all" else {}))
+    batch = make(((50, 6), (0, 3)), scope)
     other = twin(batch)
     _draw(batch, touched=0)
     other.grads = [g.clone() for g in batch.grads]
@@ -140,7 +137,7 @@ def test_what_does_not_fit_is_refused():
         ("group", lambda b: None, "torch operations"),
         ("element", lambda b: b.params.__setitem__(0, torch.randn(6, 50).t()), "outermost"),
         ("element", lambda b: b.grads.__setitem__(0, torch.eye(50, 6).to_sparse()), "first dimension only"),
-        ("element", lambda b: b.param_states[0].__setitem__("row_steps", torch.zeros(50)), "clocks of the rows"),
+        ("element", lambda b: b.param_states[0].__setitem__("row_clocks", torch.zeros(50)), "clocks of the rows"),
     ):
         batch = make(((50, 6),), scope)
         _draw(batch)
@@ -152,6 +149,6 @@ def test_dense_gradients_in_between_leave_no_clocks():
     batch = make(((20, 4),), "element", torch.float64)
     _draw(batch)
     ROW_KERNEL.step(batch)
-    assert "row_steps" in batch.param_states[0]
+    assert "row_clocks" in batch.param_states[0]
     draw_gradients(batch)
     assert "sparse" in str(ROW_KERNEL.prepare(batch))

@@ -71,7 +71,7 @@ def test_what_cannot_work_is_refused(found):
         "unknown": "Construct the optimizer with gradagrad.integrations.torchrec.optimizer_for",
         "fused": "FBGEMM steps it in backward",
         "not ours": "make must return a GradaGrad or an AutoGradaGrad, got SGD",
-        "not by row": 'needs GradaGrad with granularity="row" and lazy=True',
+        "not by row": 'needs AutoGradaGrad, or GradaGrad with granularity="row" and lazy=True',
         "in backward": "DistributedDataParallel adds gradients",
         "closure": "call backward() before",
         "accumulated": "Call optimizer.step() after every backward()",

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.parameter import is_lazy
 
 from gradagrad import precision, sharding
-from gradagrad.rules.rule import CLOCK, PARAMETER, Field
+from gradagrad.rules.rule import Field
 from gradagrad.rules.scope import SHARED, SINGLE, block_shape
 from gradagrad.torch_ops.ops import computing_dtype, real_view, wide_dtype
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def field_scope(field: Field, scope: str) -> str:
-    """The scope of a field's tensors: "element" for element fields, whatever the blocks are."""
-    return "element" if field.at == "element" else scope
+    """The scope of a field's tensors, whatever the blocks are."""
+    return {"element": "element", "shared": "all"}.get(field.at, scope)
 
 
 def field_dtype(field: Field, scope: str, state_dtype: torch.dtype | str, parameter: Tensor) -> torch.dtype:
@@ -42,9 +42,7 @@ def new_field(field: Field, group: Mapping[str, Any], settings: Any, scope: str,
     values = real_view(sharding.local(parameter.detach()))
     dtype = field_dtype(field, scope, group["state_dtype"], parameter)
     own = field_scope(field, scope)
-    if field.start == PARAMETER:
-        tensor = torch.empty_like(values, dtype=dtype, memory_format=torch.preserve_format).copy_(values)
-    elif own == "element":
+    if own == "element":
         start = start_of(field, settings)
         tensor = torch.full_like(values, start, dtype=dtype, memory_format=torch.preserve_format)
     else:
@@ -61,7 +59,7 @@ def start_of(field: Field, settings: Any) -> float:
 
 def shared_keys(fields: tuple[Field, ...], scope: str) -> list[str]:
     """The keys of the fields that several parameters share."""
-    return [field.key for field in fields if field.at == "block"] if scope in SHARED else []
+    return [field.key for field in fields if field_scope(field, scope) in SHARED]
 
 
 def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
@@ -122,16 +120,6 @@ def renew_unused(optimizer: EngineOptimizer) -> None:
         begin_early(optimizer)
 
 
-def begin_use(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
-    """Readies unused state for its first step: weights may have been loaded since it was made."""
-    if has_stepped(optimizer, parameter):
-        return
-    del optimizer._unused[parameter]
-    for field in optimizer.rule.fields(optimizer._settings(group)):
-        if field.start == PARAMETER and (copy := optimizer.state[parameter].get(field.key)) is not None:
-            sharding.local(copy).copy_(real_view(sharding.local(parameter.detach())))
-
-
 def unused_of(optimizer: EngineOptimizer) -> dict[Tensor, Any]:
     """The parameters of a copied or loaded optimizer whose state has seen no step."""
     return {
@@ -143,23 +131,18 @@ def unused_of(optimizer: EngineOptimizer) -> dict[Tensor, Any]:
 
 
 def _origin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> tuple[Any, ...]:
-    """Everything that a fresh state depends on, but the parameter's values."""
+    """Everything that a fresh state depends on."""
     settings = optimizer._settings(group)
-    starts = [
-        (f.key, f.start if f.start == PARAMETER else start_of(f, settings)) for f in optimizer.rule.fields(settings)
-    ]
+    starts = [(field.key, start_of(field, settings)) for field in optimizer.rule.fields(settings)]
     own = (parameter.device, parameter.dtype, parameter.shape, parameter.stride())
     return starts, optimizer._scope(group), group["state_dtype"], group["capturable"], *own
 
 
 def mark_idle(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
-    """Records the step at which a parameter without a gradient became idle, if it must catch up later."""
-    state = {} if parameter in optimizer._unused else optimizer.state.get(parameter, {})
-    if CLOCK not in state or "row_steps" in state:
-        return
-    settings = optimizer._settings(group)
-    if optimizer.rule.needs_catch_up(settings) and all(field.key in state for field in optimizer.rule.fields(settings)):
-        state["row_steps"] = state[CLOCK].to(torch.int32)
+    """Records the time at which a parameter without a gradient became idle, if it must catch up later."""
+    clock, state = optimizer.rule.clock, optimizer.state.get(parameter, {})
+    if clock in state and "row_clocks" not in state and parameter not in optimizer._unused:
+        state["row_clocks"] = state[clock].clone()
 
 
 def join_shared(optimizer: EngineOptimizer) -> None:
@@ -175,7 +158,8 @@ def join_shared(optimizer: EngineOptimizer) -> None:
 
 
 def _sharing(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> list[Tensor]:
-    """The parameters that share a block with those of a group."""
+    """The parameters that share numbers with those of a group."""
     if optimizer._scope(group) == "group":
         return group["params"]
-    return [p for other in optimizer.param_groups if optimizer._scope(other) == "all" for p in other["params"]]
+    scope = optimizer._scope(group)
+    return [p for other in optimizer.param_groups if optimizer._scope(other) == scope for p in other["params"]]

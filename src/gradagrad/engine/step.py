@@ -17,7 +17,7 @@ from gradagrad.engine.batch import Backend, Batch
 from gradagrad.engine.support import refuse_unfit
 from gradagrad.kernel import load
 from gradagrad.kernel.backend import KERNEL, kernel_for
-from gradagrad.torch_ops.steps import TorchSteps, added_up, refuse_misfits
+from gradagrad.torch_ops.steps import TorchSteps, added_up, learn, refuse_misfits
 from gradagrad.triton.backend import TRITON, interprets
 
 
@@ -84,12 +84,13 @@ def _step_together(batches: Sequence[Batch]) -> None:
     """Steps blocks that span several batches or ranks: everything is measured before anything moves."""
     sums = _totals(batches, [batch.backend.measure(batch) for batch in batches])
     moved = [batch.backend.move(batch, own) for batch, own in zip(batches, sums, strict=True)]
-    statistics = _totals(batches, moved)
     written: set[int] = set()
-    for batch, own, found in zip(batches, sums, statistics, strict=True):
+    for batch, own in zip(batches, sums, strict=True):
         if batch.is_shared and _shared_block(batch) not in written:
-            batch.backend.write_shared(batch, own, found)
+            batch.backend.write_shared(batch, own)
             written.add(_shared_block(batch))
+    if batches[0].learns:
+        learn(batches, moved)
     forget(batches)
 
 
