@@ -84,6 +84,7 @@ class AutoRule(Rule):
     numerator = "gamma"
     denominator = "accumulator"
     clock = "weight_total"
+    learns = True
     decay_remedy = "use decoupled_weight_decay=True, which decays the touched rows."
 
     def fields(self, s: Settings) -> tuple[Field, ...]:
@@ -99,9 +100,6 @@ class AutoRule(Rule):
             Field("common_gamma", "shared", start="gamma0", least=0.0),
             Field("common_square", "shared", least=0.0),
         )
-
-    def learns(self, s: Settings) -> bool:
-        return True
 
     def decide(
         self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
