@@ -1,0 +1,198 @@
+"""What is trained: each workload names a model, its data, and how long a run is."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from benchmarks.evidence import data, models
+from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows
+from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
+
+Batch = tuple[tuple[Tensor, ...], Tensor]
+BATCH, MEASURED, CHUNK, REFRESHED = 128, 5_000, 500, 20
+WINDOWS, CONTEXT, TEXTS, LENGTH = 8, 64, 16, 48
+CLICK_CAP = 2_000_000
+
+
+def _cross_entropy(scores: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
+    return functional.cross_entropy(scores, targets.flatten(), reduction=reduction)
+
+
+@dataclass
+class Task:
+    """A model from one seed: its mini-batches, and rows to measure on."""
+
+    model: nn.Module
+    batch: Callable[[int], Batch]
+    fixed: dict[str, Batch]
+    objective: Callable[..., Tensor] = _cross_entropy
+    tables: list[nn.Parameter] = field(default_factory=list)
+
+    @property
+    def dense(self) -> list[nn.Parameter]:
+        own = {id(table) for table in self.tables}
+        return [parameter for parameter in self.model.parameters() if parameter.requires_grad and id(parameter) not in own]
+
+    def loss(self, step: int) -> Tensor:
+        inputs, targets = self.batch(step)
+        return self.objective(self.model(*inputs), targets)
+
+    @torch.no_grad()
+    def measure(self, part: str) -> dict[str, float]:
+        """The mean loss, and the accuracy where there are classes."""
+        inputs, targets = self.fixed[part]
+        self.model.eval()
+        loss = right = 0.0
+        for begin in range(0, len(targets), CHUNK):
+            own = targets[begin : begin + CHUNK]
+            scores = self.model(*(rows[begin : begin + CHUNK] for rows in inputs))
+            loss += float(self.objective(scores, own, reduction="sum"))
+            right += float((scores.argmax(-1) == own).sum()) if scores.shape[-1] == models.CLASSES else 0.0
+        self.model.train()
+        found = {"loss": loss / targets.numel()}
+        return found | ({"accuracy": right / len(targets)} if right else {})
+
+    @contextmanager
+    def fresh_statistics(self) -> Iterator[None]:
+        """Batch normalisation's statistics at the present parameters, which training did not pass through."""
+        norms = [module for module in self.model.modules() if isinstance(module, _BatchNorm)]
+        kept = [({name: tensor.clone() for name, tensor in norm.state_dict().items()}, norm.momentum) for norm in norms]
+        for norm in norms:
+            norm.reset_running_stats()
+            norm.momentum = None
+        with torch.no_grad():
+            for step in range(REFRESHED if norms else 0):
+                self.model(*self.batch(step)[0])
+        yield
+        for norm, (state, momentum) in zip(norms, kept, strict=True):
+            norm.load_state_dict(state)
+            norm.momentum = momentum
+
+
+def _random(seed: int, number: int) -> torch.Generator:
+    return torch.Generator().manual_seed(100_003 * seed + number)
+
+
+def _shuffled(inputs: Tensor, targets: Tensor, seed: int, size: int) -> Callable[[int], Batch]:
+    """Mini-batches of whole epochs, each in an order of its own."""
+    per_epoch = len(targets) // size
+
+    @functools.lru_cache(1)
+    def order(epoch: int) -> Tensor:
+        return torch.randperm(len(targets), generator=_random(seed, epoch))
+
+    def batch(step: int) -> Batch:
+        epoch, place = divmod(step, per_epoch)
+        rows = order(epoch)[place * size : (place + 1) * size]
+        return (inputs[rows],), targets[rows]
+
+    return batch
+
+
+def _classifier(parts: dict[str, data.Pair], model: nn.Module, seed: int, size: int) -> Task:
+    fixed: dict[str, Batch] = {part: ((parts[part][0][:n],), parts[part][1][:n])
+                               for part, n in (("train", MEASURED), ("validation", None), ("test", None))}  # fmt: skip
+    return Task(model, _shuffled(*parts["train"], seed, size), fixed)
+
+
+def _pictures(name: str, model: Callable[[], nn.Module]) -> Callable[[int], Task]:
+    return lambda seed: _classifier(data.pictures(name), model(), seed, BATCH)
+
+
+def gpt(seed: int, model: Callable[[], nn.Module] = models.GPT) -> Task:
+    """Windows at random places to train on; 256 fixed ones of each part to measure."""
+    texts = data.sources()
+
+    def cut(text: Tensor, places: Tensor) -> Batch:
+        window = text[places.unsqueeze(1) + torch.arange(CONTEXT + 1)]
+        return (window[:, :-1],), window[:, 1:]
+
+    def batch(step: int) -> Batch:
+        random = _random(seed, step)
+        return cut(texts["train"], torch.randint(len(texts["train"]) - CONTEXT - 1, (WINDOWS,), generator=random))
+
+    ends = {part: len(text) - CONTEXT - 2 for part, text in texts.items()}
+    fixed = {part: cut(text, torch.linspace(0, ends[part], 256).long()) for part, text in texts.items()}
+    return Task(model(), batch, fixed)
+
+
+@functools.cache
+def _tokens() -> dict[str, data.Pair]:
+    def coded(texts: list[str]) -> Tensor:
+        found = models.tokenizer()(texts, truncation=True, padding="max_length", max_length=LENGTH, return_tensors="pt")
+        return torch.stack([found["input_ids"], found["attention_mask"]], dim=1)
+
+    return {part: (coded(texts), names) for part, (texts, names) in data.docstrings().items()}
+
+
+def _encoder(lora: bool) -> Callable[[int], Task]:
+    return lambda seed: _classifier(_tokens(), models.Encoder(lora), seed, TEXTS)
+
+
+@functools.cache
+def _clicked(stream: int, begin: int, end: int) -> Batch:
+    rows: Rows = ClickStream(stream, CLICK_CAP).rows(end).cut(begin, end)
+    return (torch.tensor(rows.dense), torch.tensor(rows.ids).long()), torch.tensor(rows.clicks)
+
+
+def clicks(seed: int, size: int = BATCH, steps: int = 4_000) -> Task:
+    """Facebook's click model. Its tables have more than ten million rows and sparse gradients."""
+    inputs, targets = _clicked(TRAINING, 0, steps * size)
+    model = DLRM(ClickStream(TRAINING, CLICK_CAP).table_sizes, Size(CLICK_CAP, 4, (32, 16), (32, 16)), seed=seed)
+    order = torch.randperm(steps, generator=_random(seed, 0))
+
+    def batch(step: int) -> Batch:
+        begin = int(order[step]) * size
+        return tuple(rows[begin : begin + size] for rows in inputs), targets[begin : begin + size]
+
+    fixed = {"train": (tuple(rows[:MEASURED] for rows in inputs), targets[:MEASURED]),
+             "validation": _clicked(HELD_OUT, 0, 8_192), "test": _clicked(HELD_OUT, 8_192, 32_768)}  # fmt: skip
+    objective: Any = functional.binary_cross_entropy_with_logits
+    return Task(model, batch, fixed, objective, list(model.tables.parameters()))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """``tuning`` is the length of the runs that choose a learning rate; ``like`` takes them from another workload."""
+
+    title: str
+    make: Callable[[int], Task]
+    steps: int
+    tuning: int
+    seconds: float  # for a step, until a record knows better
+    metric: str = "accuracy"
+    seeds: int = 3
+    swept: bool = False
+    like: str = ""
+    methods: tuple[str, ...] = ()  # all if empty
+
+
+EPOCH = 55_000 // BATCH
+LONG = ("AdamW", "AdamW, cosine", "Schedule-Free AdamW", "Prodigy", "AutoGradaGrad")
+WORKLOADS = {
+    "fashion-mlp": Workload(
+        "Fashion-MNIST, MLP", _pictures("fashion-mnist", models.mlp), 5 * EPOCH, 5 * EPOCH, 0.003, swept=True
+    ),
+    "mnist-mlp": Workload("MNIST, MLP", _pictures("mnist", models.mlp), 5 * EPOCH, EPOCH, 0.003),
+    "fashion-cnn": Workload(
+        "Fashion-MNIST, residual CNN", _pictures("fashion-mnist", models.cnn), 5 * EPOCH, EPOCH, 0.02
+    ),
+    "fashion-vit": Workload("Fashion-MNIST, ViT", _pictures("fashion-mnist", models.ViT), 5 * EPOCH, EPOCH, 0.04),
+    "gpt": Workload("GPT, Python's sources", gpt, 1_000, 250, 0.14, metric="loss"),
+    "clicks": Workload("Click model, 10 million rows", clicks, 4_000, 1_000, 0.005, metric="loss"),
+    "fashion-long": Workload(
+        "Fashion-MNIST, MLP, 100 epochs", _pictures("fashion-mnist", models.mlp), 100 * EPOCH, 5 * EPOCH, 0.003,
+        like="fashion-mlp", methods=LONG,
+    ),
+    "minilm": Workload("MiniLM, fine-tuned", _encoder(lora=False), 360, 120, 0.6),
+    "minilm-lora": Workload("MiniLM, LoRA", _encoder(lora=True), 360, 120, 0.5),
+}  # fmt: skip
