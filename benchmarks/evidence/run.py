@@ -128,10 +128,15 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     return found | ({"curve": curve} if final else {}) | {"size": sum(p.numel() for p in (*task.dense, *task.tables))}
 
 
+@functools.cache
 def _made() -> dict[str, str]:
-    """Where and with what a run was made."""
-    git = ("git", "-C", str(FOLDER.parent), "describe", "--always", "--dirty", "--abbrev=10")
-    found = {"commit": subprocess.run(git, capture_output=True, text=True).stdout.strip()}
+    """When, from which commit and with what this process trains. "+": the library had changes beside the commit."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(("git", "-C", str(FOLDER.parent), *words), capture_output=True, text=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "-uno", "--", ":/src/gradagrad")
+    found = {"commit": git("log", "-1", "--format=%h") + ("+" if changed else "")}
     for package in ("torch", "schedulefree", "prodigyopt", "transformers"):
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
