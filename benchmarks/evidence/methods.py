@@ -98,24 +98,25 @@ class Row:
     method: str
     tuned: bool = False
     averaged: bool = False
+    main: bool = False  # trained first
 
 
 ROWS = (
-    Row("AdamW + cosine, tuned", "AdamW, cosine", tuned=True),
-    Row("AdamW, tuned", "AdamW", tuned=True),
-    Row("AdamW, tuned, averaged", "AdamW", tuned=True, averaged=True),
-    Row("AdamW, default", "AdamW"),
+    Row("AdamW + cosine, tuned", "AdamW, cosine", tuned=True, main=True),
+    Row("AdamW, tuned", "AdamW", tuned=True, main=True),
+    Row("AdamW, tuned, averaged", "AdamW", tuned=True, averaged=True, main=True),
+    Row("AdamW, default", "AdamW", main=True),
     Row("SGD + cosine, tuned", "SGD, cosine", tuned=True),
     Row("SGD, tuned", "SGD", tuned=True),
     Row("SGD, tuned, averaged", "SGD", tuned=True, averaged=True),
     Row("Schedule-Free AdamW, tuned", "Schedule-Free AdamW", tuned=True),
-    Row("Schedule-Free AdamW, default", "Schedule-Free AdamW"),
+    Row("Schedule-Free AdamW, default", "Schedule-Free AdamW", main=True),
     Row("Prodigy + cosine, tuned", "Prodigy, cosine", tuned=True),
-    Row("Prodigy, default", "Prodigy"),
+    Row("Prodigy, default", "Prodigy", main=True),
     Row("Adagrad, tuned", "Adagrad", tuned=True),
-    Row("GradaGrad, as documented", "GradaGrad"),
-    Row("**AutoGradaGrad**", OURS),
-    Row("**AutoGradaGrad**, averaged", OURS, averaged=True),
+    Row("GradaGrad, as documented", "GradaGrad", main=True),
+    Row("**AutoGradaGrad**", OURS, main=True),
+    Row("**AutoGradaGrad**, averaged", OURS, averaged=True, main=True),
 )
 
 

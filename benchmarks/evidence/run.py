@@ -216,21 +216,22 @@ class Records:
         return None if value is None else Job(row.method, value, seed, self.workload.steps)
 
     def missing(self, without: Iterable[str] = ()) -> list[Job]:
-        """The runs to be made next, most useful first: what tuning needs, one seed of every row, the other seeds."""
-        jobs: dict[str, Job] = {}
-        rows = [row for row in self.rows() if not row.method.startswith(tuple(without) or ("\0",))]
-        for row in (row for row in rows if row.tuned and self._donor is self):
-            for value in self.best(row.method, row.averaged)[1]:
-                job = Job(row.method, value, 0, self.workload.tuning)
-                jobs[job.key] = job
-        for seed in range(self.workload.seeds):
-            for job in (self.final(row, seed) for row in rows):
-                if job is not None:
-                    jobs[job.key] = job
-            if seed == 0 and self.workload.swept:
-                swept = [name for name in SWEEPS if not name.startswith(tuple(without) or ("\0",))]
-                jobs |= {job.key: job for name in swept for job in self.sweep(name)}
-        return [job for job in jobs.values() if self.get(job) is None or self.outdated(job.key)]
+        """The runs to be made next, most useful first: the main rows, the picture of robustness, the other rows."""
+        left_out = tuple(without) or ("-",)
+        rows = [row for row in self.rows() if not row.method.startswith(left_out)]
+        jobs = self._jobs([row for row in rows if row.main])
+        if self.workload.swept:
+            jobs += [job for name in SWEEPS if not name.startswith(left_out) for job in self.sweep(name)]
+        jobs += self._jobs([row for row in rows if not row.main])
+        return [job for job in dict.fromkeys(jobs) if self.get(job) is None or self.outdated(job.key)]
+
+    def _jobs(self, rows: list[Row]) -> list[Job]:
+        """What tuning needs, one seed of every row, then the other seeds."""
+        tuned = [row for row in rows if row.tuned and self._donor is self]
+        values = [(row.method, value) for row in tuned for value in self.best(row.method, row.averaged)[1]]
+        jobs = [Job(method, value, 0, self.workload.tuning) for method, value in values]
+        finals = [self.final(row, seed) for seed in range(self.workload.seeds) for row in rows]
+        return jobs + [job for job in finals if job is not None]
 
     def sweep(self, method: str) -> list[Job]:
         """The runs of the picture of robustness, whole decades first."""

@@ -184,9 +184,9 @@ WORKLOADS = {
     ),
     "mnist-mlp": Workload("MNIST, MLP", _pictures("mnist", models.mlp), 5 * EPOCH, EPOCH, 0.003),
     "fashion-cnn": Workload(
-        "Fashion-MNIST, residual CNN", _pictures("fashion-mnist", models.cnn), 5 * EPOCH, EPOCH, 0.02
+        "Fashion-MNIST, residual CNN", _pictures("fashion-mnist", models.cnn), 3 * EPOCH, EPOCH, 0.02
     ),
-    "fashion-vit": Workload("Fashion-MNIST, ViT", _pictures("fashion-mnist", models.ViT), 5 * EPOCH, EPOCH, 0.04),
+    "fashion-vit": Workload("Fashion-MNIST, ViT", _pictures("fashion-mnist", models.ViT), 3 * EPOCH, EPOCH, 0.04),
     "gpt": Workload("GPT, Python's sources", gpt, 1_000, 250, 0.14, metric="loss"),
     "clicks": Workload("Click model, 10 million rows", clicks, 4_000, 1_000, 0.005, metric="loss"),
     "fashion-long": Workload(
