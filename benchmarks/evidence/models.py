@@ -117,9 +117,9 @@ def _folder() -> Path:
 
 @functools.cache
 def tokenizer() -> Any:
+    os.environ["HF_HUB_OFFLINE"] = "1"  # before the first import of transformers, which reads it once
     from transformers import AutoTokenizer
 
-    os.environ["HF_HUB_OFFLINE"] = "1"
     return AutoTokenizer.from_pretrained(_folder())
 
 
@@ -132,7 +132,10 @@ class Encoder(nn.Module):
     def __init__(self, lora: bool) -> None:
         super().__init__()
         from transformers import AutoModel
+        from transformers.utils import logging
 
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
         self.encoder: Any = AutoModel.from_pretrained(_folder(), add_pooling_layer=False)
         self.last = nn.Linear(self.encoder.config.hidden_size, CLASSES)
         if lora:

@@ -22,8 +22,6 @@ from benchmarks.evidence.methods import (
 from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "records"
-POINTS = (0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Shares of a run after which the test metric is measured."""
 
 
 class Job(NamedTuple):
@@ -102,7 +100,7 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
         average = None if task.tables else Average(task.dense)
         places = {"last": None} | ({"averaged": average.averaged} if average else {})
     final = job.steps >= workload.steps
-    stops = {max(1, round(share * job.steps)) for share in POINTS} if final else set()
+    stops = {max(1, round(share * job.steps)) for share in workload.points} if final else set()
     curve: dict[str, list[Any]] = {place: [] for place in places}
     seconds, recent = 0.0, 0.0
     for step in range(job.steps):
@@ -123,9 +121,12 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
         if step + 1 in stops:
             for place, found in _measured(task, places, "test").items():
                 curve[place].append([step + 1, *found["test"].values()])
-    parts = ("train", "validation", "test") if final else ("validation",)
-    found: dict[str, Any] = {"ms": float(f"{1000 * seconds / job.steps:.4g}"), **_measured(task, places, *parts)}
-    return found | ({"curve": curve} if final else {}) | {"size": sum(p.numel() for p in (*task.dense, *task.tables))}
+    found: dict[str, Any] = _measured(task, places, *(("train", "validation") if final else ("validation",)))
+    for place in places if final else ():
+        found[place]["test"] = dict(zip(("loss", "accuracy"), curve[place][-1][1:], strict=False))
+    size = sum(parameter.numel() for parameter in (*task.dense, *task.tables))
+    ms = float(f"{1000 * seconds / job.steps:.4g}")
+    return {"ms": ms, **found, **({"curve": curve} if final else {}), "size": size}
 
 
 @functools.cache

@@ -19,7 +19,7 @@ from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 
 Batch = tuple[tuple[Tensor, ...], Tensor]
 BATCH, MEASURED, CHUNK, REFRESHED = 128, 5_000, 500, 20
-WINDOWS, CONTEXT, TEXTS, LENGTH = 8, 64, 16, 48
+WINDOWS, CONTEXT, TEXTS, LENGTH = 8, 64, 16, 40
 CLICK_CAP = 2_000_000
 
 
@@ -174,9 +174,11 @@ class Workload:
     swept: bool = False
     like: str = ""
     methods: tuple[str, ...] = ()  # all if empty
+    points: tuple[float, ...] = (0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # shares of a run after which it is tested
 
 
 EPOCH = 55_000 // BATCH
+FEW = (0.25, 0.5, 1.0)
 LONG = ("AdamW", "AdamW, cosine", "Schedule-Free AdamW", "Prodigy", "AutoGradaGrad")
 WORKLOADS = {
     "fashion-mlp": Workload(
@@ -193,6 +195,6 @@ WORKLOADS = {
         "Fashion-MNIST, MLP, 100 epochs", _pictures("fashion-mnist", models.mlp), 100 * EPOCH, 5 * EPOCH, 0.003,
         like="fashion-mlp", methods=LONG,
     ),
-    "minilm": Workload("MiniLM, fine-tuned", _encoder(lora=False), 360, 120, 0.6),
-    "minilm-lora": Workload("MiniLM, LoRA", _encoder(lora=True), 360, 120, 0.5),
+    "minilm": Workload("MiniLM, fine-tuned", _encoder(lora=False), 240, 120, 0.6, points=FEW),
+    "minilm-lora": Workload("MiniLM, LoRA", _encoder(lora=True), 240, 120, 0.4, points=FEW),
 }  # fmt: skip
