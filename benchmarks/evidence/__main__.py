@@ -1,11 +1,11 @@
 """Prints the tables from the records, trains what is missing, and writes the page and its pictures.
 
-    python -m benchmarks.evidence                      tables, then training of what is missing
-    python -m benchmarks.evidence --only fashion-mlp   one workload
-    python -m benchmarks.evidence --show               tables only
-    python -m benchmarks.evidence --page               tables and pictures of docs/benchmarks.md
-    python -m benchmarks.evidence --check              fails if the page differs from the records
-    python -m benchmarks.evidence --quick              two minutes, nothing recorded
+python -m benchmarks.evidence                      tables, then training of what is missing
+python -m benchmarks.evidence --only fashion-mlp   one workload
+python -m benchmarks.evidence --show               tables only
+python -m benchmarks.evidence --page               tables and pictures of docs/benchmarks.md
+python -m benchmarks.evidence --check              fails if the page differs from the records
+python -m benchmarks.evidence --quick              two minutes, nothing recorded
 """
 
 from __future__ import annotations

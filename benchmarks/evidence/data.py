@@ -1,6 +1,6 @@
-"""The data: MNIST and Fashion-MNIST, Python's own sources, its docstrings, and a stream of clicks.
+"""The data: MNIST and Fashion-MNIST, Python's own sources, and its docstrings, each in three parts.
 
-Every training set gives a validation part away, and only that part is used to choose a learning rate.
+The validation part is taken from what the data set calls training, and is all that a learning rate is chosen by.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-PARTS = ("train", "validation", "test")
+from benchmarks.evidence.models import LETTERS
+from gradagrad_lab.data import cache_folder, folders
+from gradagrad_lab.data.fetch import keep
+
 VALIDATION = 5_000
-FILES = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
+FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 SUMS = {
     "mnist": (
         "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
@@ -45,33 +43,42 @@ ADDRESSES = {
     "mnist": "https://ossci-datasets.s3.amazonaws.com/mnist",
     "fashion-mnist": "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
 }
-LETTERS = 128
 PACKAGES = (
-    "asyncio", "email", "http", "idlelib", "importlib", "logging", "multiprocessing", "tkinter", "unittest", "xml",
-)  # fmt: skip
+    "asyncio",
+    "email",
+    "http",
+    "idlelib",
+    "importlib",
+    "logging",
+    "multiprocessing",
+    "tkinter",
+    "unittest",
+    "xml",
+)
+LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 
 Pair = tuple[Tensor, Tensor]
 
 
 def _unpacked(name: str, file: str, expected: str) -> bytes:
-    """One file from GRADAGRAD_DATA, Debian's folder or a download, checked against its sum."""
-    cache = Path.home() / ".cache" / "gradagrad" / name
-    folders = [Path(os.environ.get("GRADAGRAD_DATA", cache.parent)) / name, Path("/usr/share/datasets") / name, cache]
-    places = [folder / f"{file}{ending}" for folder in folders for ending in (".gz", "")]
+    """One file from GRADAGRAD_DATA, the cache, Debian's folder or a download, checked against its sum."""
+    homes = [folder / name / file for folder in (*folders(None), Path("/usr/share/datasets"))]
+    places = [place for home in homes for place in (home.with_suffix(".gz"), home)]
     found = next((place for place in places if place.exists()), None)
+    if found is None and os.environ.get("GRADAGRAD_OFFLINE", "0") not in ("", "0"):
+        raise SystemExit(f"{name} is in none of the data folders, and GRADAGRAD_OFFLINE is set.")
     content = found.read_bytes() if found else urllib.request.urlopen(f"{ADDRESSES[name]}/{file}.gz").read()
     plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     if (got := hashlib.sha256(plain).hexdigest()) != expected:
         raise SystemExit(f"{found or ADDRESSES[name]}: {file} is not the expected file: its sha256 is {got}.")
     if found is None:
-        cache.mkdir(parents=True, exist_ok=True)
-        (cache / f"{file}.gz").write_bytes(content)
+        keep(cache_folder() / name / f"{file}.gz", content, ADDRESSES[name])
     return plain
 
 
 @functools.cache
 def pictures(name: str) -> dict[str, Pair]:
-    """Pictures with mean 0 and deviation 1, and their classes. The validation part is drawn from the training set."""
+    """Pictures with mean 0 and deviation 1, and their classes."""
     raw = [_unpacked(name, file, expected) for file, expected in zip(FILES, SUMS[name], strict=True)]
     views = [torch.frombuffer(bytearray(content), dtype=torch.uint8) for content in raw]
     train, test = (views[place][16:].view(-1, 1, 28, 28).float() / 255 for place in (0, 2))
@@ -83,29 +90,21 @@ def pictures(name: str) -> dict[str, Pair]:
     return {"train": (train[kept], names[kept]), "validation": (train[held], names[held]), "test": (test, test_names)}
 
 
-def _standard_library() -> Path:
-    return Path(sysconfig.get_paths()["stdlib"])
-
-
 @functools.cache
 def sources() -> dict[str, Tensor]:
-    """Python's standard library, character by character. Two files in ten are kept for validation and testing."""
-    files = sorted(_standard_library().glob("*.py")) + sorted(_standard_library().glob("[a-z]*/*.py"))
+    """Python's standard library, character by character. Files of validation and test are not trained on."""
+    files = sorted(LIBRARY.glob("*.py")) + sorted(LIBRARY.glob("[a-z]*/*.py"))
     files = [file for file in files if not {"site-packages", "dist-packages", "test"} & set(file.parts)]
-    taken = {"train": set(range(10)) - {3, 7}, "validation": {3}, "test": {7}}
-    texts = {
-        part: b"".join(file.read_bytes() for number, file in enumerate(files) if number % 10 in digits)
-        for part, digits in taken.items()
-    }
-    return {
-        part: torch.frombuffer(bytearray(text), dtype=torch.uint8).clamp_max(LETTERS - 1).long()
-        for part, text in texts.items()
-    }
+    texts = {"train": b"", "validation": b"", "test": b""}
+    for number, file in enumerate(files):
+        texts[{3: "validation", 7: "test"}.get(number % 10, "train")] += file.read_bytes()
+    coded = {part: torch.frombuffer(bytearray(text), dtype=torch.uint8) for part, text in texts.items()}
+    return {part: text.clamp_max(LETTERS - 1).long() for part, text in coded.items()}
 
 
 def _docstrings(package: str) -> set[str]:
     found: set[str] = set()
-    for file in sorted((_standard_library() / package).rglob("*.py")):
+    for file in sorted((LIBRARY / package).rglob("*.py")):
         if "test" in file.stem or "idle_test" in file.parts:
             continue
         for node in ast.walk(ast.parse(file.read_bytes())):
@@ -117,10 +116,10 @@ def _docstrings(package: str) -> set[str]:
 
 @functools.cache
 def docstrings() -> dict[str, tuple[list[str], Tensor]]:
-    """Docstrings of ten packages, to be told apart.
+    """Docstrings, and which of ten packages of Python's library each is from.
 
-    It is not trivial: the packages' names are taken out, most docstrings are one sentence about an argument or a
-    result, and a docstring that occurs in two packages is left out.
+    It is not trivial: the packages' names are taken out, and most docstrings are a sentence about an argument or a
+    result. A docstring of two packages is left out.
     """
     by_package = [_docstrings(package) for package in PACKAGES]
     rows = [
@@ -130,8 +129,5 @@ def docstrings() -> dict[str, tuple[list[str], Tensor]]:
         if not any(text in others for place, others in enumerate(by_package) if place != number)
     ]
     random.Random(28).shuffle(rows)
-    edges = {"test": (0, 500), "validation": (500, 800), "train": (800, len(rows))}
-    return {
-        part: ([text for text, _ in rows[begin:end]], torch.tensor([number for _, number in rows[begin:end]]))
-        for part, (begin, end) in edges.items()
-    }
+    parts = {"test": rows[:500], "validation": rows[500:800], "train": rows[800:]}
+    return {part: ([text for text, _ in own], torch.tensor([name for _, name in own])) for part, own in parts.items()}

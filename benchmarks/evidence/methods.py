@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-from torch.optim import Optimizer
+from torch import nn, optim
 
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.rules import auto
 
-Parameters = Sequence[nn.Parameter]
+Parameters = list[nn.Parameter]
 OURS = "AutoGradaGrad"
 LOWEST, HIGHEST = -14, 4  # places of learning rates: 10^(place/2)
 SWEPT = range(-12, 1)  # 1e-6 to 1
@@ -29,70 +28,50 @@ class Method:
     ``default`` is the documented value, ``start`` the places where the search for a better one begins.
     """
 
-    make: Callable[[Parameters, Parameters, float], list[Optimizer]]
+    make: Callable[[Parameters, Parameters, float], list[Any]]
     default: float
     start: tuple[int, ...] = ()
     cosine: bool = False
     sparse: bool = True
 
 
-def _adamw(dense: Parameters, tables: Parameters, lr: float) -> list[Optimizer]:
-    return [torch.optim.AdamW(dense, lr), *([torch.optim.SparseAdam(list(tables), lr)] if tables else [])]
+def _adamw(dense: Parameters, tables: Parameters, lr: float) -> list[Any]:
+    return [optim.AdamW(dense, lr), *([optim.SparseAdam(tables, lr)] if tables else [])]
 
 
-def _sgd(dense: Parameters, tables: Parameters, lr: float) -> list[Optimizer]:
-    groups: list[dict[str, Any]] = [{"params": dense, "momentum": 0.9}, {"params": tables}]
-    return [torch.optim.SGD([group for group in groups if group["params"]], lr)]
+def _sgd(dense: Parameters, tables: Parameters, lr: float) -> list[Any]:
+    return [optim.SGD(dense, lr, momentum=0.9), *([optim.SGD(tables, lr)] if tables else [])]
 
 
-def _adagrad(dense: Parameters, tables: Parameters, lr: float) -> list[Optimizer]:
-    return [torch.optim.Adagrad([*dense, *tables], lr)]
+def _gradagrad(dense: Parameters, tables: Parameters, lr: float) -> list[Any]:
+    by_row = {"params": tables, "granularity": "row", "lazy": True}
+    return [GradaGrad([{"params": dense}, *([by_row] if tables else [])], lr)]
 
 
-def _schedule_free(dense: Parameters, _: Parameters, lr: float) -> list[Optimizer]:
-    from schedulefree import AdamWScheduleFree
-
-    return [AdamWScheduleFree(dense, lr)]
+def _peer(module: str, name: str) -> Callable[[Parameters, Parameters, float], list[Any]]:
+    return lambda dense, tables, lr: [getattr(importlib.import_module(module), name)(dense, lr)]
 
 
-def _prodigy(dense: Parameters, _: Parameters, lr: float) -> list[Optimizer]:
-    from prodigyopt import Prodigy
-
-    return [Prodigy(dense, lr)]
-
-
-def _gradagrad(dense: Parameters, tables: Parameters, lr: float) -> list[Optimizer]:
-    groups: list[dict[str, Any]] = [{"params": dense}, {"params": tables, "granularity": "row", "lazy": True}]
-    return [GradaGrad([group for group in groups if group["params"]], lr)]
-
-
-def _auto(dense: Parameters, tables: Parameters, lr: float) -> list[Optimizer]:
-    return [AutoGradaGrad([*dense, *tables], lr)]
-
-
-def _auto_from(dense: Parameters, tables: Parameters, gamma0: float) -> list[Optimizer]:
-    return [AutoGradaGrad([*dense, *tables], gamma0=gamma0)]
-
-
+_free, _prodigy = _peer("schedulefree", "AdamWScheduleFree"), _peer("prodigyopt", "Prodigy")
 METHODS = {
     "AdamW": Method(_adamw, 1e-3, (-8, -6, -4)),
     "AdamW, cosine": Method(_adamw, 1e-3, (-8, -6, -4), cosine=True),
     "SGD": Method(_sgd, 1e-3, (-4, -2, 0)),
     "SGD, cosine": Method(_sgd, 1e-3, (-4, -2, 0), cosine=True),
-    "Schedule-Free AdamW": Method(_schedule_free, 2.5e-3, (-6, -4), sparse=False),
+    "Schedule-Free AdamW": Method(_free, 2.5e-3, (-6, -4), sparse=False),
     "Prodigy": Method(_prodigy, 1.0, sparse=False),
     "Prodigy, cosine": Method(_prodigy, 1.0, (-1, 0, 1), cosine=True, sparse=False),
-    "Adagrad": Method(_adagrad, 1e-2, (-6, -4, -2)),
+    "Adagrad": Method(lambda dense, tables, lr: [optim.Adagrad([*dense, *tables], lr)], 1e-2, (-6, -4, -2)),
     "GradaGrad": Method(_gradagrad, 1e-2),
-    OURS: Method(_auto, 1.0),
-    f"{OURS}, γ₀": Method(_auto_from, 1e-4),
+    OURS: Method(lambda dense, tables, lr: [AutoGradaGrad([*dense, *tables], lr)], 1.0),
+    f"{OURS}, γ₀": Method(lambda dense, tables, gamma: [AutoGradaGrad([*dense, *tables], gamma0=gamma)], 1e-4),
 }
 SWEEPS = ("AdamW", "AdamW, cosine", "SGD, cosine", "Schedule-Free AdamW", "Prodigy", "Adagrad", OURS, f"{OURS}, γ₀")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: a method at its default or at the best of its learning rates, at one of two points."""
+    """A row of a table: a method at its default or at its best learning rate, at the last iterate or averaged."""
 
     label: str
     method: str
@@ -127,7 +106,7 @@ def rate(place: int) -> float:
 
 def rule_digest() -> str:
     """A digest of AutoGradaGrad's rule without comments and docstrings; records of another rule are outdated."""
-    tree = ast.parse(Path(auto.__file__).read_text())
+    tree = ast.parse(Path(auto.__file__).read_text("utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
             node.body = node.body[1:]

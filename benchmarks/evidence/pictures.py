@@ -11,42 +11,41 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from benchmarks.evidence.methods import METHODS, OURS, ROWS
+from benchmarks.evidence.methods import OURS
 from benchmarks.evidence.run import Records
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "pictures"
-INK = "#7f8790"
-STYLE = {"font.size": 11, "axes.titlesize": 12, **dict.fromkeys(
-    ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "axes.titlecolor"), INK)}  # fmt: skip
-LINES: dict[str, tuple[str, str, float]] = {
-    "AdamW + cosine, tuned": ("#4c8fd6", "--", 1.6),
-    "AdamW, default": ("#4c8fd6", "-", 1.6),
-    "Schedule-Free AdamW, tuned": ("#3f9e5f", "--", 1.6),
-    "Schedule-Free AdamW, default": ("#3f9e5f", "-", 1.6),
-    "Prodigy, default": ("#b58416", "-", 1.6),
-    "GradaGrad, as documented": ("#a067c0", "-", 1.6),
-    "**AutoGradaGrad**, averaged": ("#e0475b", "-", 3.0),
+INK, BLUE, GREEN, GOLD, VIOLET, RED = "#7f8790", "#4c8fd6", "#3f9e5f", "#b58416", "#a067c0", "#e0475b"
+COLORED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+STYLE: Any = {"font.size": 11, **dict.fromkeys(COLORED, INK)}
+ROWS = {
+    "AdamW + cosine, tuned": (BLUE, "--", 1.6),
+    "AdamW, default": (BLUE, "-", 1.6),
+    "Schedule-Free AdamW, tuned": (GREEN, "--", 1.6),
+    "Schedule-Free AdamW, default": (GREEN, "-", 1.6),
+    "Prodigy, default": (GOLD, "-", 1.6),
+    "GradaGrad, as documented": (VIOLET, "-", 1.6),
+    "**AutoGradaGrad**, averaged": (RED, "-", 3.0),
 }
-SWEPT: dict[str, tuple[str, str, float, str]] = {
-    "AdamW": ("AdamW", "-", 1.6, "#4c8fd6"),
-    "AdamW, cosine": ("AdamW + cosine", "--", 1.6, "#4c8fd6"),
-    "SGD, cosine": ("SGD + cosine", "--", 1.6, INK),
-    "Schedule-Free AdamW": ("Schedule-Free AdamW", "-", 1.6, "#3f9e5f"),
-    "Prodigy": ("Prodigy", "-", 1.6, "#b58416"),
-    "Adagrad": ("Adagrad", "-", 1.6, "#a067c0"),
-    OURS: ("AutoGradaGrad, lr varied", "-", 3.0, "#e0475b"),
-    f"{OURS}, γ₀": ("AutoGradaGrad, γ₀ varied", ":", 3.0, "#e0475b"),
+SWEEPS = {
+    "AdamW": (BLUE, "-", 1.6),
+    "AdamW, cosine": (BLUE, "--", 1.6),
+    "SGD, cosine": (INK, "--", 1.6),
+    "Schedule-Free AdamW": (GREEN, "-", 1.6),
+    "Prodigy": (GOLD, "-", 1.6),
+    "Adagrad": (VIOLET, "-", 1.6),
+    OURS: (RED, "-", 3.0),
+    f"{OURS}, γ₀": (RED, ":", 3.0),
 }
 
 
 def _save(figure: Any, name: str) -> None:
-    FOLDER.mkdir(exist_ok=True)
     figure.savefig(FOLDER / f"{name}.png", dpi=110, transparent=True)
     plt.close(figure)
 
 
-def curves(records: dict[str, Records]) -> None:
-    """The test metric over steps, a panel for each workload: means over the seeds at seven points."""
+def curves(records: list[Records]) -> None:
+    """The test metric over steps, a panel for each workload: means over the seeds."""
     across = min(3, len(records))
     down = -(-len(records) // across)
     with plt.rc_context(STYLE):
@@ -54,9 +53,9 @@ def curves(records: dict[str, Records]) -> None:
         for panel in panels.flat[len(records) :]:
             panel.set_visible(False)
         shown: dict[str, Any] = {}
-        for panel, own in zip(panels.flat, records.values(), strict=False):
+        for panel, own in zip(panels.flat, records, strict=False):
             shown |= _panel(panel, own)
-        order = [label for label in LINES if label in shown]
+        order = [label for label in ROWS if label in shown]
         names = [label.replace("*", "") for label in order]
         figure.legend([shown[label] for label in order], names, loc="lower center", ncols=4, frameon=False)
         figure.tight_layout(rect=(0, 0.7 / figure.get_figheight(), 1, 1))
@@ -66,51 +65,38 @@ def curves(records: dict[str, Records]) -> None:
 def _panel(panel: Any, own: Records) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     classes, ends = own.workload.metric == "accuracy", list[float]()
-    for row in (row for row in own.rows() if row.label in LINES):
-        jobs = [own.final(row, seed) for seed in range(own.workload.seeds)]
+    for row in (row for row in own.rows() if row.label in ROWS):
         at = "averaged" if row.averaged else "last"
-        seeds = [run["curve"][at] for job in jobs if job and (run := own.get(job)) and "curve" in run]
-        if not seeds:
-            continue
-        steps = [point[0] for point in seeds[0]]
-        means = [statistics.mean(seed[k][2 if classes else 1] for seed in seeds) for k in range(len(steps))]
-        color, dash, width = LINES[row.label]
-        means = [100 * mean for mean in means] if classes else means
-        (shown[row.label],) = panel.plot(steps, means, dash, color=color, linewidth=width)
-        ends += means[2:]
-    panel.set_title(own.workload.title)
-    panel.set_ylabel("test accuracy, %" if classes else "test loss")
-    panel.set_xlabel("steps")
-    if ends:  # all of what comes after a tenth of the run, but no more than a part of what happens before
+        seeds = [run["curve"][at] for job in own.finals(row) if (run := own.get(job)) and "curve" in run]
+        points = list(zip(*seeds, strict=True))
+        means = [statistics.mean(100 * own[2] if classes else own[1] for own in point) for point in points]
+        if means:
+            color, dash, width = ROWS[row.label]
+            (shown[row.label],) = panel.plot([point[0][0] for point in points], means, dash, color=color, lw=width)
+            ends += means[2:]
+    panel.set(title=own.workload.title, xlabel="steps", ylabel="test accuracy, %" if classes else "test loss")
+    if ends:  # a method that is far behind is cut off, so that the others can be told apart
         ends.sort()
-        low, high = ends[len(ends) // 12 if classes else 0], ends[-1 if classes else -1 - len(ends) // 12]
-        room = 0.06 * (high - low) or 0.1
-        panel.set_ylim(low - room, high + room)
+        cut = len(ends) // 12
+        low, high = (ends[cut], ends[-1]) if classes else (ends[0], ends[-1 - cut])
+        panel.set_ylim(low - 0.06 * (high - low) - 1e-3, high + 0.06 * (high - low) + 1e-3)
     panel.grid(alpha=0.25)
     return shown
 
 
 def robustness(own: Records) -> None:
-    """The final test accuracy over the learning rate that was given, from 1e-6 to 1."""
+    """The final test accuracy over the learning rate given, one seed."""
     with plt.rc_context(STYLE):
         figure, panel = plt.subplots(figsize=(8, 4.6))
-        for method, (label, dash, width, color) in SWEPT.items():
+        for method, (color, dash, width) in SWEEPS.items():
             at = "averaged" if method.startswith(OURS) else "last"
-            points: list[tuple[float, float]] = []
-            for job in sorted(own.sweep(method), key=lambda job: job.value):
-                if run := own.get(job):
-                    points.append((job.value, 100 * run.get(at, {}).get("test", {}).get("accuracy", 0.1)))
-            if points:
-                panel.plot(*zip(*points, strict=True), dash, color=color, linewidth=width, label=label, zorder=width)
-        panel.set_xscale("log")
-        panel.set_ylim(50, 91)
-        panel.set_xlabel("the learning rate given (γ₀ for the dotted line)")
+            runs = {job.value: run for job in own.sweep(method) if (run := own.get(job))}
+            accuracies = [100 * runs[x].get(at, {}).get("test", {}).get("accuracy", 0.1) for x in sorted(runs)]
+            label = method + " varied" * (dash == ":") + " (lr varied)" * (method == OURS)
+            panel.plot(sorted(runs), accuracies, dash, color=color, lw=width, label=label, zorder=width)
+        panel.set(xscale="log", ylim=(50, 91), xlabel="learning rate given (dotted: γ₀)", title=own.workload.title)
         panel.set_ylabel("test accuracy after 5 epochs, %")
-        panel.set_title(own.workload.title)
         panel.grid(alpha=0.25)
         panel.legend(frameon=False, loc="lower center", ncols=2)
         figure.tight_layout()
         _save(figure, "evidence-robustness")
-
-
-assert {row.label for row in ROWS} >= set(LINES) and set(METHODS) >= set(SWEPT)  # noqa: PT018

@@ -16,12 +16,11 @@ from typing import Any, NamedTuple
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 
-from benchmarks.evidence.methods import (
-    HIGHEST, LOWEST, METHODS, OURS, ROWS, SWEEPS, SWEPT, Row, rate, rule_digest,
-)  # fmt: skip
+from benchmarks.evidence.methods import HIGHEST, LOWEST, METHODS, OURS, ROWS, SWEEPS, SWEPT, Row, rate, rule_digest
 from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "records"
+Measures = dict[str, dict[str, dict[str, float]]]
 
 
 class Job(NamedTuple):
@@ -66,9 +65,9 @@ def _evaluation_mode(optimizer: Any):
     optimizer.train()
 
 
-def _measured(task: Task, places: dict[str, Any], *parts: str) -> dict[str, dict[str, dict[str, float]]]:
-    """Measures by place (last, averaged) and part."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+def _measured(task: Task, places: dict[str, Any], *parts: str) -> Measures:
+    """Measures by place and part."""
+    found: Measures = {}
     for place, enter in places.items():
         with contextlib.ExitStack() as stack:
             if enter is not None:
@@ -84,25 +83,23 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     task = workload.make(job.seed)
     torch.manual_seed(job.seed)
     method = METHODS[job.method]
-    optimizers: list[Any] = method.make(task.dense, task.tables, job.value)
-    schedules = [
-        LambdaLR(one, lambda step: 0.5 * (1 + math.cos(math.pi * step / job.steps)))
-        for one in optimizers
-        if method.cosine
-    ]
-    average: Average | None = None
+    optimizers = method.make(task.dense, task.tables, job.value)
+    cosine = [lambda step: 0.5 * (1 + math.cos(math.pi * step / job.steps))] if method.cosine else []
+    schedules = [LambdaLR(one, shape) for one in optimizers for shape in cosine]
+    average = None
+    places: dict[str, Any] = {"last": None}  # where the run is measured, and how to get there
     if hasattr(optimizers[0], "eval"):  # Schedule-Free evaluates at an average of its own
-        places: dict[str, Any] = {"last": functools.partial(_evaluation_mode, optimizers[0])}
         optimizers[0].train()
+        places = {"last": functools.partial(_evaluation_mode, optimizers[0])}
     elif hasattr(optimizers[0], "averaged"):
-        places = {"last": None, "averaged": optimizers[0].averaged}
-    else:
-        average = None if task.tables else Average(task.dense)
-        places = {"last": None} | ({"averaged": average.averaged} if average else {})
+        places["averaged"] = optimizers[0].averaged
+    elif not task.tables:
+        average = Average(task.dense)
+        places["averaged"] = average.averaged
     final = job.steps >= workload.steps
     stops = {max(1, round(share * job.steps)) for share in workload.points} if final else set()
     curve: dict[str, list[Any]] = {place: [] for place in places}
-    seconds, recent = 0.0, 0.0
+    seconds = 0.0
     for step in range(job.steps):
         begin = time.process_time()
         loss = task.loss(step)
@@ -114,19 +111,18 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
         seconds += time.process_time() - begin
         if average is not None:
             average.update()
-        recent = loss.item()
         advance()
-        if not math.isfinite(recent):
+        if not math.isfinite(loss.item()):
             return {"diverged": step + 1}
         if step + 1 in stops:
             for place, found in _measured(task, places, "test").items():
                 curve[place].append([step + 1, *found["test"].values()])
-    found: dict[str, Any] = _measured(task, places, *(("train", "validation") if final else ("validation",)))
+    measures = _measured(task, places, *(("train", "validation") if final else ("validation",)))
     for place in places if final else ():
-        found[place]["test"] = dict(zip(("loss", "accuracy"), curve[place][-1][1:], strict=False))
+        measures[place]["test"] = dict(zip(("loss", "accuracy"), curve[place][-1][1:], strict=False))
     size = sum(parameter.numel() for parameter in (*task.dense, *task.tables))
     ms = float(f"{1000 * seconds / job.steps:.4g}")
-    return {"ms": ms, **found, **({"curve": curve} if final else {}), "size": size}
+    return {"ms": ms, **measures, **({"curve": curve} if final else {}), "size": size}
 
 
 @functools.cache
@@ -145,66 +141,57 @@ def _made() -> dict[str, str]:
 
 
 class Records:
-    """The finished runs of one workload, in a file with a line for each. Without a folder they stay in memory."""
+    """The finished runs of one workload, in a file with a line for each."""
 
-    def __init__(self, name: str, folder: Path | None = FOLDER) -> None:
+    def __init__(self, name: str, folder: Path = FOLDER) -> None:
         self.name, self.workload = name, WORKLOADS[name]
-        self._path = folder / f"{name}.json" if folder else None
-        content = json.loads(self._path.read_text()) if self._path and self._path.exists() else {}
+        self._path = folder / f"{name}.json"
+        content = json.loads(self._path.read_text("utf-8")) if self._path.exists() else {}
         self._made: list[dict[str, str]] = content.get("made", [])
         self.runs: dict[str, dict[str, Any]] = content.get("runs", {})
-        self._donor = Records(self.workload.like, folder) if self.workload.like else self
+        self._rule = rule_digest()
+        self._tuned = Records(self.workload.like, folder) if self.workload.like else self
 
     def outdated(self, key: str) -> bool:
         """Whether a run was made with another rule of AutoGradaGrad."""
-        return key.startswith(OURS) and self.runs[key].get("rule") != rule_digest()
+        return key.startswith(OURS) and self.runs[key].get("rule") != self._rule
 
     def add(self, job: Job, found: dict[str, Any]) -> None:
-        made = _made()
-        if made not in self._made:
+        """Keeps a run, and writes the file under another name first, so that it is whole at any time."""
+        if (made := _made()) not in self._made:
             self._made.append(made)
-        rule = {"rule": rule_digest()} if job.method.startswith(OURS) else {}
+        rule = {"rule": self._rule} if job.method.startswith(OURS) else {}
         self.runs[job.key] = {**found, "made": self._made.index(made), **rule}
-        self._write()
-
-    def _write(self) -> None:
-        if self._path is None:
-            return
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        text = [json.dumps(key, ensure_ascii=False) + ": " + json.dumps(run) for key, run in sorted(self.runs.items())]
-        head = f'{{"made": {json.dumps(self._made)},\n"runs": {{\n'
+        lines = [json.dumps(key, ensure_ascii=False) + ": " + json.dumps(run) for key, run in sorted(self.runs.items())]
+        text = f'{{"made": {json.dumps(self._made)},\n"runs": {{\n' + ",\n".join(lines) + "\n}}\n"
         scratch = self._path.with_suffix(".part")
-        scratch.write_text(head + ",\n".join(text) + "\n}}\n")
+        scratch.write_text(text, "utf-8")
         scratch.replace(self._path)
 
     def made(self, key: str) -> dict[str, str]:
         return self._made[self.runs[key]["made"]]
 
-    def get(self, job: Job) -> dict[str, Any] | None:
-        return self.runs.get(job.key)
-
-    def _validation(self, method: str, place: int, at: str) -> float:
-        found = self.get(Job(method, rate(place), 0, self.workload.tuning))
-        assert found is not None
-        loss = found.get(at, found.get("last", {})).get("validation", {}).get("loss", math.inf)
-        return loss if math.isfinite(loss) else math.inf
+    def get(self, job: Job | None) -> dict[str, Any] | None:
+        return None if job is None else self.runs.get(job.key)
 
     def best(self, method: str, averaged: bool) -> tuple[float | None, list[float]]:
         """The rate with the least validation loss, or None, and the rates to be tried before it is known."""
-        if self._donor is not self:
-            return self._donor.best(method, averaged)
-        tuning = self.workload.tuning
-        if missing := [place for place in METHODS[method].start if self.get(Job(method, rate(place), 0, tuning)) is None]:
-            return None, [rate(place) for place in missing]
-        tried = [place for place in range(LOWEST, HIGHEST + 1) if self.get(Job(method, rate(place), 0, tuning))]
-        best = min(tried, key=lambda place: self._validation(method, place, "averaged" if averaged else "last"))
-        missing = [place for place in (best - 1, best + 1) if place not in tried and LOWEST <= place <= HIGHEST]
-        return (None, [rate(place) for place in missing]) if missing else (rate(best), [])
+        if self._tuned is not self:
+            return self._tuned.best(method, averaged)
+        losses: dict[int, float] = {}
+        for place in range(LOWEST, HIGHEST + 1):
+            if found := self.get(Job(method, rate(place), 0, self.workload.tuning)):
+                measures = found.get("averaged" if averaged else "last", found.get("last", {}))
+                losses[place] = measures.get("validation", {}).get("loss", math.inf)
+        if missing := [rate(place) for place in METHODS[method].start if place not in losses]:
+            return None, missing
+        best = min(losses, key=losses.__getitem__)
+        missing = [rate(place) for place in (best - 1, best + 1) if place not in losses and LOWEST <= place <= HIGHEST]
+        return (None, missing) if missing else (rate(best), [])
 
     def rows(self) -> list[Row]:
-        """The rows that this workload can have: Schedule-Free and Prodigy take no sparse gradients."""
-        asked = self.workload.methods or tuple(METHODS)
-        rows = [row for row in ROWS if row.method in asked]
+        """The rows that this workload can have. Schedule-Free and Prodigy take no sparse gradients."""
+        rows = [row for row in ROWS if not self.workload.methods or row.method in self.workload.methods]
         if self.name == "clicks":
             rows = [row for row in rows if METHODS[row.method].sparse and (row.method == OURS or not row.averaged)]
         return rows
@@ -212,9 +199,15 @@ class Records:
     def value(self, row: Row) -> float | None:
         return self.best(row.method, row.averaged)[0] if row.tuned else METHODS[row.method].default
 
-    def final(self, row: Row, seed: int) -> Job | None:
-        value = self.value(row)
-        return None if value is None else Job(row.method, value, seed, self.workload.steps)
+    def finals(self, row: Row) -> list[Job]:
+        """A run of whole length for each seed, or none while the learning rate is not known."""
+        value, seeds = self.value(row), range(self.workload.seeds)
+        return [] if value is None else [Job(row.method, value, seed, self.workload.steps) for seed in seeds]
+
+    def sweep(self, method: str) -> list[Job]:
+        """The runs of the picture of robustness, whole decades first."""
+        places = sorted(SWEPT, key=lambda place: (place % 2, place))
+        return [Job(method, rate(place), 0, self.workload.steps) for place in places]
 
     def missing(self, without: Iterable[str] = ()) -> list[Job]:
         """The runs to be made next, most useful first: the main rows, the picture of robustness, the other rows."""
@@ -228,16 +221,10 @@ class Records:
 
     def _jobs(self, rows: list[Row]) -> list[Job]:
         """What tuning needs, one seed of every row, then the other seeds."""
-        tuned = [row for row in rows if row.tuned and self._donor is self]
+        tuned = [row for row in rows if row.tuned and self._tuned is self]
         values = [(row.method, value) for row in tuned for value in self.best(row.method, row.averaged)[1]]
-        jobs = [Job(method, value, 0, self.workload.tuning) for method, value in values]
-        finals = [self.final(row, seed) for seed in range(self.workload.seeds) for row in rows]
-        return jobs + [job for job in finals if job is not None]
-
-    def sweep(self, method: str) -> list[Job]:
-        """The runs of the picture of robustness, whole decades first."""
-        places = sorted(SWEPT, key=lambda place: (place % 2, place))
-        return [Job(method, rate(place), 0, self.workload.steps) for place in places]
+        finals = sorted((job for row in rows for job in self.finals(row)), key=lambda job: job.seed)
+        return [Job(method, value, 0, self.workload.tuning) for method, value in values] + finals
 
     def seconds(self, jobs: Iterable[Job]) -> float:
         """An estimate for some runs, measuring included."""

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.swa_utils import update_bn
 
 from benchmarks.evidence import data, models
 from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows
@@ -19,8 +19,9 @@ from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 
 Batch = tuple[tuple[Tensor, ...], Tensor]
 BATCH, MEASURED, CHUNK, REFRESHED = 128, 5_000, 500, 20
-WINDOWS, CONTEXT, TEXTS, LENGTH = 8, 64, 16, 40
-CLICK_CAP = 2_000_000
+WINDOWS, CONTEXT, TEXTS, LENGTH, CLICK_CAP = 8, 64, 16, 40, 2_000_000
+vit = functools.partial(models.Transformer, 64, 4, 4, 16, causal=False)
+gpt_net = functools.partial(models.Transformer, 256, 5, 8, CONTEXT, causal=True)
 
 
 def _cross_entropy(scores: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
@@ -39,8 +40,8 @@ class Task:
 
     @property
     def dense(self) -> list[nn.Parameter]:
-        own = {id(table) for table in self.tables}
-        return [parameter for parameter in self.model.parameters() if parameter.requires_grad and id(parameter) not in own]
+        trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
+        return [parameter for parameter in trained if all(parameter is not table for table in self.tables)]
 
     def loss(self, step: int) -> Tensor:
         inputs, targets = self.batch(step)
@@ -58,32 +59,25 @@ class Task:
             loss += float(self.objective(scores, own, reduction="sum"))
             right += float((scores.argmax(-1) == own).sum()) if scores.shape[-1] == models.CLASSES else 0.0
         self.model.train()
-        found = {"loss": loss / targets.numel()}
-        return found | ({"accuracy": right / len(targets)} if right else {})
+        return {"loss": loss / targets.numel()} | ({"accuracy": right / len(targets)} if right else {})
 
     @contextmanager
     def fresh_statistics(self) -> Iterator[None]:
         """Batch normalisation's statistics at the present parameters, which training did not pass through."""
-        norms = [module for module in self.model.modules() if isinstance(module, _BatchNorm)]
-        kept = [({name: tensor.clone() for name, tensor in norm.state_dict().items()}, norm.momentum) for norm in norms]
-        for norm in norms:
-            norm.reset_running_stats()
-            norm.momentum = None
-        with torch.no_grad():
-            for step in range(REFRESHED if norms else 0):
-                self.model(*self.batch(step)[0])
+        kept = [buffer.clone() for buffer in self.model.buffers()]
+        update_bn((self.batch(step)[0][0] for step in range(REFRESHED)), self.model)
         yield
-        for norm, (state, momentum) in zip(norms, kept, strict=True):
-            norm.load_state_dict(state)
-            norm.momentum = momentum
+        for buffer, before in zip(self.model.buffers(), kept, strict=True):
+            buffer.copy_(before)
 
 
 def _random(seed: int, number: int) -> torch.Generator:
     return torch.Generator().manual_seed(100_003 * seed + number)
 
 
-def _shuffled(inputs: Tensor, targets: Tensor, seed: int, size: int) -> Callable[[int], Batch]:
-    """Mini-batches of whole epochs, each in an order of its own."""
+def _classifier(parts: dict[str, data.Pair], model: nn.Module, seed: int, size: int) -> Task:
+    """Trains in whole epochs, each in an order of its own."""
+    inputs, targets = parts["train"]
     per_epoch = len(targets) // size
 
     @functools.lru_cache(1)
@@ -95,20 +89,15 @@ def _shuffled(inputs: Tensor, targets: Tensor, seed: int, size: int) -> Callable
         rows = order(epoch)[place * size : (place + 1) * size]
         return (inputs[rows],), targets[rows]
 
-    return batch
-
-
-def _classifier(parts: dict[str, data.Pair], model: nn.Module, seed: int, size: int) -> Task:
-    fixed: dict[str, Batch] = {part: ((parts[part][0][:n],), parts[part][1][:n])
-                               for part, n in (("train", MEASURED), ("validation", None), ("test", None))}  # fmt: skip
-    return Task(model, _shuffled(*parts["train"], seed, size), fixed)
+    fixed: dict[str, Batch] = {part: ((parts[part][0],), parts[part][1]) for part in ("validation", "test")}
+    return Task(model, batch, fixed | {"train": ((inputs[:MEASURED],), targets[:MEASURED])})
 
 
 def _pictures(name: str, model: Callable[[], nn.Module]) -> Callable[[int], Task]:
     return lambda seed: _classifier(data.pictures(name), model(), seed, BATCH)
 
 
-def gpt(seed: int, model: Callable[[], nn.Module] = models.GPT) -> Task:
+def gpt(seed: int, model: Callable[[], nn.Module] = gpt_net) -> Task:
     """Windows at random places to train on; 256 fixed ones of each part to measure."""
     texts = data.sources()
 
@@ -117,18 +106,20 @@ def gpt(seed: int, model: Callable[[], nn.Module] = models.GPT) -> Task:
         return (window[:, :-1],), window[:, 1:]
 
     def batch(step: int) -> Batch:
-        random = _random(seed, step)
-        return cut(texts["train"], torch.randint(len(texts["train"]) - CONTEXT - 1, (WINDOWS,), generator=random))
+        last = len(texts["train"]) - CONTEXT - 1
+        return cut(texts["train"], torch.randint(last, (WINDOWS,), generator=_random(seed, step)))
 
-    ends = {part: len(text) - CONTEXT - 2 for part, text in texts.items()}
-    fixed = {part: cut(text, torch.linspace(0, ends[part], 256).long()) for part, text in texts.items()}
+    fixed = {part: cut(text, torch.linspace(0, len(text) - CONTEXT - 2, 256).long()) for part, text in texts.items()}
     return Task(model(), batch, fixed)
 
 
 @functools.cache
 def _tokens() -> dict[str, data.Pair]:
+    folder, transformers = models.pretrained()
+    tokenize = transformers.AutoTokenizer.from_pretrained(folder)
+
     def coded(texts: list[str]) -> Tensor:
-        found = models.tokenizer()(texts, truncation=True, padding="max_length", max_length=LENGTH, return_tensors="pt")
+        found = tokenize(texts, truncation=True, padding="max_length", max_length=LENGTH, return_tensors="pt")
         return torch.stack([found["input_ids"], found["attention_mask"]], dim=1)
 
     return {part: (coded(texts), names) for part, (texts, names) in data.docstrings().items()}
@@ -154,8 +145,8 @@ def clicks(seed: int, size: int = BATCH, steps: int = 4_000) -> Task:
         begin = int(order[step]) * size
         return tuple(rows[begin : begin + size] for rows in inputs), targets[begin : begin + size]
 
-    fixed = {"train": (tuple(rows[:MEASURED] for rows in inputs), targets[:MEASURED]),
-             "validation": _clicked(HELD_OUT, 0, 8_192), "test": _clicked(HELD_OUT, 8_192, 32_768)}  # fmt: skip
+    fixed = {"validation": _clicked(HELD_OUT, 0, 8_192), "test": _clicked(HELD_OUT, 8_192, 32_768)}
+    fixed["train"] = tuple(rows[:MEASURED] for rows in inputs), targets[:MEASURED]
     objective: Any = functional.binary_cross_entropy_with_logits
     return Task(model, batch, fixed, objective, list(model.tables.parameters()))
 
@@ -178,23 +169,19 @@ class Workload:
 
 
 EPOCH = 55_000 // BATCH
-FEW = (0.25, 0.5, 1.0)
 LONG = ("AdamW", "AdamW, cosine", "Schedule-Free AdamW", "Prodigy", "AutoGradaGrad")
+_mlp, _cnn, _vit = (_pictures("fashion-mnist", model) for model in (models.mlp, models.cnn, vit))
+_mnist, _few = _pictures("mnist", models.mlp), (0.25, 0.5, 1.0)
 WORKLOADS = {
-    "fashion-mlp": Workload(
-        "Fashion-MNIST, MLP", _pictures("fashion-mnist", models.mlp), 5 * EPOCH, 5 * EPOCH, 0.003, swept=True
-    ),
-    "mnist-mlp": Workload("MNIST, MLP", _pictures("mnist", models.mlp), 5 * EPOCH, EPOCH, 0.003),
-    "fashion-cnn": Workload(
-        "Fashion-MNIST, residual CNN", _pictures("fashion-mnist", models.cnn), 3 * EPOCH, EPOCH, 0.02
-    ),
-    "fashion-vit": Workload("Fashion-MNIST, ViT", _pictures("fashion-mnist", models.ViT), 3 * EPOCH, EPOCH, 0.04),
+    "fashion-mlp": Workload("Fashion-MNIST, MLP", _mlp, 5 * EPOCH, 5 * EPOCH, 0.003, swept=True),
+    "mnist-mlp": Workload("MNIST, MLP", _mnist, 5 * EPOCH, EPOCH, 0.003),
+    "fashion-cnn": Workload("Fashion-MNIST, residual CNN", _cnn, 3 * EPOCH, EPOCH, 0.02),
+    "fashion-vit": Workload("Fashion-MNIST, ViT", _vit, 3 * EPOCH, EPOCH, 0.04),
     "gpt": Workload("GPT, Python's sources", gpt, 1_000, 250, 0.14, metric="loss"),
     "clicks": Workload("Click model, 10 million rows", clicks, 4_000, 1_000, 0.005, metric="loss"),
     "fashion-long": Workload(
-        "Fashion-MNIST, MLP, 100 epochs", _pictures("fashion-mnist", models.mlp), 100 * EPOCH, 5 * EPOCH, 0.003,
-        like="fashion-mlp", methods=LONG,
+        "Fashion-MNIST, MLP, 100 epochs", _mlp, 100 * EPOCH, 5 * EPOCH, 0.003, like="fashion-mlp", methods=LONG
     ),
-    "minilm": Workload("MiniLM, fine-tuned", _encoder(lora=False), 240, 120, 0.6, points=FEW),
-    "minilm-lora": Workload("MiniLM, LoRA", _encoder(lora=True), 240, 120, 0.4, points=FEW),
-}  # fmt: skip
+    "minilm": Workload("MiniLM, fine-tuned", _encoder(lora=False), 240, 120, 0.6, points=_few),
+    "minilm-lora": Workload("MiniLM, LoRA", _encoder(lora=True), 240, 120, 0.4, points=_few),
+}
