@@ -38,7 +38,7 @@ def test_a_sparse_run_resumes_bit_for_bit():
     q = copy.deepcopy(p)
     resumed = GradaGrad([q], lr=0.1)
     resumed.load_state_dict(through_a_file(optimizer.state_dict()))
-    assert "row_steps" not in resumed.state[q]  # saving brings all rows up to date
+    assert "row_clocks" not in resumed.state[q]  # saving brings all rows up to date
     for k in range(6, 12):
         for optimizer_, parameter in ((optimizer, p), (resumed, q)):
             sparse(parameter, k)

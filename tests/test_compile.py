@@ -51,6 +51,22 @@ def test_one_graph_over_a_schedule(granularity, foreach, options):
     assert counter.frame_count == 1
 
 
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+def test_several_groups_are_one_graph(granularity):
+    """torch.compile reads the state once, so the first group's turn must make every group's."""
+    params = parameters()
+    eager = copy.deepcopy(params)
+    groups = [[{"params": own[:1]}, {"params": own[1:], "rho": 1.0}] for own in (params, eager)]
+    a, b = (GradaGrad(own, lr=0.01, granularity=granularity) for own in groups)
+    counter = CompileCounter()
+    compiled = torch.compile(a.step, backend=counter)
+    for k in range(3):
+        train_with(compiled, params, k)
+        train(b, eager, 1, start=k)
+    torch.testing.assert_close(params, eager, rtol=1e-11, atol=1e-13)
+    assert counter.frame_count == 1
+
+
 def train_with(step, params, k):
     from cases import noisy_gradients
 

@@ -36,9 +36,9 @@ EDITS = [
     *(("step", value) for value in (2**63, 1e300, torch.tensor(3e38))),
     *(("momentum", value) for value in (None, 3.0, META, SPARSE, torch.ones(3, 2).int(), torch.full((3, 2), math.nan))),
     *(("accumulator", value) for value in (torch.full((3, 2), -1.0), torch.full((3, 2), math.inf), torch.ones(5))),
-    ("row_steps", "abc"),
-    ("row_steps", torch.tensor([-1, 0, 0])),
-    ("row_steps", torch.tensor([2**31 + 5, 0, 0])),
+    ("row_clocks", "abc"),
+    ("row_clocks", torch.tensor([-1, 0, 0])),
+    ("row_clocks", torch.tensor([2**31 + 5, 0, 0])),
 ]
 OWN = {
     "GradaGrad": [("growth", torch.full((3, 2), 0.5))],
@@ -69,10 +69,10 @@ def test_a_refused_checkpoint_changes_nothing(name):
 def test_clocks_of_rows_that_a_rule_does_not_need_are_left_out():
     params, optimizer = trained(OPTIMIZERS["AutoGradaGrad"])
     saved = copy.deepcopy(optimizer.state_dict())
-    saved["state"][1]["row_steps"] = torch.tensor([1, 2, 3])
+    saved["state"][1]["row_clocks"] = torch.tensor([1, 2, 3])
     optimizer.load_state_dict(saved)
     optimizer.step()
-    assert "row_steps" not in optimizer.state[params[1]]
+    assert "row_clocks" not in optimizer.state[params[1]]
 
 
 def test_a_scheduler_s_number_in_a_checkpoint_is_checked():

@@ -134,7 +134,7 @@ def test_dense_and_sparse_gradients_may_alternate():
             p.grad = p.grad.to_dense()
         a.step()
         b.step()
-        assert ("row_steps" in a.state[p]) == (k % 5 not in (2, 3))
+        assert ("row_clocks" in a.state[p]) == (k % 5 not in (2, 3))
         torch.testing.assert_close(p, q, rtol=1e-12, atol=1e-14)
         if k % 4 == 0:
             assert_equal(a, b, [p], [q])
@@ -145,9 +145,9 @@ def test_rows_are_brought_up_to_date_only_when_asked_for():
     for options in ({}, {"grad_bound": 2.0}):
         for granularity in ("element", "row"):
             *_, (a, b, sparse, dense) = both(40, granularity=granularity, **options)
-            assert "row_steps" in a.state[sparse[0]]
+            assert "row_clocks" in a.state[sparse[0]]
             assert_equal(a, b, sparse, dense)
-            assert "row_steps" not in a.state[sparse[0]]
+            assert "row_clocks" not in a.state[sparse[0]]
 
 
 def test_cost_follows_the_touched_rows():

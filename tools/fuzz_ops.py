@@ -143,7 +143,7 @@ def call(seed: int, calls: list[tuple[str, tuple[Any, ...]]]) -> str:
         code = getattr(ops, name)(*[placed(a) for a in changed])
         if code > 0:
             outcome = "stepped"
-            for phase in dice.choice((("step_",), ("measure_", "move_", "write_shared_"), ("move_",), ("measure_",))):
+            for phase in dice.choice((("step_",), ("measure_", "move_", "write_blocks_"), ("move_",), ("measure_",))):
                 shapes = [dice.choice(((1, 2), (1, 0), (3, 2), (0,), (1, 4))) for _ in "ab"]
                 sums = [torch.zeros(shape, dtype=torch.float64) for shape in shapes]
                 count = {"step_": 0, "measure_": 1}.get(phase, 2)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,52 +15,54 @@ from gradagrad.rules.rule import settings_of
 
 
 class AutoGradaGrad(Averaged):
-    r"""AdaGrad that finds its own learning rate. Our extension of GradaGrad, not the paper's.
+    r"""Trains without a learning rate to choose. Our extension of GradaGrad, not the paper's.
 
-    Every element keeps AdaGrad's denominator, and all of them share one numerator :math:`\gamma`, whose logarithm is
-    one more parameter, trained by the same AdaGrad. Its gradient is the agreement of the new gradient :math:`g` with
-    the displacement :math:`y` so far:
+    Gradients are taken at the parameters :math:`y`, which lie between a fast iterate :math:`z` and the average
+    :math:`\bar x` of all its positions, as in Schedule-Free training. Each tensor has its own :math:`\gamma`, whose
+    logarithm is one more parameter, trained by the same AdaGrad: its gradient is the agreement of the new gradient
+    :math:`g` with the displacement :math:`D` of :math:`y` so far.
 
     .. math::
        \begin{aligned}
-         P   &= \sqrt{\gamma_k} \sum g_k\, y_{k-1} \\
-         B_k &= B_{k-1} + k\, g_k^2, \qquad h_k = \beta\, h_{k-1} + (1-\beta)\, g_k, \qquad
-                d_k = h_k \big/ \sqrt{2 B_k/(k+1)} \\
-         x_k &= x_{k-1} - \mathrm{lr} \cdot \gamma_k\, d_k, \qquad
-                y_k = \big(y_{k-1} + \sqrt{\gamma_k}\, d_k\big) \big(1 - \tfrac{1}{2(k+1)}\big) \\
-         v_k &= v_{k-1} + \tfrac{2}{k+1} (P^2 - v_{k-1}), \qquad
-                \gamma_{k+1} = \gamma_k \big(1 + P \big/ 2\sqrt{k\, v_k}\big)
+         P_k &= \sqrt{\gamma_k} \sum g_k\, D_{k-1}, \qquad
+         a_k = \tfrac{2}{k(k+1)} \textstyle\sum_{i \le k} i\, g_i^2, \qquad
+         z_k = z_{k-1} - \mathrm{lr} \cdot \gamma_k\, g_k / \sqrt{a_k} \\
+         \bar x_k &= \bar x_{k-1} + \frac{w_k}{\sum_{i \le k} w_i} (z_k - \bar x_{k-1}), \qquad
+         y_k = (1-\beta)\, z_k + \beta\, \bar x_k \\
+         D_k &= \big(D_{k-1} + (y_{k-1} - y_k)/\sqrt{\gamma_k}\big) \big(1 - \tfrac{1}{2(k+1)}\big) \\
+         v_k &= v_{k-1} + \tfrac{2}{k+1} (P_k^2 - v_{k-1}), \qquad
+         \gamma_{k+1} = \gamma_k \big(1 + \tfrac14 (u_k + U_k)\big), \qquad u_k = P_k \big/ \sqrt{k\, v_k}
        \end{aligned}
 
-    :math:`\gamma` grows while the last iterate is better than those before it. It falls once noise or oscillation
-    makes it worse, so a :math:`\gamma_0` that is too large comes down too. If the loss is flat and the noise
-    symmetric, the chance that it ever grows M-fold is at most 1/M.
+    :math:`U` is the same vote of all tensors together, and each :math:`\log \gamma` is pulled a little towards the
+    mean. :math:`\gamma` grows while the newest parameters are better than those before them, and falls once noise or
+    oscillation makes them worse, so a :math:`\gamma_0` that is too large comes down too.
+
+    Evaluate at the parameters as they are, or at the average: ``with optimizer.averaged():``.
 
     Args:
         params: parameters, named parameters or param groups.
         lr: multiplies the step, for schedulers and for groups that should move slower or faster. Not a learning rate to
             tune: only its ratios matter, between groups and over time, because :math:`\gamma` starts at gamma0 divided
-            by the largest lr. A schedule does not disturb :math:`\gamma`.
+            by the largest lr.
         gamma0: :math:`\gamma_0`. Anything below a good learning rate works.
-        momentum: :math:`\beta`; 0 moves along the gradient itself.
+        momentum: :math:`\beta`, the part of the average in the parameters.
         gamma_max: a cap on :math:`\gamma`.
-        guard: lets no gradient weigh more than all before it together, so that one outlier cannot freeze the learning
-            rate; costs one more look at the gradients.
-        weight_decay: shrinks x by lr · γ/√k · weight_decay, γ/√k being what Adam would call the learning rate, or:
-        decoupled_weight_decay: False adds weight_decay · x to the gradient instead.
-        averaging: ``"polynomial"`` keeps an average of the iterates in one more tensor; see `averaged`.
-        scope: the parameters that share a γ: ``"all"``, or each param ``"group"``.
+        guard: lets no gradient of an element weigh more than all before it together, so that one outlier cannot freeze
+            its learning rate.
+        weight_decay: shrinks the parameters by lr · γ · weight_decay, as AdamW does, or:
+        decoupled_weight_decay: False adds weight_decay · y to the gradient instead.
         eps: added to the root. 0 keeps the method independent of the loss's scale.
         maximize, foreach, differentiable, capturable, fused, state_dtype, stochastic_rounding: as in
             `gradagrad.GradaGrad`.
 
-    With ``scope="all"``, groups agree on gamma0, gamma_max and guard.
+    All param groups share gamma0.
 
     Example:
         >>> import torch
         >>> from gradagrad import AutoGradaGrad
         >>> model = torch.nn.Linear(4, 1)
-        >>> optimizer = AutoGradaGrad(model.parameters(), averaging="polynomial")
+        >>> optimizer = AutoGradaGrad(model.parameters())
         >>> for _ in range(3):
         ...     optimizer.zero_grad()
         ...     model(torch.ones(8, 4)).square().mean().backward()
@@ -68,8 +70,8 @@ class AutoGradaGrad(Averaged):
         >>> with optimizer.averaged():
         ...     loss = model(torch.ones(8, 4)).square().mean()
 
-    An element whose gradient is exactly zero is idle, so sparse and dense gradients give the same numbers. A NaN or an
-    infinity in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` leaves it out.
+    Sparse and dense gradients give the same numbers. A NaN or an infinity in a gradient spoils its element, as in
+    torch's own optimizers, and :math:`\gamma` leaves it out.
     """
 
     rule = RULE
@@ -86,8 +88,6 @@ class AutoGradaGrad(Averaged):
         guard: bool = True,
         weight_decay: float = 0.0,
         decoupled_weight_decay: bool = True,
-        averaging: Literal["polynomial"] | None = None,
-        scope: Literal["all", "group"] = "all",
         eps: float = 0.0,
         maximize: bool = False,
         foreach: bool | None = None,
@@ -99,10 +99,9 @@ class AutoGradaGrad(Averaged):
     ) -> None:
         defaults: dict[str, Any] = {
             "lr": lr, "gamma0": gamma0, "momentum": momentum, "gamma_max": gamma_max, "guard": guard,
-            "weight_decay": weight_decay, "decoupled_weight_decay": decoupled_weight_decay, "averaging": averaging,
-            "scope": scope, "eps": eps, "maximize": maximize, "foreach": foreach, "differentiable": differentiable,
-            "capturable": capturable, "fused": fused, "state_dtype": state_dtype,
-            "stochastic_rounding": stochastic_rounding,
+            "weight_decay": weight_decay, "decoupled_weight_decay": decoupled_weight_decay, "eps": eps,
+            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "capturable": capturable,
+            "fused": fused, "state_dtype": state_dtype, "stochastic_rounding": stochastic_rounding,
         }  # fmt: skip
         super().__init__(params, defaults)
 
@@ -128,10 +127,8 @@ class AutoGradaGrad(Averaged):
             group,
             gamma0=group["gamma0"] / largest,
             gamma_max=group["gamma_max"] / largest,
-            steady_lr=group.get("initial_lr", group["lr"]),  # Torch's schedulers leave this behind.
             beta=group["momentum"],
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
-            averaging=group["averaging"] is not None,
         )
 
 

@@ -1,4 +1,4 @@
-"""The average for users: ``with optimizer.averaged()`` and the averaged weights. The rule computes it."""
+"""The average for users: ``with optimizer.averaged()`` and the averaged weights."""
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,18 +9,22 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.optimizer import StateDict
 
 from gradagrad import sharding
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.engine.step import uninterrupted
-from gradagrad.torch_ops.ops import real_view
+from gradagrad.torch_ops.ops import computing_dtype, real_view
 
-_INSIDE = "step and load_state_dict must be called outside of `with optimizer.averaged()`, which holds averages."
+_INSIDE = (
+    "step, state_dict and load_state_dict must be called outside of `with optimizer.averaged()`: the parameters hold "
+    "averages there, and training goes on from the iterates."
+)
 
 
 class Averaged(EngineOptimizer):
-    """An optimizer that keeps the average of its iterates, in the field "average"."""
+    """An optimizer whose rule tells the average of its iterates from the parameters and the state."""
 
     _averaged_depth = 0
     """How many `averaged` blocks are open."""
@@ -45,11 +49,6 @@ class Averaged(EngineOptimizer):
             >>> with optimizer.averaged():  # doctest: +SKIP
             ...     accuracy = evaluate(model)
         """
-        if all(group["averaging"] is None for group in self.param_groups):
-            raise RuntimeError(
-                "averaged() needs an average, got averaging=None in every param group; construct the optimizer with "
-                'averaging="polynomial".'
-            )
         self._averaged_depth += 1
         self._cannot_step = _INSIDE
         try:
@@ -63,7 +62,7 @@ class Averaged(EngineOptimizer):
                 self._iterates = copies([*averages, *chain.from_iterable(norm.buffers() for norm in norms)])
                 try:
                     with uninterrupted():
-                        put({p: sharding.local(average) for p, average in averages.items()})
+                        put(averages)
                     if model is not None and norms:
                         measure(model, norms, batches, forward)
                     yield
@@ -93,13 +92,26 @@ class Averaged(EngineOptimizer):
             self._put_back()
         return super()._batches()
 
+    @torch.no_grad()
     def _averages(self) -> dict[Tensor, Tensor]:
-        """Each parameter's average at the present step."""
+        """What each parameter's average is on this rank."""
         self._catch_up()
-        averaging = chain.from_iterable(
-            group["params"] for group in self.param_groups if group["averaging"] is not None
-        )
-        return {p: state["average"] for p in averaging if "average" in (state := self.state.get(p, {}))}
+        result: dict[Tensor, Tensor] = {}
+        for group in self.param_groups:
+            settings = self._settings(group)
+            for parameter in (p for p in group["params"] if self.state.get(p)):
+                dtype = computing_dtype(parameter.dtype)
+                values = {key: sharding.local(a).to(dtype) for key, a in self.state[parameter].items() if a.dim()}
+                values["x"] = real_view(sharding.local(parameter.detach())).to(dtype)
+                result[parameter] = self.rule.average(values, settings)
+        return result
+
+    @torch._disable_dynamo
+    def state_dict(self) -> StateDict:
+        """The state as tensors and plain values. Belongs to the iterates, so it is refused inside `averaged`."""
+        if self._averaged_depth:
+            raise RuntimeError(_INSIDE)
+        return super().state_dict()
 
     def averaged_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
         """The model's state dict with averaged weights, as copies: what to export."""

@@ -14,7 +14,7 @@ from gradagrad import sharding
 from gradagrad.checks.arguments import error_text
 from gradagrad.checks.torch import check_number_or_lr, checked
 from gradagrad.engine.state import field_dtype, field_scope, new_step
-from gradagrad.rules.rule import CLOCK, Field
+from gradagrad.rules.rule import Field
 from gradagrad.rules.scope import SHARED, block_shape
 from gradagrad.torch_ops.ops import real_shape, real_view
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # What tells another optimizer's state dict from ours: a key of its param groups, or of a parameter's state.
 _OTHERS = {
     "granularity": "GradaGrad",
-    "scope": "AutoGradaGrad",
+    "gamma0": "AutoGradaGrad",
     "initial_accumulator_value": "torch.optim.Adagrad",
     "sum": "torch.optim.Adagrad",
     "betas": "Adam or AdamW",
@@ -86,15 +86,15 @@ def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, 
             check_range(field, value, settings, where)
             state[field.key] = _as_new(field, value, group, scope, parameter)
             check_range(field, state[field.key], settings, where)  # 1e200 is finite, and infinite in float32.
-            if field.at == "block" and scope in SHARED:
+            if field_scope(field, scope) in SHARED:
                 first = shared.setdefault((field.key, id(group) if scope == "group" else 0), value)
                 if not torch.equal(sharding.local(first), sharding.local(value)):
                     raise ValueError(
-                        f'the state dict is damaged: "{field.key}" is shared (scope "{scope}"), but that of {where} '
+                        f'the state dict is damaged: "{field.key}" is shared by parameters, but that of {where} '
                         "differs from that of a parameter before it."
                     )
-        latest = max(int(state["step"]), int(state.get(CLOCK, 0)))
-        rows = _row_steps(saved, latest, parameter, where)
+        clock = optimizer.rule.clock
+        rows = _row_clocks(saved, float(state[clock or "step"]), parameter, where)
         result[parameter] = {**state, **rows} if optimizer.rule.needs_catch_up(settings) else state
     return result
 
@@ -250,13 +250,13 @@ def _as_new(field: Field, value: Tensor, group: Mapping[str, Any], scope: str, p
     return sharding.as_shard(shard, parameter, own)  # pyright: ignore[reportArgumentType]
 
 
-def _row_steps(saved: Mapping[str, Any], step: int, parameter: Tensor, where: str) -> dict[str, Tensor]:
+def _row_clocks(saved: Mapping[str, Any], now: float, parameter: Tensor, where: str) -> dict[str, Tensor]:
     """The clocks of rows that sparse gradients left out, if there are any."""
-    clocks = saved.get("row_steps")
+    clocks = saved.get("row_clocks")
     if clocks is None:
         return {}
     fits = isinstance(clocks, Tensor) and clocks.layout == torch.strided and not clocks.is_meta
-    fits = fits and clocks.dtype in (torch.int32, torch.int64) and clocks.shape == parameter.shape[: clocks.dim()]
-    if fits and bool(((clocks >= 0) & (clocks <= step)).all()):
-        return {"row_steps": clocks.to(device=parameter.device, dtype=torch.int32, copy=True)}
-    raise ValueError(f'the state dict is damaged: "row_steps" of {where} does not fit the rows of its parameter.')
+    fits = fits and clocks.dtype == torch.float64 and clocks.shape == parameter.shape[: clocks.dim()]
+    if fits and bool(((clocks >= 0) & (clocks <= now)).all()):
+        return {"row_clocks": clocks.to(device=parameter.device, copy=True)}
+    raise ValueError(f'the state dict is damaged: "row_clocks" of {where} does not fit the rows of its parameter.')

@@ -100,7 +100,7 @@ def test_a_sparse_run_resumes_bit_for_bit(state_dtype: torch.dtype) -> None:
         step(optimizer, k)
     resumed = AutoGradaGrad([copy.deepcopy(every_parameter(optimizer)[0])], state_dtype=state_dtype)
     saved = through_a_file(optimizer.state_dict())
-    assert "row_steps" not in saved["state"][0]
+    assert "row_clocks" not in saved["state"][0]
     resumed.load_state_dict(saved)
     twin = copy.deepcopy(optimizer)
     for k in range(9, 20):

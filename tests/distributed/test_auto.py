@@ -96,7 +96,7 @@ def check_ddp(rank: int, size: int, sparse: bool, folder: str) -> None:
         wrapped = DistributedDataParallel(model) if parallel else model
         own = models.share(rank, size) if parallel else slice(None)
         models.train(wrapped, optimizer, 30, share=own)
-        assert ("row_steps" in optimizer.state[model.table.weight]) is sparse
+        assert ("row_clocks" in optimizer.state[model.table.weight]) is sparse
         # Looking at the averages brings those of untouched rows up to date.
         averages = {f"average of {name}": value for name, value in shown(model, optimizer).items()}
         results.append(models.gathered(model, optimizer) | averages)

@@ -255,7 +255,6 @@ def check_compiled(rank: int, size: int, granularity: str) -> None:
     torch._dynamo.reset()
 
 
-@pytest.mark.xfail(reason="torch.compile traces sharded steps again at every step; the numbers are right", strict=False)
 @pytest.mark.parametrize("granularity", ["element", "group"])
 def test_a_sharded_step_compiles_to_one_graph(world: World, granularity: str):
     """Communication included, and without another when a schedule moves the learning rate."""

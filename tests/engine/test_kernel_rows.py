@@ -46,8 +46,8 @@ def _compare(batch: Batch, tolerance: float, steps: int = 5) -> None:
         torch_step(other)
         assert_same(batch, other, tolerance, tolerance, f"step {step}")
         for own, its in zip(batch.param_states, other.param_states, strict=True):
-            assert ("row_steps" in own) == ("row_steps" in its)
-            assert "row_steps" not in own or torch.equal(own["row_steps"], its["row_steps"])
+            assert ("row_clocks" in own) == ("row_clocks" in its)
+            assert "row_clocks" not in own or torch.equal(own["row_clocks"], its["row_clocks"])
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -110,7 +110,7 @@ def test_untouched_rows_are_not_written():
     batch.grads = [torch.sparse_coo_tensor(rows, torch.ones(3, 6), (50, 6), check_invariants=True)]
     ROW_KERNEL.step(batch)
     assert torch.isfinite(batch.params[0][:10]).all()
-    assert batch.param_states[0]["row_steps"].tolist() == [0, 0, 0, 1, 0, 0, 0, 1] + 42 * [0]
+    assert batch.param_states[0]["row_clocks"].tolist() == [0, 0, 0, 1, 0, 0, 0, 1] + 42 * [0]
 
 
 @pytest.mark.parametrize("rows", [[0, 50], [-1, 3]])
@@ -121,7 +121,7 @@ def test_rows_outside_the_table_are_refused_before_any_write(rows: list[int]):
     before = twin(batch)
     assert "inside the table" in str(ROW_KERNEL.prepare(batch))
     assert_same(batch, before)
-    assert "row_steps" not in batch.param_states[0]
+    assert "row_clocks" not in batch.param_states[0]
 
 
 @pytest.mark.parametrize("scope", ["element", "row", "all"])
@@ -140,7 +140,7 @@ def test_what_does_not_fit_is_refused():
         ("group", lambda b: None, "torch operations"),
         ("element", lambda b: b.params.__setitem__(0, torch.randn(6, 50).t()), "outermost"),
         ("element", lambda b: b.grads.__setitem__(0, torch.eye(50, 6).to_sparse()), "first dimension only"),
-        ("element", lambda b: b.param_states[0].__setitem__("row_steps", torch.zeros(50)), "clocks of the rows"),
+        ("element", lambda b: b.param_states[0].__setitem__("row_clocks", torch.zeros(50)), "clocks of the rows"),
     ):
         batch = make(((50, 6),), scope)
         _draw(batch)
@@ -152,6 +152,6 @@ def test_dense_gradients_in_between_leave_no_clocks():
     batch = make(((20, 4),), "element", torch.float64)
     _draw(batch)
     ROW_KERNEL.step(batch)
-    assert "row_steps" in batch.param_states[0]
+    assert "row_clocks" in batch.param_states[0]
     draw_gradients(batch)
     assert "sparse" in str(ROW_KERNEL.prepare(batch))

@@ -35,14 +35,14 @@ class Table:
     numeric: Mapping[str, Number]
     flags: tuple[str, ...]
     choices: Mapping[str, tuple[str | None, ...]]
-    scope: str
-    """The argument that sets the scope of a block."""
+    scope: str | None
+    """The argument that sets the scope of a block, if there is one."""
     free: tuple[str, ...]
-    """Arguments that may differ between groups even with scope "all"."""
+    """Arguments that may differ between groups that share a decision."""
 
     @property
     def deciding(self) -> list[str]:
-        """Arguments that all param groups must share with scope "all"."""
+        """Arguments that param groups which share a decision must agree on."""
         return [name for name in (*self.numeric, *self.flags) if name not in self.free]
 
 
@@ -89,15 +89,17 @@ AUTOGRADAGRAD = Table(
             lambda v: 0.0 < v < math.inf,
             "It is the learning rate to start from; 1e-4 is the default.",
         ),
-        "momentum": Number("in [0, 1)", lambda v: 0.0 <= v < 1.0, "0.7 is the default, 0 means none."),
+        "momentum": Number(
+            "in (0, 1)", lambda v: 0.0 < v < 1.0, "It is the part of the average in the parameters; 0.7 is the default."
+        ),
         "weight_decay": _not_negative(),
         "eps": _not_negative(),
         "gamma_max": _GAMMA_MAX,
     },
     flags=(*_FLAGS, "guard"),
-    choices={"averaging": ("polynomial", None), "scope": ("all", "group")},
-    scope="scope",
-    free=("lr", "momentum", "weight_decay", "eps", *_FLAGS),
+    choices={},
+    scope=None,
+    free=("lr", "momentum", "weight_decay", "eps", "gamma_max", "guard", *_FLAGS),
 )
 
 
@@ -205,10 +207,14 @@ def _check_together(group: Mapping[str, Any], lr_name: str) -> None:
 
 
 def _check_agreement(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
-    """Raises where param groups that share one block differ in an argument of its decision."""
-    for other in others if group.get(table.scope) == "all" else ():
-        for name in table.deciding if other[table.scope] == "all" else ():
+    """Raises where param groups that share a decision differ in an argument of it."""
+    sharing = [
+        other for other in others if table.scope is None or group.get(table.scope) == other[table.scope] == "all"
+    ]
+    for other in sharing:
+        for name in table.deciding:
             if group[name] != other[name]:
-                remedy = f'With {table.scope}="all" one decision serves all; to scale a group\'s steps, give it an lr.'
+                because = f'With {table.scope}="all" one' if table.scope else "One"
+                remedy = f"{because} decision serves all; to scale a group's steps, give it an lr."
                 rule = f"{other[name]!r} as in the other param groups"
                 raise ValueError(error_text(name, rule, group[name], remedy))

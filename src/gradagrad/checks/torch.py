@@ -13,7 +13,6 @@ from torch.optim.optimizer import Optimizer
 
 from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
 from gradagrad.checks.arguments import checked as checked_anywhere
-from gradagrad.rules.scope import SHARED
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """By name too, because command lines cannot pass a dtype."""
@@ -90,18 +89,17 @@ def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
         )
 
 
-def refuse_table_slices(params: Sequence[Tensor], scope: str) -> None:
+def refuse_table_slices(params: Sequence[Tensor]) -> None:
     """Raises where TorchRec's sharded tables would share a decision: every rank holds others and would decide alone."""
     if (
-        scope in SHARED
-        and any(type(parameter).__name__ == "TableBatchedEmbeddingSlice" for parameter in params)
+        any(type(parameter).__name__ == "TableBatchedEmbeddingSlice" for parameter in params)
         and dist.is_available()
         and dist.is_initialized()
         and dist.get_world_size() > 1
     ):
         raise ValueError(
-            f'tables of TorchRec (TableBatchedEmbeddingSlice) cannot share a decision, got the scope "{scope}": each '
-            "rank would decide by the tables it holds, and replicas of other parameters would drift apart. "
+            "tables of TorchRec (TableBatchedEmbeddingSlice) cannot share a decision: each rank would decide by the "
+            "tables it holds, and replicas of other parameters would drift apart. "
             'Use GradaGrad with granularity="element", "row" or "tensor" for the tables.'
         )
 
@@ -109,14 +107,13 @@ def refuse_table_slices(params: Sequence[Tensor], scope: str) -> None:
 _stepped_in_backward: weakref.WeakSet[Optimizer] = weakref.WeakSet()
 
 
-def warn_of_one_each(optimizer: Optimizer, scope_name: str) -> None:
-    """Warns where one optimizer per parameter steps inside the backward pass, though the parameters share a block.
+def warn_of_one_each(optimizer: Optimizer) -> None:
+    """Warns where one optimizer per parameter steps inside the backward pass, though the parameters should share.
 
     The hook on such a parameter distinguishes this from a model that has only one parameter.
     """
     params = [p for group in optimizer.param_groups for p in group["params"]]
-    scope = optimizer.param_groups[0][scope_name]
-    if len(params) > 1 or scope not in SHARED:
+    if len(params) > 1:
         return
     hooks = getattr(params[0], "_post_accumulate_grad_hooks", None) or getattr(params[0], "_in_backward_optimizers", ())
     if not hooks:
@@ -124,8 +121,8 @@ def warn_of_one_each(optimizer: Optimizer, scope_name: str) -> None:
     _stepped_in_backward.add(optimizer)
     if len(_stepped_in_backward) > 1:
         warnings.warn(
-            f'one optimizer for each parameter: {scope_name}="{scope}" shares one decision among the parameters of one '
-            "optimizer, so that each parameter now decides for itself, which is another method. Give all parameters to "
+            "one optimizer for each parameter: the parameters of one optimizer share a decision, so each parameter now "
+            "decides for itself, which is another method. Give all parameters to "
             'one optimizer and step it after backward, or use GradaGrad with granularity="element", "row" or "tensor".',
             stacklevel=6,
         )
@@ -146,10 +143,10 @@ def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any
         )
 
 
-def refuse_another_scope(name: str, before: str, now: str) -> None:
+def refuse_another_scope(before: str, now: str) -> None:
     """Raises where who shares a step size was changed in a param group that has state."""
     if now != before:
         raise RuntimeError(
-            f'{name} was changed from "{before}" to "{now}" after the first step, but the state is for "{before}". '
-            "Construct a new optimizer."
+            f'granularity was changed from "{before}" to "{now}" after the first step, but the state belongs to '
+            f'"{before}". Construct a new optimizer.'
         )

@@ -13,10 +13,10 @@ from gradagrad.codegen.trace import Function, Kind, Language, Operation, Symbol,
 from gradagrad.codegen.variants import VARIANTS, Variant, phases_of
 from gradagrad.rules.rule import PARAMETER_LANE, Field
 
-STREAMS = {"x": 0, "element": 2, "block": 8, "sum": 16, "factor": 20, "statistic": 28}
+STREAMS = {"x": 0, "element": 2, "block": 8, "sum": 16, "total": 16, "factor": 20, "statistic": 28}
 """Where each kind of stream begins, as in csrc/rules.h: the same for all variants, so that they can share functions."""
-CLOCKS = ("since", "now")
-"""Follow the settings of every rule, for `idle`."""
+GIVEN = ("since", "now", "elements")
+"""Follow the settings of every rule, for `idle` and `report`."""
 
 
 def _constant(number: float, kind: Kind) -> str:
@@ -34,7 +34,8 @@ _KINDS = {"value": "T", "wide": "double", "mask": "bool", "wide mask": "bool"}
 CPP = Language(
     {
         "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
-        "sqrt": "root({0})", "max": "maximum({0}, {1})", "min": "minimum({0}, {1})", "narrow": "T({0})",
+        "sqrt": "root({0})", "exp": "std::exp({0})", "log": "std::log({0})",
+        "max": "maximum({0}, {1})", "min": "minimum({0}, {1})", "narrow": "T({0})",
         "where": "select({0}, {1}, {2})", "less": "{0} < {1}", "unequal": "{0} != {1}",
         "max uniform": "at_least({0}, {1})", "min uniform": "at_most({0}, {1})",
         "where uniform": "choose({0}, {1}, {2})",
@@ -61,7 +62,7 @@ class _Writer:
         totals: str = "",
     ) -> None:
         self.function, self.streams, self.words = function, streams, words
-        self.settings = {name: i for i, name in enumerate((*order, *CLOCKS))}
+        self.settings = {name: i for i, name in enumerate((*order, *GIVEN))}
         self.factors = {name: int(name[6:]) for name in function.inputs if name.startswith("factor")}
         self.totals = [name for name in function.results if totals and name.startswith(totals)]
         self.uniform = {"TINY", "LARGEST", *self.settings, *self.factors}
@@ -116,7 +117,7 @@ class _Writer:
         lines = [f"double {', '.join(f'total_{name} = 0.0' for name in self.totals)};"] if names else []
         lines += [f"#pragma omp simd reduction(+ : {names})" if names else "GRADAGRAD_VECTORS"]
         lines += ["for (int64_t i = 0; i < size; ++i) {"]
-        lines += [f"  const T {name} = {self._read(name)};" for name in read]
+        lines += [f"  [[maybe_unused]] const T {name} = {self._read(name)};" for name in read]
         lines += ["  " + line for line in self.inside]
         for name in stored:
             to, text = f"{self.streams[name]}, {self.words.get(name, 0)}", CPP.text(results[name], "value")
@@ -174,8 +175,9 @@ class _Header:
         """Writes the functions of a variant and enters it in the table."""
         variant, phases = VARIANTS[place], phases_of(place)
         fields = variant.rule.fields(variant.static)
-        blocks = {at: [f.key for f in fields if f.at == at] for at in ("element", "block")}
-        counts = {"sum": phases.sums, "factor": phases.factors, "statistic": phases.statistics}
+        blocks = {"element": [f.key for f in fields if f.at == "element"]}
+        blocks["block"] = [f.key for f in fields if f.at != "element"]
+        counts = {name: getattr(phases, f"{name}s") for name in ("sum", "factor", "statistic", "total")}
         blocks = {"x": ["x", "g"], **blocks, **{kind: [f"{kind}{i}" for i in range(n)] for kind, n in counts.items()}}
         streams = {name: STREAMS[block] + i for block, names in blocks.items() for i, name in enumerate(names)}
         words = {"x": PARAMETER_LANE, **{f.key: f.lane for f in fields}}
@@ -185,7 +187,8 @@ class _Header:
             if function and function.results:
                 text = _Writer(function, streams, words, variant.order, TOTALS.get(name, "")).text()
                 structs[name] = self._struct(f"{variant.name}_{name}", text)
-        sizes = (len(blocks["element"]), len(blocks["block"]), *counts.values())
+        own = sum(f.at == "block" for f in fields)
+        sizes = (len(blocks["element"]), own, len(blocks["block"]), *counts.values())
         self._enter(variant, fields, sizes, structs)
 
     def _struct(self, name: str, text: str) -> str:
@@ -195,7 +198,7 @@ class _Header:
         return self.known[text]
 
     def _enter(self, variant: Variant, fields: Sequence[Field], counts: Sequence[int], structs: dict[str, str]) -> None:
-        words = ["{" + ", ".join(str(f.lane) for f in fields if f.at == at) + "}" for at in ("element", "block")]
+        words = ["{" + ", ".join(str(f.lane) for f in fields if (f.at == "element") == e) + "}" for e in (True, False)]
         head = [*map(str, counts), str(len(variant.order)), str(variant.static_lazy).lower(), *words]
         phases = ["step", "measure", "decide", "move", "measure_early", "move_late", "idle", "idle_blocks"]
         tables = {
@@ -204,7 +207,7 @@ class _Header:
             "float": ["None" if phase == "decide" and not variant.elementwise else structs[phase] for phase in phases],
         }
         loops = [f"     loops_of<{kind},\n              {', '.join(tables[kind])}>()," for kind in ("float", "double")]
-        learn = f"     loop_of<{structs['learn']}, double>()}},"
+        learn = f"     loop_of<{structs['report']}, double>(), loop_of<{structs['learn']}, double>()}},"
         self.rules += [f"    // {variant.name}", f"    {{{', '.join(head)},", *loops, learn]
 
     def text(self) -> str:

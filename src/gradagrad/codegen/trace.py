@@ -78,6 +78,12 @@ class Tape:
     def sqrt(self, a: Any) -> Any:
         return self.add("sqrt", a) if isinstance(a, Symbol) else float(a) ** 0.5
 
+    def exp(self, a: Any) -> Any:
+        return self.add("exp", a)
+
+    def log(self, a: Any) -> Any:
+        return self.add("log", a)
+
     def maximum(self, a: Any, b: Any) -> Any:
         return self.add("max", a, b) if _symbolic(a, b) else max(a, b)
 
@@ -182,7 +188,7 @@ def _settings(tape: Tape, s: Any, variable: Sequence[str]) -> tuple[Any, dict[st
 
 
 def _block_keys(rule: Rule, s: Any) -> list[str]:
-    return [f.key for f in rule.fields(s) if f.at == "block"]
+    return [f.key for f in rule.fields(s) if f.at != "element"]
 
 
 def _element_keys(rule: Rule, s: Any) -> list[str]:
@@ -268,19 +274,32 @@ def move(
     return Function("move", {**values, **given, **mask, **settings}, results, tape.operations)
 
 
-def learn(rule: Rule, s: Any, variable: Sequence[str], statistics: int, *, tape: Tape | None = None) -> Function:
-    """The block for the next step, from ``statistics`` sums of statistics."""
+def report(rule: Rule, s: Any, variable: Sequence[str], statistics: int, *, tape: Tape | None = None) -> Function:
+    """What a block of so many ``elements`` adds to the totals over all blocks."""
     tape = tape or Tape(wide=True)
     given = _inputs(tape, [f"statistic{i}" for i in range(statistics)], "wide")
+    block, size = _inputs(tape, _block_keys(rule, s), "wide"), _inputs(tape, ["elements"], "wide")
+    s, settings = _settings(tape, s, variable)
+    totals = rule.report(list(given.values()), block, size["elements"], s, tape)
+    results = {f"total{i}": a for i, a in enumerate(totals)}
+    return Function("report", {**given, **block, **size, **settings}, results, tape.operations)
+
+
+def learn(
+    rule: Rule, s: Any, variable: Sequence[str], statistics: int, totals: int, *, tape: Tape | None = None
+) -> Function:
+    """The block for the next step, from so many ``statistics`` of its own and ``totals`` over all blocks."""
+    tape = tape or Tape(wide=True)
+    given = _inputs(tape, [f"statistic{i}" for i in range(statistics)], "wide")
+    sums = _inputs(tape, [f"total{i}" for i in range(totals)], "wide")
     block = _inputs(tape, _block_keys(rule, s), "wide")
     s, settings = _settings(tape, s, variable)
-    return Function(
-        "learn", {**given, **block, **settings}, rule.learn(list(given.values()), block, s, tape), tape.operations
-    )
+    results = rule.learn(list(given.values()), list(sums.values()), block, s, tape)
+    return Function("learn", {**given, **sums, **block, **settings}, results, tape.operations)
 
 
 def idle(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, wide: bool = False) -> Function:
-    """The fields of a row last touched at step ``since``, as they are after step ``now``; both are wide inputs."""
+    """``x`` and the fields of a row that was up to date at ``since``, as they are at ``now``; both are wide inputs."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", *_element_keys(rule, s)], "value")
     block = _inputs(tape, _block_keys(rule, s), "wide" if wide else "value")

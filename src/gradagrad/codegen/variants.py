@@ -92,10 +92,9 @@ def _gradagrad(options: str, *, momentum: bool) -> Variant:
     )
 
 
-def _auto(*, averaging: bool, guard: bool) -> Variant:
-    name = f"auto{'_average' if averaging else ''}{'_guard' if guard else ''}"
-    static = auto.Settings(averaging=averaging, guard=guard)
-    return Variant(name, auto.RULE, static, AUTO_ORDER, AUTO_ORDER, False)
+def _auto(*, guard: bool) -> Variant:
+    static = auto.Settings(guard=guard)
+    return Variant(f"auto{'_guard' if guard else ''}", auto.RULE, static, AUTO_ORDER, AUTO_ORDER, False)
 
 
 VARIANTS: tuple[Variant, ...] = (
@@ -104,7 +103,7 @@ VARIANTS: tuple[Variant, ...] = (
         for options in ("plain", "full", "lazy", "lazy_full")
         for momentum in (False, True)
     ),
-    *(_auto(averaging=averaging, guard=guard) for averaging in (False, True) for guard in (False, True)),
+    *(_auto(guard=guard) for guard in (False, True)),
 )
 _PLACES = {variant.name: i for i, variant in enumerate(VARIANTS)}
 
@@ -112,7 +111,7 @@ _PLACES = {variant.name: i for i, variant in enumerate(VARIANTS)}
 def variant_of(s: Any, scope: str = "element") -> int | None:
     """The place in `VARIANTS` of the form that serves these settings for blocks of a scope; None if there is none."""
     if isinstance(s, auto.Settings):
-        return _PLACES[f"auto{'_average' if s.averaging else ''}{'_guard' if s.guard else ''}"]
+        return _PLACES[f"auto{'_guard' if s.guard else ''}"]
     if not isinstance(s, gradagrad.Settings):
         return None
     plain = all(getattr(s, name) is None or (name == gradagrad.GROWTH_LIMIT and scope in SINGLE) for name in _OPTIONS)
@@ -152,6 +151,7 @@ class Phases:
     sums: int
     factors: int
     statistics: int
+    totals: int
 
 
 @cache
@@ -159,32 +159,35 @@ def phases_of(place: int) -> Phases:
     """Traces a variant, given by its place in `VARIANTS`."""
     variant = VARIANTS[place]
     rule, s, variable = variant.rule, variant.static, variant.variable
-    keys = {at: [f.key for f in rule.fields(s) if f.at == at] for at in ("element", "block")}
+    elements = ["x", *(f.key for f in rule.fields(s) if f.at == "element")]
+    blocks = [f.key for f in rule.fields(s) if f.at != "element"]
     # Every variant has a limit on growth, except for the step of single elements, which is kept short.
     short = variable if "projects" in variable else tuple(name for name in variable if name != gradagrad.GROWTH_LIMIT)
-    # The guard is a factor of 1 where there is none, so that one move serves both.
-    moving = s._replace(guard=True) if hasattr(s, "guard") else s
     measure = trace.measure(rule, s, variable, tape=WideTape()) if rule.measures(s) else None
     sums = len(measure.results) if measure else 0
     decide = trace.decide(rule, s, variable, sums, wide=False, tape=WideTape())
     factors = sum(name.startswith("factor") for name in decide.results)
-    move = trace.move(rule, moving, variable, factors, tape=WideTape())
+    move = trace.move(rule, s, variable, factors, tape=WideTape())
     statistics = sum(name.startswith("statistic") for name in move.results)
+    learns = rule.learns(s)
+    report = trace.report(rule, s, variable, statistics, tape=WideTape()) if learns else None
+    totals = len(report.results) if report else 0
     idle = trace.idle(rule, s, variable, tape=WideTape()) if rule.needs_catch_up(s) else None
     # A field that the move only copies is written while measuring, which saves reading it again; lazy rows may stay.
-    copied = {} if variant.static_lazy or not measure else copies(move, keys["element"])
+    copied = {} if variant.static_lazy or not measure else copies(move, elements)
     functions = {
         "step": trace.element_step(rule, s, short, tape=WideTape()) if variant.elementwise else None,
         "measure": measure,
         "decide": decide,
         "move": move,
-        "idle": idle and changing(idle, keys["element"]),
-        "idle_blocks": idle and changing(idle, keys["block"]),
+        "idle": idle and changing(idle, elements),
+        "idle_blocks": idle and changing(idle, blocks),
         "measure_early": measure and _with(measure, {**measure.results, **copied}) if copied else None,
         "move_late": _with(move, {k: a for k, a in move.results.items() if k not in copied}) if copied else None,
-        "learn": trace.learn(rule, s, variable, statistics, tape=WideTape()) if rule.learns(s) else None,
+        "report": report,
+        "learn": trace.learn(rule, s, variable, statistics, totals, tape=WideTape()) if learns else None,
     }
-    return Phases({name: f and changing(f) for name, f in functions.items()}, sums, factors, statistics)
+    return Phases({name: f and changing(f) for name, f in functions.items()}, sums, factors, statistics, totals)
 
 
 def changing(function: Function, keys: Sequence[str] | None = None) -> Function:

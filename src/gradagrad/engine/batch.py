@@ -37,11 +37,11 @@ class Batch:
     steps: list[Tensor] = field(default_factory=list)
     """int64 counters, not yet counting this step."""
     state: dict[str, list[Tensor]] = field(default_factory=dict)
-    """By field key: the element fields, and the block fields unless they are shared."""
+    """By field key: the fields of elements and blocks, unless they are shared."""
     shared: dict[str, Tensor] = field(default_factory=dict)
-    """By field key: the block fields of scope "group" or "all", one 0-d tensor each."""
+    """By field key: the fields that parameters share, one 0-d tensor each."""
     param_states: list[dict[str, Any]] = field(default_factory=list)
-    """Each parameter's own entry in the optimizer's state, where sparse gradients keep their rows' clocks."""
+    """Each parameter's own entry in the optimizer's state, which has the clocks of idle rows."""
     streams: list[int] = field(default_factory=list)
     """Each parameter's place in the optimizer, which numbers its random bits."""
     owners: list[Tensor] = field(default_factory=list)
@@ -63,11 +63,14 @@ class Batch:
     """The keys of these fields."""
     is_shared: bool = field(init=False)
     """Whether all parameters share one block."""
+    learns: bool = field(init=False)
+    """Whether the rule learns from all tensors together once they have moved."""
 
     def __post_init__(self) -> None:
         self.fields = self.rule.fields(self.settings)
         self.keys = frozenset([field.key for field in self.fields])
         self.is_shared = self.scope in SHARED
+        self.learns = self.rule.learns(self.settings)
 
     def unscale(self, scale: Tensor) -> None:
         """Divides gradients by GradScaler's scale, in place, as torch's fused optimizers do."""
@@ -101,7 +104,7 @@ class Backend(Protocol):
         ...
 
     def step(self, batch: Batch) -> None:
-        """Counts and takes the whole step of a batch that has all of its blocks: measure, decide, move, learn."""
+        """Counts and takes the whole step of a batch that shares nothing with others: measure, decide, move, learn."""
         ...
 
     def measure(self, batch: Batch) -> Any:
@@ -109,12 +112,13 @@ class Backend(Protocol):
         ...
 
     def move(self, batch: Batch, sums: Any) -> Tensor | None:
-        """Counts the step and moves parameters and element fields, given complete sums. Returns the statistics.
+        """Counts the step and moves parameters and element fields, given complete sums.
 
-        A block that parameters share is not written; blocks of one parameter are.
+        Returns the statistics, a row for each parameter, if the rule learns from them. Blocks of one parameter are
+        written unless they are learned; a block that parameters share is not.
         """
         ...
 
-    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
-        """Writes a shared block as it is after the step, given complete sums and statistics."""
+    def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
+        """Writes a block that parameters share as it is after the step, given complete sums."""
         ...

@@ -24,12 +24,12 @@ from gradagrad.checks.torch import (
 )
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import begin, join_shared, mark_idle, shared_keys
+from gradagrad.engine.state import begin, field_scope, join_shared, mark_idle, shared_keys
 from gradagrad.kernel.backend import HandleCache
 from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, describe
 from gradagrad.monitoring.first_step import FirstStep
 from gradagrad.rules.rule import Rule
-from gradagrad.rules.scope import Scope
+from gradagrad.rules.scope import SHARED, Scope
 from gradagrad.torch_ops.ops import wrap_cpu_scalars
 from gradagrad.torch_ops.views import catch_up
 
@@ -57,7 +57,11 @@ class EngineOptimizer(Optimizer, ABC):
         """A param group's settings, as the rule takes them."""
 
     def _scope(self, group: Mapping[str, Any]) -> Scope:
-        return group[self.arguments.scope]
+        return group[self.arguments.scope] if self.arguments.scope else "tensor"
+
+    def _shares(self, group: Mapping[str, Any]) -> bool:
+        """Whether parameters of this group take part in a common decision."""
+        return self.rule.learns(self._settings(group)) or self._scope(group) in SHARED
 
     def _empty_batch(self, group: Mapping[str, Any]) -> Batch:
         """A param group's settings, without parameters."""
@@ -83,7 +87,8 @@ class EngineOptimizer(Optimizer, ABC):
         try:
             refuse_unfit_parameters(self.param_groups[-1]["params"])
             refuse_flattened(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
-            refuse_table_slices(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
+            if self._shares(self.param_groups[-1]):
+                refuse_table_slices(self.param_groups[-1]["params"])
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
@@ -98,7 +103,7 @@ class EngineOptimizer(Optimizer, ABC):
         scope, momentum = self._begun_with[index]
         refuse_foreign_settings(group, self.defaults, momentum)
         if any(self.state.get(parameter) for parameter in group["params"]):
-            refuse_another_scope(self.arguments.scope, scope, self._scope(group))
+            refuse_another_scope(scope, self._scope(group))
         elif self._scope(group) != scope:
             self._begun_with[index] = self._scope(group), momentum
 
@@ -144,8 +149,8 @@ class EngineOptimizer(Optimizer, ABC):
         looks = is_first and self.warns_of_large_first_step and FirstStep.can_look(batches)
         first = FirstStep(batches) if looks else None
         try:
-            if is_first:
-                warn_of_one_each(self, self.arguments.scope)
+            if is_first and self._shares(self.param_groups[0]):
+                warn_of_one_each(self)
             engine.run(batches)
             if first is not None:
                 first.check()
@@ -194,7 +199,7 @@ class EngineOptimizer(Optimizer, ABC):
         batch.steps = [state["step"] for state in rows]
         for field in batch.fields if rows else ():
             key = field.key
-            if batch.is_shared and field.at == "block":
+            if field_scope(field, batch.scope) in SHARED:
                 batch.shared[key] = rows[0][key]
             else:
                 batch.state[key] = [state[key] for state in rows]
@@ -212,6 +217,11 @@ class EngineOptimizer(Optimizer, ABC):
 
         torch.compile runs a method of this name instead of tracing it, so making state is not part of the graph.
         """
+        if states is None:
+            # torch.compile reads the state after the first group's call and does not see what later calls add.
+            for own in self.param_groups:
+                for parameter in (p for p in own["params"] if p.grad is not None):
+                    begin(self, own, parameter)
         if keys is None:
             keys = {field.key for field in self.rule.fields(self._settings(group))}
         for parameter in group["params"]:
@@ -222,7 +232,7 @@ class EngineOptimizer(Optimizer, ABC):
             state = self.state[parameter]
             if not keys <= state.keys():
                 begin(self, group, parameter)
-            if "row_steps" in state and gradient.layout == torch.strided:
+            if "row_clocks" in state and gradient.layout == torch.strided:
                 catch_up(self._alone(group, parameter), 0)
             params.append(parameter)
             grads.append(gradient)
@@ -243,7 +253,7 @@ class EngineOptimizer(Optimizer, ABC):
     def _catch_up(self) -> None:
         """Brings idle rows up to date."""
         for group in self.param_groups:
-            for parameter in (p for p in group["params"] if "row_steps" in self.state.get(p, ())):
+            for parameter in (p for p in group["params"] if "row_clocks" in self.state.get(p, ())):
                 catch_up(self._alone(group, parameter), 0)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gradagrad import precision, sharding
-from gradagrad.rules.rule import CLOCK, PARAMETER, Field
+from gradagrad.rules.rule import Field
 from gradagrad.rules.scope import SHARED, SINGLE, block_shape
 from gradagrad.torch_ops.ops import computing_dtype, real_view, wide_dtype
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def field_scope(field: Field, scope: str) -> str:
-    """The scope of a field's tensors: "element" for element fields, whatever the blocks are."""
-    return "element" if field.at == "element" else scope
+    """The scope of a field's tensors, whatever the blocks are."""
+    return {"element": "element", "shared": "all"}.get(field.at, scope)
 
 
 def field_dtype(field: Field, scope: str, state_dtype: torch.dtype | str, parameter: Tensor) -> torch.dtype:
@@ -41,9 +41,7 @@ def new_field(field: Field, group: Mapping[str, Any], settings: Any, scope: str,
     values = real_view(sharding.local(parameter.detach()))
     dtype = field_dtype(field, scope, group["state_dtype"], parameter)
     own = field_scope(field, scope)
-    if field.start == PARAMETER:
-        tensor = torch.empty_like(values, dtype=dtype, memory_format=torch.preserve_format).copy_(values)
-    elif own == "element":
+    if own == "element":
         start = start_of(field, settings)
         tensor = torch.full_like(values, start, dtype=dtype, memory_format=torch.preserve_format)
     else:
@@ -60,7 +58,7 @@ def start_of(field: Field, settings: Any) -> float:
 
 def shared_keys(fields: tuple[Field, ...], scope: str) -> list[str]:
     """The keys of the fields that several parameters share."""
-    return [field.key for field in fields if field.at == "block"] if scope in SHARED else []
+    return [field.key for field in fields if field_scope(field, scope) in SHARED]
 
 
 def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
@@ -85,13 +83,10 @@ def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tenso
 
 
 def mark_idle(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
-    """Records the step at which a parameter without a gradient became idle, if it must catch up later."""
-    state = optimizer.state.get(parameter, {})
-    if CLOCK not in state or "row_steps" in state:
-        return
-    settings = optimizer._settings(group)
-    if optimizer.rule.needs_catch_up(settings) and all(field.key in state for field in optimizer.rule.fields(settings)):
-        state["row_steps"] = state[CLOCK].to(torch.int32)
+    """Records the time at which a parameter without a gradient became idle, if it must catch up later."""
+    state, clock = optimizer.state.get(parameter, {}), optimizer.rule.clock
+    if clock in state and "row_clocks" not in state:
+        state["row_clocks"] = state[clock].clone()
 
 
 def join_shared(optimizer: EngineOptimizer) -> None:
@@ -107,7 +102,8 @@ def join_shared(optimizer: EngineOptimizer) -> None:
 
 
 def _sharing(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> list[Tensor]:
-    """The parameters that share a block with those of a group."""
+    """The parameters that share numbers with those of a group."""
     if optimizer._scope(group) == "group":
         return group["params"]
-    return [p for other in optimizer.param_groups if optimizer._scope(other) == "all" for p in other["params"]]
+    scope = optimizer._scope(group)
+    return [p for other in optimizer.param_groups if optimizer._scope(other) == scope for p in other["params"]]

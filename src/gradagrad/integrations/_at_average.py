@@ -9,7 +9,6 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from gradagrad import sharding
 from gradagrad.averaging import Averaged, copies, forward, measure, norms_of, put
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.monitoring.diagnostics import readings
@@ -68,7 +67,7 @@ class AtAverage:
                 averages |= optimizer._averages()
         norms = norms_of(model) if self._batches is not None and averages else []
         self._iterates = copies([*averages, *(buffer for norm in norms for buffer in norm.buffers())])
-        put({p: sharding.local(average) for p, average in averages.items()})
+        put(averages)
         try:
             if norms:
                 measure(model, norms, self._batches or (), self._forward)

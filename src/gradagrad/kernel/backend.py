@@ -18,9 +18,9 @@ from gradagrad.codegen import variants
 from gradagrad.engine.batch import Batch
 from gradagrad.kernel import load
 from gradagrad.projections import Box, NonNegative
-from gradagrad.rules.rule import CLOCK
 from gradagrad.rules.scope import SCOPES, SINGLE
 from gradagrad.torch_ops.ops import real_view
+from gradagrad.torch_ops.steps import step_in_phases
 from gradagrad.torch_ops.views import catch_up, clock, own_fields, row_clocks
 
 _DTYPE = "{p} must be float32, float64, bfloat16 or float16."
@@ -41,7 +41,7 @@ _REFUSALS = (
     "the step counter of {p} must be an int64 number on the CPU.",
     "a parameter or its state shares memory with another tensor of the step.",
     "the rows of the sparse gradient of {p} must be int64 and inside the table.",
-    "the clocks of the rows of {p} must be int32, one for each row.",
+    "the clocks of the rows of {p} must be float64, one for each row.",
 )
 _ops = cast("Callable[[], Any]", load.ops)
 """The kernel's ops. They exist if anything could be prepared."""
@@ -131,16 +131,15 @@ class Kernel:
                 given = sums[i : i + 1]
             statistics = torch.zeros(blocks, n_statistics, dtype=torch.float64)
             _ops().move_(ticket, given, statistics)
-            if not batch.is_shared:
-                _ops().write_shared_(ticket, given, statistics)
+            if not batch.is_shared and not batch.learns:
+                _ops().write_blocks_(ticket, given)
             moved.append(statistics)
         torch.autograd.graph.increment_version(batch.params)
-        return _joined(batch, moved) if n_statistics and batch.is_shared else None
+        return torch.cat(moved) if batch.learns else None
 
-    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
-        ticket = self._tickets(batch)[0]
-        given = [torch.zeros(1, n, dtype=torch.float64) for n in _counts(batch)]
-        _ops().write_shared_(ticket, given[0] if sums is None else sums, given[1] if statistics is None else statistics)
+    def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
+        given = torch.zeros(1, _counts(batch)[0], dtype=torch.float64) if sums is None else sums
+        _ops().write_blocks_(self._tickets(batch)[0], given)
         self.forget(batch)
 
     def _tickets(self, batch: Batch) -> list[int]:
@@ -177,7 +176,8 @@ class RowKernel(Kernel):
         if batch.scope in SINGLE and batch.rule.measures(batch.settings) and not batch.rule.learns(batch.settings):
             return f'sparse gradients with granularity="{batch.scope}" are stepped by torch operations.'
         ops, (rule, scope, given, flags, seed) = common
-        clock_place = next((k for k, f in enumerate(_block_fields(batch)) if f.key == CLOCK and batch.is_shared), -1)
+        blocks = [f.key for f in batch.fields if f.at != "element"]
+        clock_place = blocks.index(batch.rule.clock) if batch.rule.clock else -1
         tickets: list[int] = []
         for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
             if gradient.layout != torch.sparse_coo or gradient.sparse_dim() != 1 or parameter.is_complex():
@@ -185,7 +185,7 @@ class RowKernel(Kernel):
             state = [batch.steps[i], *(stored for _, stored in own_fields(batch, i))]
             state += [batch.shared[f.key] for f in batch.fields if f.key in batch.shared]
             rows, values = gradient._indices(), gradient._values().contiguous()
-            clocks = batch.param_states[i].get("row_steps") if batch.param_states else None
+            clocks = batch.param_states[i].get("row_clocks") if batch.param_states else None
             stream = batch.streams[i] if batch.streams else 0
             code = ops.prepare_sparse(
                 parameter, rows, values, state, clocks, rule, scope, given, flags, seed, stream, clock_place
@@ -199,19 +199,18 @@ class RowKernel(Kernel):
 
     def step(self, batch: Batch) -> None:
         self._tickets(batch)
-        if not batch.is_shared:
+        if batch.is_shared or batch.learns:
+            step_in_phases(self, batch)
+        else:
             super().step(batch)
-            return
-        sums = self.measure(batch)
-        self.write_shared(batch, sums, self.move(batch, sums))
 
     def _tickets(self, batch: Batch) -> list[int]:
         # The step needs clocks of rows. They are state, so preparing must not make them.
         if batch.rule.needs_catch_up(batch.settings) and batch.param_states:
             for i, own in enumerate(batch.param_states):
-                if "row_steps" in own and own["row_steps"].dim() != 1:
+                if "row_clocks" in own and own["row_clocks"].dim() != 1:
                     catch_up(batch, i)
-                if "row_steps" not in own:
+                if "row_clocks" not in own:
                     row_clocks(batch, i, 1, clock(batch, i))
                     self.forget(batch)
         return super()._tickets(batch)
@@ -262,10 +261,6 @@ def _bounds(project: Any) -> tuple[float, float] | str:
         if not isinstance(lower, Tensor) and not isinstance(upper, Tensor):
             return lower, upper
     return f"projection must be NonNegative or a Box with numbers as bounds, got {projection!r}."
-
-
-def _block_fields(batch: Batch) -> list[Any]:
-    return [f for f in batch.fields if f.at == "block"]
 
 
 def _counts(batch: Batch) -> tuple[int, int]:

@@ -112,7 +112,7 @@ def ops() -> Any | None:
     if not kernel_status().loaded:
         return None
     names = ("keep", "release_list", "release_step", "prepare", "prepare_sparse")
-    names += ("step_", "measure_", "move_", "write_shared_")
+    names += ("step_", "measure_", "move_", "write_blocks_")
     return SimpleNamespace(**{name: getattr(torch.ops.gradagrad, name).default._op for name in names})
 
 

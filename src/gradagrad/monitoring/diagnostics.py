@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,16 +41,8 @@ class GroupDiagnostics:
     """γ/γ₀, geometric mean over blocks."""
     spoilt: int
     """How many entries of the state are NaN or infinite; they are left out of everything else."""
-
-    @property
-    def effective_lr(self) -> float:
-        """The median γ as Adam counts learning rates: how far a step moves an entry whose gradients keep their size."""
-        return effective_lr(self.gamma[0.5], self.step)
-
-
-def effective_lr(gamma: float, step: int) -> float:
-    """γ/√k: AdaGrad's root of a sum is √k times Adam's root of a mean. GradaGrad's sum is of v instead of g²."""
-    return gamma / math.sqrt(max(step, 1))
+    effective_lr: float
+    """The median γ as Adam counts learning rates: how far a step moves an entry whose gradients keep their size."""
 
 
 class Reading:
@@ -121,7 +112,7 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
         settings = optimizer._settings(group)
         start = next(f.start for f in optimizer.rule.fields(settings) if f.key == optimizer.rule.numerator)
         gamma = lr * (getattr(settings, start) if isinstance(start, str) else start)
-    effective = effective_lr(gamma, steps)
+    effective = optimizer.rule.effective_lr(gamma, steps)
     return {"gamma": gamma, "effective_lr": effective, "d": effective / lr if lr else float("nan")}
 
 
@@ -147,13 +138,15 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
             gammas.append(_flat(gamma))
             growths.append(_flat(growth))
     gamma, growth = _joined(gammas), _joined(growths)
+    quantiles = _quantiles(gamma)
     return GroupDiagnostics(
         step=steps,
         blocks=gamma.numel(),
-        gamma=_quantiles(gamma),
+        gamma=quantiles,
         step_size=_quantiles(_joined(sizes)),
         total_growth=float(growth[torch.isfinite(growth)].double().log().mean().exp()),
         spoilt=spoilt,
+        effective_lr=optimizer.rule.effective_lr(quantiles[0.5], steps),
     )
 
 

@@ -1,40 +1,48 @@
-"""The rule of AutoGradaGrad, ours: log γ is one more parameter, trained by the AdaGrad that trains the others.
+"""The rule of AutoGradaGrad, ours: log γ of every tensor is one more parameter, trained by AdaGrad.
 
-AdaGrad keeps its denominator for each element; all of them share one numerator γ. The gradient of log γ is the
-agreement of the new gradient with the displacement so far, and log γ moves along it by AdaGrad's own step::
+Three sequences move together: a fast iterate z, the average x̄ of all z, and y between them, where gradients are taken.
+The parameters hold y. Neither z nor x̄ is stored: one offset e = z − y per element gives both::
 
-    P   = √γ · c · Σ g·Y                agreement of this gradient with the displacement, one sum over all parameters
-    B  += k·g²,   h += (1−β)(g − h)     linearly weighted sum of squares, and momentum
-    d   = h / √(2B/(k+1))               AdaGrad's direction
-    x  −= lr·γ·d
-    Y  += (lr₀·√γ/c) · d                the displacement is y = c·Y; lr₀ is the group's lr without its schedule
-    c  ← c·(1 − w/(k+1))                an old step fades, by one number that all share
-    v  += (P² − v)·r,  r = 2/(k+1)      the same weighted mean of squares, for log γ …
-    γ  ← γ·(1 + P/(2√(k·v)))            … and its AdaGrad step at rate ½, for the next step
+    z = y + e,   x̄ = y − e·(1 − β)/β
+
+One step, for each tensor with its own γ and for all of them with the shared numbers k, c, W, G, V::
+
+    g   clipped to ±√(B/k)                      no gradient of an element weighs more than all before it together
+    P   = √γ · c · Σ g·D                        agreement of this gradient with the displacement of y
+    B  += k·g²                                  so that a = 2B/(k(k+1)) is a linearly weighted mean of squares
+    δ   = lr·γ · g/√a                           z moves by −δ
+    W  += w,   w = (k²·G)²                      x̄ moves towards z by the share w/W
+    e'  = (1 − w/W)·(e − β·δ)                   what both moves leave of z − y
+    y' = y − (δ − e + e')
+    D  += (y − y')/(√γ·c)   where g ≠ 0         what a gradient moved
+    v  += r·(P² − v),   u = P/√(k·v)            a tensor's own vote, between −1 and 1, with r = 2/(k+1) …
+    V, U likewise from Σ P·G/γ                  … and the common vote
+    log γ ← log(γ·(1 + ¼·(u + U))) + (log G − log γ)·½/(k+1)
+    c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
+
+G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
+it, and tensors can be stepped one by one.
 
 ====================  =============================================================================================
 here                  meaning
 ====================  =============================================================================================
-``B``                 Σ i·g_i² (field "accumulator"); from step ``LONG`` on old squares fade from it instead
-``h``, ``Y``          momentum and displacement (fields "momentum", "displacement")
-``k``                 how many steps the block has seen (field "clock")
-``c``, ``v``          fields "displacement_scale" and "agreement_square"
-``weight``            of the newest square: k, and ``LONG`` at most
-``r``                 weight over the total of the weights, 1 + 2 + … + k
-``damp``              the guard: a factor so that no gradient weighs more than all before it together
-``pull``              λ/√k: decoupled decay in the step's own units; it counts in P and Y as part of the step
+``B``, ``e``, ``D``   fields "accumulator", "offset" and "displacement", one number for each element
+``gamma``, ``v``      fields "gamma" and "agreement_square", for each tensor
+``k``, ``c``, ``W``   fields "clock", "displacement_scale" and "weight_total", shared by all tensors
+``G``, ``V``          fields "common_gamma" and "common_square", shared by all tensors
+``weight``, ``fade``  the newest square counts k, and from step ``LONG`` on ``LONG``, while B fades
 ====================  =============================================================================================
 
-Block numbers are kept in double, because float32 cannot multiply by 1 − 5e-9. An element whose gradient is exactly zero
-is idle: it and its fields stay, so sparse and dense gradients give the same numbers. A NaN or infinity spoils its
-element and is left out of the sums from then on.
+Numbers of tensors and shared ones are kept in double, because float32 cannot multiply by 1 − 5e-9. Where a gradient is
+exactly zero, e and y go on as x̄ does and everything else stays, so a row without a gradient can catch up later by the
+factor W_then/W_now. A NaN or infinity spoils its element and is left out of the sums from then on.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from gradagrad.rules.gradagrad import is_off
-from gradagrad.rules.rule import CLOCK, PARAMETER, Array, Block, Field, Ops, Reduction, Rule, Values
+from gradagrad.rules.rule import Array, Block, Field, Ops, Reduction, Rule, Values
 
 FORGET = 2.0**-20
 """Smallest r, the share of the newest square: float32 cannot add less to a sum."""
@@ -42,90 +50,69 @@ LONG = 2.0 / FORGET - 1.0
 """From this step on r is ``FORGET``: weights stay, and B fades by that much whenever its element moves. An idle
 element keeps its B, so B needs no clock."""
 FADE = 0.5
-"""w: an old displacement fades as k^−w. With w = 1 it would be the distance to the mean of all iterates."""
+"""An old displacement fades as k^−½. With 1 it would be the distance to the mean of all iterates."""
 RATE = 0.5
 """AdaGrad's rate for log γ: at most a factor of 1 ± ½ in one step."""
-POWER = 8
-"""Of the average's weights: the i-th of k iterates counts as about i⁸."""
+PULL = 0.5
+"""How strongly log γ of a tensor is pulled to the mean: without it one tensor runs ahead and the others starve."""
+
+LEAST = 1e-307
+"""Below every sum of weights but 0, in double."""
 
 
 class Settings(NamedTuple):
     """The numbers of one step of one param group."""
 
     lr: Array = 1.0
-    steady_lr: Array = 1.0  # lr₀: lr as it was before any scheduler
     gamma0: Array = 1e-4
     beta: Array = 0.7
     eps: Array = 0.0
     weight_decay: Array = 0.0  # decoupled; coupled decay is part of g
     gamma_max: Array | None = None
     guard: bool = True
-    averaging: bool = False
-
-
-def _scale(k: Array, weight: Array) -> Array:
-    """k over the total of the weights of the squares: B times this is what AdaGrad takes the root of."""
-    return k / (weight * (weight + 1.0)) * 2.0
 
 
 class AutoRule(Rule):
-    """Move → learn; the guard measures first."""
+    """Decide → move → learn."""
 
     name = "auto"
     numerator = "gamma"
     denominator = "accumulator"
+    clock = "weight_total"
     decay_remedy = "use decoupled_weight_decay=True, which decays the touched rows."
 
     def fields(self, s: Settings) -> tuple[Field, ...]:
-        average = (Field("average", "element", start=PARAMETER, lane=3),) if s.averaging else ()
-        guard = (Field("square_total", "block", least=0.0),) if s.guard else ()
         return (
-            Field("momentum", "element"),
-            Field("accumulator", "element", least=0.0, lane=1),
+            Field("accumulator", "element", least=0.0),
+            Field("offset", "element", lane=1),
             Field("displacement", "element", lane=2),
-            *average,
-            Field(CLOCK, "block", least=0.0),
             Field("gamma", "block", start="gamma0", least=0.0),
             Field("agreement_square", "block", least=0.0),
-            Field("displacement_scale", "block", start=1.0, least=0.0),
-            *guard,
+            Field("clock", "shared", least=0.0),
+            Field("displacement_scale", "shared", start=1.0, least=0.0),
+            Field("weight_total", "shared", least=0.0),
+            Field("common_gamma", "shared", start="gamma0", least=0.0),
+            Field("common_square", "shared", least=0.0),
         )
-
-    def measures(self, s: Settings) -> bool:
-        return s.guard or s.averaging
 
     def learns(self, s: Settings) -> bool:
         return True
-
-    def measure(self, values: Values, s: Settings, sums: Reduction, ops: Ops) -> tuple[Array, ...]:
-        """Σ g², for the guard, and for the average, which stays where every gradient is zero."""
-        return (sums.total(values["g"] * values["g"]),)
 
     def decide(
         self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """Counts the step and computes the factors of the move."""
-        k = block["clock"] + 1.0
+        k, gamma = block["clock"] + 1.0, block["gamma"]
+        newest = k * k * block["common_gamma"]
+        newest = ops.maximum(newest * newest, ops.tiny)
+        total = block["weight_total"] + newest
         weight = ops.minimum(k, LONG)
         fade = ops.minimum(k - weight, 1.0) * FORGET
-        after = {**block, "clock": k}
-        damp: Array = 1.0
-        if s.guard:
-            gg = sums[0]
-            before = block["square_total"]
-            # No gradient may weigh more than all before it together: weight·g² ≤ ΣB. The first one is not limited.
-            square = weight * gg
-            damp_square = ops.minimum(before / ops.maximum(square, ops.tiny), 1.0)
-            damp_square = ops.where(ops.less(before, ops.tiny), 1.0, damp_square)
-            damp = ops.sqrt(damp_square)
-            after["square_total"] = ops.where(ops.less(0.0, gg), before * (1.0 - fade) + square * damp_square, before)
-        gamma = block["gamma"]
-        onward = ops.sqrt(gamma) / block["displacement_scale"] * s.steady_lr
-        pull = 0.0 if is_off(s.weight_decay) else s.weight_decay / ops.sqrt(k)
-        average_share: Array = 0.0
-        if s.averaging:
-            average_share = ops.where(ops.less(0.0, sums[0]), (POWER + 1.0) / (k + POWER), 0.0)
-        return after, (weight, fade, _scale(k, weight), gamma * s.lr, onward, pull, damp, average_share)
+        scale = 2.0 / (weight * (weight + 1.0))
+        onward = 1.0 / (ops.sqrt(gamma) * block["displacement_scale"])
+        after = {**block, "clock": k, "weight_total": total}
+        bound = ops.sqrt(weight + 1.0) * 0.5
+        return after, (weight, fade, scale, bound, gamma * s.lr, block["weight_total"] / total, onward)
 
     def move(
         self,
@@ -136,71 +123,93 @@ class AutoRule(Rule):
         ops: Ops,
         touched: Array | None = None,
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """AdaGrad with momentum, the displacement it adds to, and the agreement of g with the displacement before."""
-        x, g, h, B, Y = (values[key] for key in ("x", "g", "momentum", "accumulator", "displacement"))
-        weight, fade, scale, rate, onward, pull, damp, average_share = (ops.narrow(number) for number in factors)
-        moves = ops.indicator(g)  # 1 where the element moves, 0 where it is idle
-        if s.guard:
-            g = g * damp
-        new_B = ops.minimum(B + (g * g * weight - B * fade) * moves, ops.largest)
-        new_h = h + (g - h) * (moves * (1.0 - s.beta))
+        """The step of y, and the agreement of the gradient with the displacement before it."""
+        y, g, B, e, D = (values[key] for key in ("x", "g", "accumulator", "offset", "displacement"))
+        weight, fade, scale, bound, rate, left, onward = (ops.narrow(number) for number in factors)
+        moves = ops.indicator(g)
+        square, first = g * g * weight, ops.less(B, ops.tiny)
+        if s.guard:  # An element's first gradient is not limited.
+            square = ops.where(first, square, ops.minimum(square, B))
+        new_B = ops.minimum(B + (square - B * fade) * moves, ops.largest)
         root = ops.sqrt(ops.maximum(new_B * scale, ops.tiny))
-        root = root if is_off(s.eps) else root + s.eps
-        direction, felt = new_h / root, g
+        if s.guard:
+            # Where k·g² exceeds B the new sum is 2B, and √(B/k) is its root times √(k+1)/2. Elsewhere that exceeds |g|.
+            limit = root * bound
+            g = ops.where(first, g, ops.maximum(ops.minimum(g, limit), -limit))
+        divisor = root if is_off(s.eps) else root + s.eps
+        direction, felt = g / divisor, g
         if not is_off(s.weight_decay):
-            direction, felt = direction + x * pull, g + x * root * (moves * pull)
-        direction = direction * moves
-        new = {
-            "x": x - direction * rate,
-            "momentum": new_h,
-            "accumulator": new_B,
-            "displacement": Y + direction * onward,
-        }
-        if s.averaging:
-            mean = values["average"]
-            new["average"] = mean + (new["x"] - mean) * average_share
-        return new, (sums.total(felt * Y), sums.total(moves))
+            pull = y * moves * s.weight_decay
+            direction, felt = direction + pull, g + pull * divisor
+        delta = direction * rate
+        new_e = (e - delta * s.beta) * left
+        step = delta - e + new_e
+        new = {"x": y - step, "accumulator": new_B, "offset": new_e, "displacement": D + step * moves * onward}
+        return new, (sums.total(felt * D), sums.total(moves))
 
-    def learn(self, statistics: Sequence[Array], block: Block, s: Settings, ops: Ops) -> dict[str, Array]:
-        """One AdaGrad step of log γ. γ at most halves or grows by half, since k·v ≥ P².
+    def report(
+        self, statistics: Sequence[Array], block: Block, size: Array, s: Settings, ops: Ops
+    ) -> tuple[Array, ...]:
+        """A tensor's part of the common agreement, of the mean of log γ over elements, and of what moved."""
+        agreement, moved = statistics
+        return agreement / ops.sqrt(block["gamma"]), ops.log(block["gamma"]) * size, size, moved
 
-        A step in which every gradient is zero is taken back: frameworks take one to have state made.
+    def learn(
+        self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
+    ) -> dict[str, Array]:
+        """One AdaGrad step of log γ by the mean of both votes, and the pull to the mean of log γ before it.
+
+        A first step in which every gradient is zero is taken back: frameworks take one to have state made.
         """
-        k, gamma, c, v = block["clock"], block["gamma"], block["displacement_scale"], block["agreement_square"]
-        agreement = ops.sqrt(gamma) * c * statistics[0]
-        length = ops.minimum(k, LONG) * 0.5 + 0.5  # 1/r, the length of the mean in steps
-        new_v = ops.minimum(v + (agreement * agreement - v) / length, ops.largest)
-        change = agreement / ops.sqrt(ops.maximum(new_v * k, ops.tiny)) * RATE
-        new_gamma = ops.maximum(gamma * (change + 1.0), ops.tiny)
+        k, c, gamma = block["clock"], block["displacement_scale"], block["gamma"]
+        mean = totals[1] / ops.maximum(totals[2], 1.0)
+        common_gamma = ops.exp(mean)
+        own_vote, own_square = _vote(ops.sqrt(gamma) * c * statistics[0], block["agreement_square"], k, ops)
+        common_vote, common_square = _vote(common_gamma * c * totals[0], block["common_square"], k, ops)
+        pulled = ops.exp((mean - ops.log(gamma)) * (PULL / (k + 1.0)))
+        new_gamma = ops.maximum(gamma * ((own_vote + common_vote) * (RATE * 0.5) + 1.0) * pulled, ops.tiny)
         if s.gamma_max is not None:
             new_gamma = ops.minimum(new_gamma, s.gamma_max)
-        moved = ops.less(0.0, statistics[1])
+        moved = ops.less(0.0, totals[3])
         return {
-            **block,
-            "clock": ops.where(moved, k, k - 1.0),
             "gamma": ops.where(moved, new_gamma, gamma),
-            "agreement_square": ops.where(moved, new_v, v),
+            "agreement_square": ops.where(moved, own_square, block["agreement_square"]),
+            "clock": ops.where(moved, k, k - 1.0),
             "displacement_scale": ops.where(moved, c - c * FADE / (k + 1.0), c),
+            "weight_total": block["weight_total"] * ops.where(moved, 1.0, ops.minimum(k - 1.0, 1.0)),
+            "common_gamma": ops.where(moved, common_gamma, block["common_gamma"]),
+            "common_square": ops.where(moved, common_square, block["common_square"]),
         }
 
     def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         gamma = block["gamma"] * s.lr
-        k = ops.maximum(block["clock"], 1.0)
-        root = ops.sqrt(values["accumulator"] * ops.narrow(_scale(k, ops.minimum(k, LONG)))) + s.eps
+        weight = ops.maximum(ops.minimum(block["clock"], LONG), 1.0)
+        root = ops.sqrt(values["accumulator"] * ops.narrow(2.0 / (weight * (weight + 1.0)))) + s.eps
         return gamma, block["gamma"] / s.gamma0, ops.narrow(gamma) / root
 
+    def effective_lr(self, gamma: float, steps: int) -> float:
+        return gamma  # The root is of a mean, as Adam's is.
+
+    def average(self, values: Values, s: Settings) -> Array:
+        """x̄. With β = 0 nothing is known of it."""
+        return values["x"] - values["offset"] * ((1.0 - s.beta) / s.beta)
+
     def needs_catch_up(self, s: Settings) -> bool:
-        return s.averaging
+        return True
 
     def idle(self, values: Values, block: Block, since: Array, now: Array, s: Settings, ops: Ops) -> dict[str, Array]:
-        """Only the average changes: it moves towards x by the product of all 1 − share in between."""
-        x, mean = values["x"], values["average"]
-        left, now = 1.0, ops.maximum(now, 1.0)
-        since = ops.minimum(since, now)  # A step that was taken back may have touched the row.
-        for t in range(POWER + 1):
-            left = left * ((since + float(t)) / (now + float(t)))
-        left = ops.narrow(left)
-        return {"average": mean * left + x * (1.0 - left)}  # A row that is up to date stays exactly as it is.
+        """The factors (1 − w/W) of all steps in between multiply to W_then/W_now."""
+        y, e = values["x"], values["offset"]
+        # A first step that was taken back may have touched the row.
+        left = ops.narrow(ops.minimum(since, now) / ops.maximum(now, LEAST))
+        return {"x": y + e * (1.0 - left), "offset": e * left}
+
+
+def _vote(agreement: Array, square: Array, k: Array, ops: Ops) -> tuple[Array, Array]:
+    """The agreement over √k times the root of its mean square, which is at most 1, and that mean."""
+    length = ops.minimum(k, LONG) * 0.5 + 0.5  # 1/r, the length of the mean in steps
+    new_square = ops.minimum(square + (agreement * agreement - square) / length, ops.largest)
+    return agreement / ops.sqrt(ops.maximum(new_square * k, ops.tiny)), new_square
 
 
 RULE = AutoRule()

@@ -19,6 +19,7 @@ returns zero for a small γ₀ and would end all adaptation. And one root serves
 A'/A = γ/γ' needs the root of 1 − v/α; where v ≥ 0 only α changes and A'/A = √α'/√α needs √α.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -157,6 +158,9 @@ class GradaGradRule(Rule):
         growth, alpha = block["growth"], block["accumulator"]
         gamma = growth * s.lr
         return gamma, growth, gamma / (ops.sqrt(alpha) + s.eps)
+
+    def effective_lr(self, gamma: float, steps: int) -> float:
+        return gamma / math.sqrt(max(steps, 1))  # The root of a sum is √k times Adam's root of a mean.
 
     def unfit_for_rows(self, s: Settings) -> str | None:
         if s.lazy:

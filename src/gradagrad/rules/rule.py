@@ -5,7 +5,7 @@ A step has four phases, of which a rule uses those it needs::
     measure   sums over a *block* (the elements that share a step size), before anything moves
     decide    the block's numbers for this step, and the *factors* that the move multiplies with
     move      x and the element fields after this step, and *statistics* to be summed over the block
-    learn     the block's numbers for the next step, from the statistics
+    learn     the block's numbers for the next step, from the statistics and from what all blocks report
 
 `GradaGrad` measures and decides for this step. `AutoGradaGrad` learns for the next one, so one pass over memory is
 enough. No function branches on data, so running one on symbols yields straight-line source
@@ -21,14 +21,11 @@ Array = Any
 Values = Mapping[str, Array]
 """A tensor's numbers by name: ``x``, its gradient ``g``, and its element fields by key."""
 Block = Mapping[str, Array]
-"""The numbers of a block, by key."""
+"""The numbers of a block and those that all blocks share, by key."""
 
 S = TypeVar("S", bound=tuple[Any, ...])
 """A rule's own NamedTuple of settings."""
 
-PARAMETER = "parameter"
-CLOCK = "clock"
-"""The key of the block field that counts steps, if a rule has one; idle rows catch up with it."""
 PARAMETER_LANE = 4
 """The random bits of a parameter that is itself rounded stochastically."""
 
@@ -37,9 +34,10 @@ class Field(NamedTuple):
     """A piece of state. State dicts, shards, rounding, kernels and checkpoint checks are derived from it."""
 
     key: str
-    at: Literal["element", "block"]
+    at: Literal["element", "block", "shared"]
+    """Whether every element has one, every block, or the whole optimizer."""
     start: float | str = 0.0
-    """A number, the name of a setting, or ``PARAMETER``: the parameter's own value."""
+    """A number or the name of a setting."""
     least: float | str | None = None
     """The smallest value that can be right: a number or the name of a setting; None: any finite one."""
     lane: int = 0
@@ -55,6 +53,8 @@ class Ops(Protocol):
     """Largest finite number: the ceiling of every number that must not become infinite."""
 
     def sqrt(self, a: Array, /) -> Array: ...
+    def exp(self, a: Array, /) -> Array: ...
+    def log(self, a: Array, /) -> Array: ...
     def maximum(self, a: Array, b: Array, /) -> Array: ...
     def minimum(self, a: Array, b: Array, /) -> Array: ...
     def where(self, condition: Array, a: Array, b: Array, /) -> Array: ...
@@ -91,6 +91,8 @@ class Rule(Protocol):
     """The block field that lr multiplies to make γ."""
     denominator: str
     """The field under the root; it is above 0 once there has been a gradient."""
+    clock: str | None = None
+    """The shared field that tells idle rows how long they have been idle; None: the parameter's count of steps."""
 
     def fields(self, s: Any) -> tuple[Field, ...]:
         """The state that these settings need."""
@@ -98,13 +100,16 @@ class Rule(Protocol):
 
     def measures(self, s: Any) -> bool:
         """Whether the gradients must be measured before anything moves."""
-        ...
+        return False
 
     def learns(self, s: Any) -> bool:
         """Whether the move returns statistics, from which `learn` decides for the next step."""
         return False
 
-    def measure(self, values: Values, s: Any, sums: Reduction, ops: Ops) -> tuple[Array, ...]: ...
+    def measure(self, values: Values, s: Any, sums: Reduction, ops: Ops) -> tuple[Array, ...]:
+        """The sums that `decide` is given."""
+        return ()
+
     def decide(
         self, sums: Sequence[Array], block: Block, s: Any, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
@@ -117,13 +122,27 @@ class Rule(Protocol):
         """(``x`` and the element fields after this step, the statistics). Only what is ``touched`` changes."""
         ...
 
-    def learn(self, statistics: Sequence[Array], block: Block, s: Any, ops: Ops) -> dict[str, Array]:
-        """The block's numbers for the next step."""
+    def report(self, statistics: Sequence[Array], block: Block, size: Array, s: Any, ops: Ops) -> tuple[Array, ...]:
+        """What a block of ``size`` elements adds to the totals over all blocks."""
+        return ()
+
+    def learn(
+        self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Any, ops: Ops
+    ) -> dict[str, Array]:
+        """The block's numbers for the next step. Shared ones follow from ``totals`` and shared ones alone."""
         return dict(block)
 
     def rates(self, values: Values, block: Block, s: Any, ops: Ops) -> tuple[Array, Array, Array]:
         """For diagnostics: γ, γ over its start, and the factor that multiplies a gradient."""
         ...
+
+    def effective_lr(self, gamma: float, steps: int) -> float:
+        """γ as Adam counts learning rates: how far a step moves an element whose gradients keep their size."""
+        ...
+
+    def average(self, values: Values, s: Any) -> Array:
+        """The average of the iterates; the last iterate, if the rule knows no average."""
+        return values["x"]
 
     decay_remedy: str
     """What to do instead of coupled decay with sparse gradients."""
@@ -137,7 +156,7 @@ class Rule(Protocol):
         return False
 
     def idle(self, values: Values, block: Block, since: Array, now: Array, s: Any, ops: Ops) -> dict[str, Array]:
-        """Element and block fields of a row last touched at step ``since``, as they are after step ``now``."""
+        """``x`` and the fields of a row that was up to date when the clock was at ``since``, as they are at ``now``."""
         ...
 
 

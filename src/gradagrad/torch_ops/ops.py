@@ -21,6 +21,12 @@ class TensorOps:
     def sqrt(self, a: Any) -> Any:
         return a.sqrt() if isinstance(a, Tensor) else a**0.5
 
+    def exp(self, a: Tensor) -> Tensor:
+        return a.exp()
+
+    def log(self, a: Tensor) -> Tensor:
+        return a.log()
+
     def maximum(self, a: Any, b: Any) -> Any:
         if isinstance(a, Tensor):
             return torch.maximum(a, b) if isinstance(b, Tensor) else a.clamp(min=b)

@@ -1,13 +1,13 @@
 """The backend that always works: the rule's own lines over torch tensors, one by one or laid end to end."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from gradagrad.engine.batch import Batch
-from gradagrad.torch_ops.ops import real_shape, tensor_ops, write_scalars
+from gradagrad.engine.batch import Backend, Batch
+from gradagrad.torch_ops.ops import TensorOps, real_shape, tensor_ops, write_scalars
 from gradagrad.torch_ops.views import View, lr_of, views
 
 
@@ -27,9 +27,13 @@ class TorchSteps:
         batch.prepared = None
 
     def step(self, batch: Batch) -> None:
+        if batch.learns:
+            step_in_phases(self, batch)
+            return
         if batch.is_shared:
             after, factors = decide(batch, self.measure(batch))
-            _write_block(batch, after, self._move_shared(batch, factors))
+            self._move_shared(batch, factors)
+            _write_block(batch, after)
         else:
             for view in self._views(batch):  # One after the other, so that only one holds temporaries.
                 view.step(view.measure())
@@ -45,34 +49,47 @@ class TorchSteps:
         return [sums for view in batch.prepared for sums in view.by_tensor(view.measure())]
 
     def move(self, batch: Batch, sums: Any) -> Tensor | None:
-        statistics = None
+        statistics: dict[int, Tensor] = {}
         if batch.is_shared:
-            statistics = self._move_shared(batch, decide(batch, sums)[1])
+            self._move_shared(batch, decide(batch, sums)[1])
         else:
-            remaining = iter(sums)
+            remaining = iter(sums or ())
             for view in self._read_views(batch):
-                view.step(view.from_tensors(remaining))
+                found = view.step(() if sums is None else view.from_tensors(remaining))
+                if batch.learns:
+                    rows = torch.stack(found, -1).reshape(len(view.places), -1)
+                    statistics.update(zip(view.places, rows, strict=True))
         torch._foreach_add_(batch.steps, 1)
-        return statistics
+        if not statistics:
+            return None
+        device = next(iter(batch.shared.values())).device
+        return torch.stack([statistics[i].to(device) for i in range(len(batch.params))])
 
-    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
-        _write_block(batch, decide(batch, sums, counted=True)[0], statistics)
+    def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
+        _write_block(batch, decide(batch, sums, counted=True)[0])
 
     def _views(self, batch: Batch) -> Any:
         return views(batch, together=self._together and not torch.compiler.is_compiling())
 
-    def _read_views(self, batch: Batch) -> list[View]:
+    def _read_views(self, batch: Batch) -> Iterable[View]:
         """The views that were measured, or new ones."""
         found, batch.prepared = batch.prepared, None
-        return found or list(self._views(batch))
+        return found or self._views(batch)
 
-    def _move_shared(self, batch: Batch, factors: Sequence[Any]) -> Tensor | None:
-        statistics: list[Tensor] = []
+    def _move_shared(self, batch: Batch, factors: Sequence[Any]) -> None:
         for view in self._read_views(batch):
-            new, found = view.move(_narrowed(factors, view))
-            view.write(new, {})
-            statistics += [torch.stack(found)] if found else []
-        return added_up(statistics, batch) if statistics else None
+            view.write(view.move(_narrowed(factors, view))[0], {})
+
+
+def step_in_phases(backend: Backend, batch: Batch) -> None:
+    """Takes the whole step of a batch phase by phase, as blocks that span batches or ranks are stepped."""
+    sums = backend.measure(batch)
+    statistics = backend.move(batch, sums)
+    if batch.is_shared:
+        backend.write_shared(batch, sums)
+    if batch.learns and statistics is not None:
+        learn([batch], [statistics], report(batch, statistics)[0])
+    backend.forget(batch)
 
 
 def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple[dict[str, Any], tuple[Any, ...]]:
@@ -90,12 +107,44 @@ def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple
     return batch.rule.decide(() if sums is None else sums[0].unbind(), block, settings, tensor_ops(wide))
 
 
-def _write_block(batch: Batch, after: dict[str, Any], statistics: Tensor | None) -> None:
-    """Writes a shared block as it was decided, and as the rule learns it from the statistics."""
-    if batch.rule.learns(batch.settings) and statistics is not None:
-        after = batch.rule.learn(statistics[0].unbind(), after, batch.settings, tensor_ops(statistics.dtype))
+def _write_block(batch: Batch, after: dict[str, Any]) -> None:
+    """Writes a shared block as it was decided."""
     changed = [key for key, number in batch.shared.items() if after[key] is not number]
     write_scalars([batch.shared[key] for key in changed], [after[key] for key in changed])
+
+
+def report(batch: Batch, statistics: Tensor) -> Tensor:
+    """What the tensors of a batch add to the totals over all tensors, as a row."""
+    block, ops = _decided(batch)
+    sizes = torch.tensor([real_shape(p).numel() for p in batch.params], dtype=ops.dtype, device=statistics.device)
+    found = batch.rule.report(statistics.unbind(1), block, sizes, batch.settings, ops)
+    return torch.stack([a.sum() for a in found]).reshape(1, -1)
+
+
+def learn(batches: Sequence[Batch], statistics: Sequence[Tensor], totals: Tensor) -> None:
+    """Writes what the rule learns for the next step from all tensors. Shared numbers are written last."""
+    targets: list[Tensor] = []
+    values: list[Tensor] = []
+    after: dict[str, Any] = {}
+    for batch, rows in zip(batches, statistics, strict=True):
+        block, ops = _decided(batch)
+        after = batch.rule.learn(rows.unbind(1), totals.unbind(), block, batch.settings, ops)
+        for key in (field.key for field in batch.fields if field.at == "block"):
+            targets += batch.state[key]
+            values += [a.to(target.device) for a, target in zip(after[key].unbind(), batch.state[key], strict=True)]
+    shared = batches[0].shared
+    write_scalars([*targets, *shared.values()], [*values, *(after[key] for key in shared)])
+
+
+def _decided(batch: Batch) -> tuple[dict[str, Any], TensorOps]:
+    """The numbers of all tensors of a batch, as rows, and the shared ones, as the rule decides them for this step."""
+    shared = next(iter(batch.shared.values()))
+    block: dict[str, Any] = {key: a.clone() if batch.differentiable else a for key, a in batch.shared.items()}
+    for field in batch.fields:
+        if field.at == "block":
+            block[field.key] = torch.stack([a.to(shared.device) for a in batch.state[field.key]])
+    ops = tensor_ops(shared.dtype)
+    return batch.rule.decide((), block, batch.settings._replace(lr=1.0), ops)[0], ops
 
 
 def added_up(parts: Sequence[Tensor], batch: Batch) -> Tensor:

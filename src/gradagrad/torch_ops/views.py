@@ -16,7 +16,7 @@ from torch.optim.optimizer import Optimizer
 
 from gradagrad import precision
 from gradagrad.engine.batch import Batch
-from gradagrad.rules.rule import CLOCK, PARAMETER_LANE, Field
+from gradagrad.rules.rule import PARAMETER_LANE, Field
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import (
     Segments,
@@ -37,6 +37,8 @@ Arrays = dict[str, Any]
 class View:
     """Real arrays in computing precision: the values of elements, and the blocks that belong to the view alone."""
 
+    places: Sequence[int]
+    """Where its parameters are in the batch that was viewed."""
     values: Arrays
     block: Arrays
     settings: Any
@@ -52,11 +54,7 @@ class View:
         """The rule's sums over each block of this view."""
         if not self.rule.measures(self.settings):
             return ()
-        values = self.values
-        if self.rule.learns(self.settings):
-            # These sums leave out what is not finite, so squares of finite numbers must be finite: double.
-            values = {**values, "g": values["g"].to(wide_dtype(self.device))}
-        return self.rule.measure(values, self.settings, self.sums, self.ops)
+        return self.rule.measure(self.values, self.settings, self.sums, self.ops)
 
     def by_tensor(self, sums: Any) -> list[Tensor]:
         """Sums tensor by tensor, each of shape (numbers, blocks)."""
@@ -68,7 +66,11 @@ class View:
 
     def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
         """The view's own blocks after this step, and the factors of the move."""
-        return self.rule.decide(sums, self.block, self.settings, self._block_ops())
+        return self.rule.decide(sums, self.whole_block(), self.settings, self._block_ops())
+
+    def whole_block(self) -> Arrays:
+        """The view's own blocks, and what all blocks share."""
+        return self.block if self.batch.is_shared else {**self.block, **on(self.device, self.batch.shared)}
 
     def _block_ops(self) -> Any:
         """Operations in the precision of blocks. A block of a whole tensor is in double."""
@@ -79,21 +81,25 @@ class View:
         mask = self.touched() if getattr(self.settings, "lazy", False) else None
         return self.rule.move(self.values, factors, self.settings, self.sums, self.ops, mask)
 
-    def step(self, sums: Any) -> None:
-        """Takes a whole step and writes it, given complete sums."""
+    def step(self, sums: Any) -> Any:
+        """Takes a whole step and writes it, given complete sums. What the rule learns from is returned, not written."""
         after, factors = self.decide(sums)
         new, statistics = self.move(factors)
-        if self.rule.learns(self.settings):
-            after = self.rule.learn(statistics, after, self.settings, self._block_ops())
         self.write(new, after)
+        return statistics
 
     def touched(self) -> Tensor:
         """Which entries or rows have a gradient."""
         return touched(self.values["g"], self.batch.scope)
 
     def write(self, new: Arrays, after: Arrays) -> None:
-        """Stores the values, and the blocks that belong to this view alone."""
+        """Stores the values, and the blocks that belong to this view alone unless they are yet to be learned."""
         raise NotImplementedError
+
+    def _written_fields(self) -> list[Field]:
+        """The fields that a step writes."""
+        batch = self.batch
+        return [f for f in batch.fields if f.key in batch.state and (f.at == "element" or not batch.learns)]
 
 
 class OneTensor(View):
@@ -101,7 +107,7 @@ class OneTensor(View):
 
     def __init__(self, batch: Batch, i: int) -> None:
         super().__init__(batch)
-        self.i = i
+        self.i, self.places = i, [i]
         parameter = batch.params[i]
         dtype = computing_dtype(parameter.dtype)
         x = real_view(parameter).to(dtype)
@@ -125,8 +131,8 @@ class OneTensor(View):
         parameter.copy_(new["x"] if x_bits is None else precision.stored(parameter, new["x"], x_bits, PARAMETER_LANE))
         single = batch.scope in SINGLE
         scalars: list[tuple[Tensor, Tensor]] = []
-        for field, target in own_fields(batch, i):
-            values = (new if field.at == "element" else after)[field.key]
+        for field in self._written_fields():
+            values, target = (new if field.at == "element" else after)[field.key], batch.state[field.key][i]
             if single and field.at == "block":
                 scalars.append((target, values))
             else:
@@ -193,7 +199,8 @@ class ManyTensors(View):
         lr = self._lr
         if self.batch.lr_decay:
             lr = torch.cat([a.expand(t.numel()) for a, t in zip(lr, self._block_tensors(), strict=True)])
-        after, factors = self.rule.decide(sums, self.block, self.settings._replace(lr=lr), self._block_ops())
+        settings = self.settings._replace(lr=lr)
+        after, factors = self.rule.decide(sums, self.whole_block(), settings, self._block_ops())
         return after, [self._own.spread(self.ops.narrow(a)) for a in factors]
 
     def touched(self) -> Tensor:
@@ -204,8 +211,7 @@ class ManyTensors(View):
         batch = self.batch
         fields = [
             (field.lane, batch.state[field.key], (new if field.at == "element" else after)[field.key], True)
-            for field in batch.fields
-            if field.key in batch.state
+            for field in self._written_fields()
         ]
         fields.append((PARAMETER_LANE, self._params, new["x"], batch.stochastic_rounding))
         for lane, targets, row, rounds in fields:
@@ -223,12 +229,12 @@ class TouchedRows(View):
 
     def __init__(self, batch: Batch, i: int) -> None:
         super().__init__(batch)
-        self.i = i
+        self.i, self.places = i, [i]
         parameter = real_view(batch.params[i])
         dtype = computing_dtype(parameter.dtype)
         gradient = batch.grads[i].coalesce()
         self.index = tuple(gradient.indices())
-        if "row_steps" in batch.param_states[i] and batch.param_states[i]["row_steps"].dim() != len(self.index):
+        if "row_clocks" in batch.param_states[i] and batch.param_states[i]["row_clocks"].dim() != len(self.index):
             catch_up(batch, i)  # Clocks of rows cannot serve entries, nor the other way round.
         g = real_view(gradient.values()).to(dtype)
         self.values = {"x": parameter[self.index].to(dtype), "g": -g if batch.maximize else g}
@@ -246,9 +252,9 @@ class TouchedRows(View):
     def _catch_up(self) -> None:
         """Brings rows that were idle to where dense gradients of zero would have brought them."""
         own = self.batch.param_states[self.i]
-        if "row_steps" not in own or not self.rule.needs_catch_up(self.settings):
+        if "row_clocks" not in own or not self.rule.needs_catch_up(self.settings):
             return
-        since = own["row_steps"][self.index].reshape(-1, *(1 for _ in range(self.values["x"].dim() - 1)))
+        since = own["row_clocks"][self.index].reshape(-1, *(1 for _ in range(self.values["x"].dim() - 1)))
         now = clock(self.batch, self.i)
         for key, a in _after_idling(self.batch, self.values, self.block, since, now, self.ops).items():
             (self.values if key in self.values else self.block)[key] = a
@@ -259,8 +265,8 @@ class TouchedRows(View):
         parameter = real_view(batch.params[i])
         x_bits = bits if batch.stochastic_rounding else None
         parameter.index_put_(index, precision.stored(parameter, new["x"], x_bits, PARAMETER_LANE))
-        for field, target in own_fields(batch, i):
-            values = (new if field.at == "element" else after)[field.key]
+        for field in self._written_fields():
+            values, target = (new if field.at == "element" else after)[field.key], batch.state[field.key][i]
             if self._has_rows(field.at):
                 target.index_put_(index, precision.stored(target, values, bits, field.lane))
             else:
@@ -268,7 +274,8 @@ class TouchedRows(View):
         if self.rule.needs_catch_up(self.settings):
             now = clock(batch, i)
             clocks = row_clocks(batch, i, len(index), now)
-            clocks.index_put_(index, (now + 1).to(clocks))
+            later = after[self.rule.clock] if self.rule.clock else now + 1
+            clocks.index_put_(index, later.to(clocks))
 
 
 def views(batch: Batch, *, together: bool) -> Iterator[View]:
@@ -279,13 +286,19 @@ def views(batch: Batch, *, together: bool) -> Iterator[View]:
         params: list[Tensor | None] = [*rest.params]
         grouped = Optimizer._group_tensors_by_device_and_dtype([params], with_indices=True)
         for _, indices in grouped.values():
-            yield ManyTensors(rest if len(indices) == len(rest.params) else rest.select(int(i) for i in indices))
-    else:
-        for i in dense:
-            yield OneTensor(batch, i)
+            many = ManyTensors(rest if len(indices) == len(rest.params) else rest.select(int(i) for i in indices))
+            many.places = [dense[int(i)] for i in indices]
+            yield many
     for i, gradient in enumerate(batch.grads):
         if gradient.layout != torch.strided:
             yield TouchedRows(batch, i)
+        elif not together:
+            yield OneTensor(batch, i)
+
+
+def on(device: torch.device, numbers: Arrays) -> Arrays:
+    """Single numbers on a device."""
+    return {key: a.to(device) for key, a in numbers.items()}
 
 
 def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:
@@ -326,28 +339,24 @@ def random_bits(batch: Batch, i: int, index: tuple[Tensor, ...] | None = None) -
 
 
 def clock(batch: Batch, i: int) -> Tensor:
-    """How many steps the i-th parameter has seen: those of the block it shares, or its own."""
-    shared = batch.shared.get(CLOCK)
-    return batch.steps[i] if shared is None else shared
+    """The time that idle rows of the i-th parameter catch up with."""
+    return batch.shared[batch.rule.clock] if batch.rule.clock else batch.steps[i]
 
 
 def row_clocks(batch: Batch, i: int, dims: int, now: Tensor) -> Tensor:
-    """For each row (an entry of the first ``dims`` dimensions), the last step at which it was up to date."""
+    """For each row (an entry of the first ``dims`` dimensions), the time at which it was last up to date."""
     own = batch.param_states[i]
-    clocks = own.get("row_steps")
+    clocks = own.get("row_clocks")
     if clocks is None:
         # All rows have been stepped densely so far, or were just brought up to date.
         shape, device = batch.params[i].shape[:dims], batch.params[i].device
-        clocks = own["row_steps"] = torch.zeros(shape, dtype=torch.int32, device=device)
-        clocks.add_(now.to(clocks))
+        clocks = own["row_clocks"] = now.to(device, wide_dtype(device)).expand(shape).clone()
     return clocks
 
 
 def _after_idling(batch: Batch, values: Arrays, block: Arrays, since: Tensor, now: Tensor, ops: Any) -> Arrays:
-    """The fields of rows last up to date at step ``since``, as they are after step ``now``."""
-    wide = torch.float64
-    now = now.to(device=since.device, dtype=wide)
-    result = batch.rule.idle(values, {**batch.shared, **block}, since.to(wide), now, batch.settings, ops)
+    """``x`` and the fields of rows last up to date at ``since``, as they are at ``now``."""
+    result = batch.rule.idle(values, {**batch.shared, **block}, since, now.to(since), batch.settings, ops)
     # A block that is a single number has no rows to bring up to date.
     return {key: a for key, a in result.items() if key in values or batch.scope not in SINGLE}
 
@@ -355,17 +364,18 @@ def _after_idling(batch: Batch, values: Arrays, block: Arrays, since: Tensor, no
 @torch.no_grad()
 def catch_up(batch: Batch, i: int) -> None:
     """Brings all rows of the i-th parameter up to date and removes their clocks until the next sparse gradient."""
-    clocks: Tensor | None = batch.param_states[i].get("row_steps")
+    clocks: Tensor | None = batch.param_states[i].get("row_clocks")
     if clocks is None:
         return
     dtype = computing_dtype(batch.params[i].dtype)
-    values: Arrays = {"x": real_view(batch.params[i].detach()).to(dtype)}
+    parameter = real_view(batch.params[i].detach())
+    values: Arrays = {"x": parameter.to(dtype)}
     block: Arrays = {}
-    targets = {field.key: stored for field, stored in own_fields(batch, i)}
+    targets = {"x": parameter, **{field.key: stored for field, stored in own_fields(batch, i)}}
     for field, stored in own_fields(batch, i):
         (values if field.at == "element" else block)[field.key] = stored.to(dtype)
     since = clocks.reshape(*clocks.shape, *(1 for _ in range(values["x"].dim() - clocks.dim())))
     for key, a in _after_idling(batch, values, block, since, clock(batch, i), tensor_ops(dtype)).items():
         # A row that is up to date is representable and stays as it is; bf16 rounds the others to nearest, once.
         targets[key].copy_(a)
-    del batch.param_states[i]["row_steps"]
+    del batch.param_states[i]["row_clocks"]

@@ -22,7 +22,7 @@ from gradagrad.engine.batch import Batch
 from gradagrad.engine.state import new_field, shared_keys
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import computing_dtype, real_view
-from gradagrad.torch_ops.steps import TorchSteps
+from gradagrad.torch_ops.steps import TorchSteps, step_in_phases
 from gradagrad.triton import launch
 from gradagrad.triton.launch import Prepared, Run, Sizes
 from gradagrad.triton.source import Spec
@@ -69,12 +69,16 @@ class TritonBackend:
         batch.prepared = None
 
     def step(self, batch: Batch) -> None:
-        """Counts and takes the whole step of a batch that has all of its blocks: measure, decide, move, learn."""
+        """Counts and takes the whole step of a batch that shares nothing with others: measure, decide, move, learn."""
         self.forget(batch)
+        if batch.learns:
+            step_in_phases(self, batch)
+            return
         run = self._run(batch, ahead=1)
         if batch.scope in SINGLE:
             sums = run.measure()
-            run.write_shared(sums, run.move(sums))
+            run.move(sums)
+            run.write_shared(sums)
         else:
             run.walk("step")
         torch._foreach_add_(batch.steps, 1)
@@ -89,20 +93,20 @@ class TritonBackend:
     def move(self, batch: Batch, sums: Any) -> Tensor | None:
         """Counts the step and moves, given complete sums; returns the statistics.
 
-        A shared block is left for `write_shared`; other blocks are written.
+        A shared block is left for `write_shared`; other blocks are written unless they are learned.
         """
         run = self._run(batch, ahead=1)
         given = run.given(sums)
         statistics = run.move(given)
-        if not batch.is_shared:
-            run.write_shared(given, statistics)
+        if not batch.is_shared and not batch.learns:
+            run.write_shared(given)
         torch._foreach_add_(batch.steps, 1)
         return run.complete(statistics)
 
-    def write_shared(self, batch: Batch, sums: Tensor | None, statistics: Tensor | None) -> None:
-        """Writes a shared block after the step, given complete sums and statistics."""
+    def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
+        """Writes a shared block after the step, given complete sums."""
         run = self._run(batch, ahead=0)
-        run.write_shared(run.given(sums), run.given(statistics))
+        run.write_shared(run.given(sums))
         self.forget(batch)
 
     def _run(self, batch: Batch, *, ahead: int) -> Run:
@@ -201,10 +205,7 @@ def compare(batch: Batch, backend: TritonBackend, steps: int = 2) -> tuple[float
     for k in range(steps):
         batch.grads = plain.grads = _gradients(batch, k)
         if k == 1 and batch.scope in SINGLE:  # as the shards of a tensor are stepped
-            sums = backend.measure(batch)
-            statistics = backend.move(batch, sums)
-            if batch.is_shared:
-                backend.write_shared(batch, sums, statistics)
+            step_in_phases(backend, batch)
         else:
             backend.step(batch)
         TorchSteps(together=False).step(plain)
@@ -230,7 +231,7 @@ def results_of(batch: Batch) -> dict[str, Tensor]:
     """Everything that a step writes, by name."""
     result = {f"x of tensor {i}": real_view(p.detach()) for i, p in enumerate(batch.params)}
     result |= {f"{key} of tensor {i}": a for key, values in batch.state.items() for i, a in enumerate(values)}
-    clocks = {f"row_steps of tensor {i}": own.get("row_steps") for i, own in enumerate(batch.param_states)}
+    clocks = {f"row_clocks of tensor {i}": own.get("row_clocks") for i, own in enumerate(batch.param_states)}
     result |= {what: a for what, a in clocks.items() if a is not None}
     return {what: a for what, a in (result | batch.shared).items() if a.numel()}
 
@@ -318,7 +319,7 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
         if f.key not in batch.state:
             continue
         state = batch.state[f.key][i]
-        single = f.at == "block" and batch.scope in SINGLE
+        single = f.at != "element" and batch.scope in SINGLE
         allowed = (torch.float64,) if single else (computing_dtype(real.dtype), torch.bfloat16)
         if state.dtype not in allowed or state.device != parameter.device:
             wanted = f"{allowed[0]} on {parameter.device}"

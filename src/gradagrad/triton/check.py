@@ -26,7 +26,6 @@ KINDS: dict[str, Callable[[list[nn.Parameter]], Any]] = {
     "GradaGrad, group": lambda p: GradaGrad(p, lr=0.01, momentum=0.9, rho=10.0, granularity="group"),
     "AutoGradaGrad": lambda p: AutoGradaGrad(p),
     "AutoGradaGrad, no guard": lambda p: AutoGradaGrad(p, guard=False),
-    "AutoGradaGrad, averaged": lambda p: AutoGradaGrad(p, averaging="polynomial"),
 }
 
 

@@ -19,7 +19,6 @@ from torch import Tensor
 from gradagrad.engine.batch import Batch
 from gradagrad.projections import Box, NonNegative
 from gradagrad.rules.gradagrad import is_off
-from gradagrad.rules.rule import CLOCK
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import real_view
 from gradagrad.torch_ops.views import catch_up, clock, row_clocks
@@ -119,7 +118,7 @@ def specs_of(batch: Batch, common: Spec) -> list[Spec]:
             types |= {key: value.dtype for key, value in batch.shared.items()}
             rounded = any(types[f.key] == torch.bfloat16 for f in batch.fields)
             rounded |= batch.stochastic_rounding and types["x"] == torch.bfloat16
-            counts = common.lr_decay or (layout == "sparse" and catches_up and CLOCK not in batch.shared)
+            counts = common.lr_decay or (layout == "sparse" and catches_up and not batch.rule.clock)
             names = ["x", "g", *(f.key for f in batch.fields)]
             known[key] = common._replace(
                 layout=layout,
@@ -276,9 +275,9 @@ def _table(batch: Batch, spec: Spec, indices: list[int], copies: list[Any]) -> t
         if index is not None:
             at["index"] = index.data_ptr()
         if source.catches_up:
-            if "row_steps" in batch.param_states[i] and batch.param_states[i]["row_steps"].dim() != 1:
+            if "row_clocks" in batch.param_states[i] and batch.param_states[i]["row_clocks"].dim() != 1:
                 catch_up(batch, i)  # clocks of single entries cannot be used for rows
-            at["row_steps"] = row_clocks(batch, i, 1, clock(batch, i)).data_ptr()
+            at["row_clocks"] = row_clocks(batch, i, 1, clock(batch, i)).data_ptr()
         for key, numbers in table.items():
             numbers.append(at[key])
     numbers = tuple(chain.from_iterable(table.values()))
@@ -351,7 +350,7 @@ class Run:
         """Launches a kernel over all parts; returns the partial sums of its programs, so many columns of them."""
         shape = (max(self.prepared.programs, 1), columns)
         partial = self.prepared.spans.new_empty(shape, dtype=torch.float64)
-        given = _arguments("sum", sums) | {"partial": partial}
+        given = _arguments(sums) | {"partial": partial}
         for part in self.prepared.parts:
             self._launch(part, name, len(part.shares) // 4, work=part.shares, first=part.first, **given)
         return (partial, self.prepared.spans) if columns else None
@@ -364,9 +363,9 @@ class Run:
         """Moves, and returns the statistics if there are any."""
         return self.walk("move", self.source.statistics, sums)
 
-    def write_shared(self, sums: Sums, statistics: Sums) -> None:
+    def write_shared(self, sums: Sums) -> None:
         """Writes the blocks after the step."""
-        given = _arguments("sum", sums) | _arguments("statistic", statistics)
+        given = _arguments(sums)
         by_tensor = self.batch.scope == "tensor"
         for part in self.prepared.parts if by_tensor else self.prepared.parts[:1]:
             self._launch(part, "write_shared", len(part.indices) if by_tensor else 1, **given)
@@ -394,5 +393,5 @@ class Run:
         self.launcher(part.spec, name, programs, {**self.arguments, **own, **arguments})
 
 
-def _arguments(kind: str, sums: Sums) -> dict[str, Any]:
-    return {} if sums is None else {f"{kind}s": sums[0], f"{kind}_spans": sums[1]}
+def _arguments(sums: Sums) -> dict[str, Any]:
+    return {} if sums is None else {"sums": sums[0], "sum_spans": sums[1]}

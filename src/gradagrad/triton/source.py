@@ -2,9 +2,10 @@
 
 The arithmetic is traced from the rule; this file only adds how memory is read and written. Three kernels correspond to
 the phases of a step, and one launch of each serves any number of tensors: ``measure`` adds up over chunks, ``move``
-computes its block's factors from those sums and moves, ``write_shared`` writes the block. Where a block is an element
-or a row, one kernel ``step`` does everything. Programs never wait for each other, nothing is added atomically, and the
-order of every sum depends on shapes alone.
+computes its block's factors from those sums and moves, ``write_shared`` writes the block. What a rule learns from all
+tensors together is computed by torch operations. Where a block is an element or a row, one kernel ``step`` does
+everything. Programs never wait for each other, nothing is added atomically, and the order of every sum depends on
+shapes alone.
 
 There are three layouts. ``flat`` is for dense tensors: a program takes one chunk of a tensor, full aligned tiles of it
 without a mask (128 bits at a time) and the remainder with one. ``rows`` takes tiles of whole rows. ``sparse`` also
@@ -18,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 from gradagrad.codegen import trace
 from gradagrad.codegen.trace import Function, Symbol
 from gradagrad.codegen.variants import changing
-from gradagrad.rules.rule import CLOCK, Rule
+from gradagrad.rules.rule import Rule
 from gradagrad.rules.scope import SINGLE
 from gradagrad.triton import language
 from gradagrad.triton.language import define
@@ -29,8 +30,8 @@ ROW_TILES = ((64, 8), (8, 64), (1, 512))
 """Rows and columns of a tile. A tensor takes the first that is as wide as its rows, or else the last one repeatedly."""
 REGULAR = 16
 """Long rows whose length is a multiple of this and whose tensors are aligned are read 128 bits at a time."""
-_UNALIGNED = ("index", "row_steps")
-"""Integers that are stored once for each row; nothing is known about their alignment."""
+_UNALIGNED = ("index", "row_clocks")
+"""Numbers that are stored once for each row; nothing is known about their alignment."""
 # Triton would otherwise compile a kernel again when one of these is 1 or a multiple of 16.
 _JIT = '@triton.jit(do_not_specialize=["n", "first", "step", "ahead"])'
 _COLUMNS = [
@@ -94,7 +95,6 @@ class Source:
         self.single = spec.scope in SINGLE
         self.catches_up = spec.layout == "sparse" and rule.needs_catch_up(self.s)
         fields = rule.fields(self.s)
-        self.has_clock = CLOCK in [f.key for f in fields]
         # Some keys store one number for each element, the others one for each block.
         self.element = ["x", "g", *(f.key for f in fields if f.at == "element" or spec.scope == "element")]
         self.block = [f.key for f in fields if f.key not in self.element]
@@ -108,7 +108,7 @@ class Source:
         self.table += ["block"] if spec.scope == "tensor" else []
         self.table += ["length"] if spec.layout != "flat" else []
         self.table += ["index"] if spec.layout == "sparse" else []
-        self.table += ["row_steps"] if self.catches_up else []
+        self.table += ["row_clocks"] if self.catches_up else []
         self._trace()
 
     def _trace(self) -> None:
@@ -126,12 +126,15 @@ class Source:
         self.decide = replace(decide, results=self.factors.results | self.after.results)
         self.statistics = sum(key.startswith("statistic") for key in self.move.results)
         self.idle = trace.idle(rule, s, variable, wide=self.single) if self.catches_up else None
-        self.learn = changing(trace.learn(rule, s, variable, self.statistics)) if rule.learns(s) else None
+        self.later = replace(decide, results={"later": decide.results[rule.clock]}) if rule.clock else None
 
     @property
     def kernels(self) -> tuple[str, ...]:
         """The kernels in the order of a step."""
-        return (*(("measure",) if self.sums else ()), "move", "write_shared") if self.single else ("step",)
+        if not self.single:
+            return ("step",)
+        written = () if self.spec.rule.learns(self.s) else ("write_shared",)
+        return (*(("measure",) if self.sums else ()), "move", *written)
 
     def text(self) -> str:
         """The module: imports, device functions, the traced rule and the kernels."""
@@ -151,7 +154,7 @@ class Source:
 
     def _pointer(self, key: str, maker: str = "pointer") -> str:
         """The address of a key's values, for this program's tensor."""
-        dtype = {"step": "int64", "index": "int64", "row_steps": "int32"}.get(key) or self.types[key]
+        dtype = {"step": "int64", "index": "int64", "row_clocks": "float64"}.get(key) or self.types[key]
         return f"{maker}(table, {self.table.index(key)}, tensor, n, tl.{dtype})"
 
     def _function(self, name: str, traced: Function, precision: str = "") -> str:
@@ -210,7 +213,7 @@ class Source:
         inside = {
             "measure": [self.measure],
             "move": [self.factors, self.move],
-            "write_shared": [self.after, self.learn],
+            "write_shared": [self.after],
             "step": [self.step] if self.step else [self.measure, self.decide, self.move],
         }
         functions = [f for f in (*inside[name], self.idle if name != "write_shared" else None) if f]
@@ -224,7 +227,6 @@ class Source:
         spec, arguments = self.spec, ["table", "n"]
         arguments += ["work"] if name != "write_shared" else []
         arguments += ["sums", "sum_spans"] if self.single and self.sums and name != "measure" else []
-        arguments += ["statistics", "statistic_spans"] if name == "write_shared" and self.learn else []
         arguments += ["partial", "first"] if name == "measure" or (name == "move" and self.statistics) else []
         arguments += [f"{n}_at" if n in spec.in_memory else f"{n}: tl.float64" for n in self._numbers(name)]
         arguments += {"argument": ["step"], "device": ["ahead"]}.get(spec.counter, [])
@@ -249,12 +251,9 @@ class Source:
         """Reads the block's fields and adds up its sums, as far as the functions need them."""
         used = {key for function in functions for key in function.used()}
         lines = [f"{key} = tl.load({self._pointer(key)})" for key in self.block if key in used]
-        block = self._row("block") if self.spec.scope == "tensor" else "0"
-        for kind, number in (("sum", self.sums), ("statistic", self.statistics)):
-            given = f"{kind}s, {kind}_spans, {block}"
-            wanted = [i for i in range(number) if f"{kind}{i}" in used]
-            lines += [f"{kind}{i} = add_up({given}, {i}, {number}, WIDTH)" for i in wanted]
-        return lines
+        given = f"sums, sum_spans, {self._row('block') if self.spec.scope == 'tensor' else '0'}"
+        wanted = [i for i in range(self.sums) if f"sum{i}" in used]
+        return [*lines, *(f"sum{i} = add_up({given}, {i}, {self.sums}, WIDTH)" for i in wanted)]
 
     def _head(self, name: str, extras: list[str]) -> list[str]:
         """The beginning of every program: its share of the work, the settings, its block's factors, its random keys."""
@@ -279,14 +278,11 @@ class Source:
     # The kernels.
 
     def _write_shared(self) -> list[str]:
-        functions = {"rule_decide": self.after} if self.after.results else {}
-        functions |= {"rule_learn": self.learn} if self.learn else {}
-        lines = ["tensor = tl.program_id(0).to(tl.int64)", *self._settings("write_shared")]
-        lines += self._block(*functions.values())
-        lines += [f"{', '.join(f.results)} = {name}({_used(f)})" for name, f in functions.items()]
-        changed = dict.fromkeys(key for f in functions.values() for key in f.results)
+        changed = self.after.results
+        lines = ["tensor = tl.program_id(0).to(tl.int64)", *self._settings("write_shared"), *self._block(self.after)]
+        lines += [f"{', '.join(changed)} = rule_decide({_used(self.after)})"]
         lines += [f"tl.store({self._pointer(key)}, {key})" for key in changed]
-        return [*(self._function(name, f) for name, f in functions.items()), self._kernel("write_shared", lines)]
+        return [self._function("rule_decide", self.after), self._kernel("write_shared", lines)]
 
     def _flat(self, name: str) -> list[str]:
         traced = {"step": self.step, "measure": self.measure, "move": self.move}[name]
@@ -318,8 +314,8 @@ class Source:
         """A kernel over whole rows, and the device function in it that is called with each shape of tile.
 
         Where a block is a row, a program reads the row twice, to measure and to move; the second time it is in the
-        cache. With sparse gradients the index says which rows to read and write, and the step at which a row was last
-        touched says what it has to catch up with.
+        cache. With sparse gradients the index says which rows to read and write, and the clock of a row says what it
+        has to catch up with.
         """
         own = name == "step" and self.step is None  # a block is a row, and this kernel decides for it
         traced = self.measure if name == "measure" else self.move if own or name == "move" else self.step
@@ -333,16 +329,16 @@ class Source:
         block = self.block if own else []
 
         walked = [key for key in self.element if any(key in t.addresses for t in tiles) or (touched and key == "g")]
-        walked += [*block, *(["index"] if sparse else []), *(["row_steps"] if self.catches_up else [])]
-        local = {"touched", "since", "now", "begin", *block, *(self.factors.results if own else [])}
+        walked += [*block, *(["index"] if sparse else []), *(["row_clocks"] if self.catches_up else [])]
+        local = {"touched", "since", "now", "later", "begin", *block, *(self.factors.results if own else [])}
         wanted = [*extras, *(self.decide.used() if own else []), *(idle.used() if idle else [])]
         given = [k for k in dict.fromkeys(wanted) if k not in {*local, *self.element} and not k.startswith("sum")]
-        given += ["now"] if self.catches_up else []
+        given += ["now", "later"] if self.catches_up else []
 
         row = ["row = first_row + r + tl.arange(0, ROWS)[:, None]", "live = row < first_row + count"]
         row += ["place = tl.load(at_index + row, mask=live, other=0)" if sparse else "place = row"]
         if self.catches_up:
-            row += ["since = tl.load(at_row_steps + place, mask=live, other=0).to(tl.float64)"]
+            row += ["since = tl.load(at_row_clocks + place, mask=live, other=0)"]
         row += [f"{key} = read(at_{key} + place, live, True, tl.{self.computing})" for key in block]
         row += [f"{', '.join(idle.results)} = rule_idle_block({_used(idle)})"] if idle else []
         row += self._look_at_row(measure, touched=touched) if measure or touched else []
@@ -354,8 +350,7 @@ class Source:
         row += [f"    total_{key} += {key}.to(tl.float64)" for key in tile.results]
         row += [f"write(at_{key} + place, new_{key}, live, True)" for key in self.after.results] if own else []
         if self.catches_up and name != "measure":
-            clock = "tl.zeros([ROWS, 1], tl.int32) + (now + 1.0).to(tl.int32)"
-            row += [f"tl.store(at_row_steps + place, {clock}, mask=live)"]
+            row += ["tl.store(at_row_clocks + place, tl.zeros([ROWS, 1], tl.float64) + later, mask=live)"]
         lines = ["begin = 0"] if "begin" in extras else []
         lines += [f"total_{key} = tl.zeros([ROWS, COLUMNS], tl.float64)" for key in tile.results]
         lines += ["for r in range(0, count, ROWS):", *(f"    {line}" for line in row)]
@@ -368,9 +363,12 @@ class Source:
         texts.append(define(f"{name}_rows", [*arguments, "ROWS: tl.constexpr", "COLUMNS: tl.constexpr"], lines))
 
         head = self._head(name, given)
-        if self.catches_up:  # how many steps there were before this one
-            now = f"tl.load({self._pointer(CLOCK)})" if self.has_clock else "(step - 1).to(tl.float64)"
-            head.append(f"now = {now}")
+        if self.catches_up and self.later:
+            head += [f"now = tl.load({self._pointer(str(self.spec.rule.clock))})"]
+            head += [*self._block(self.later), f"later = rule_later({_used(self.later)})"]
+            texts.append(self._function("rule_later", self.later))
+        elif self.catches_up:  # how many steps there were before this one
+            head += ["now = (step - 1).to(tl.float64)", "later = now + 1.0"]
         length = f"{self._row('length')}.to(tl.int32)"
         head += [f"length = {length}", *(f"at_{key} = {self._pointer(key)}" for key in walked)]
 

@@ -120,11 +120,10 @@ void move(StableIValue* stack, uint64_t, uint64_t) {
   step->move(doubles_at(sums, blocks * step->rule().sums), doubles_at(statistics, blocks * step->rule().statistics));
 }
 
-void write_shared(StableIValue* stack, uint64_t, uint64_t) {
+void write_blocks(StableIValue* stack, uint64_t, uint64_t) {
   const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
-  const Tensor sums = to<Tensor>(stack[1]), statistics = to<Tensor>(stack[2]);
-  const int64_t blocks = step->blocks();
-  step->write_shared(doubles_at(sums, blocks * step->rule().sums), doubles_at(statistics, blocks * step->rule().statistics));
+  const Tensor sums = to<Tensor>(stack[1]);
+  step->write_blocks(doubles_at(sums, step->blocks() * step->rule().sums));
 }
 
 void keep(StableIValue* stack, uint64_t, uint64_t) { stack[0] = from(lists.add(std::make_shared<const Handles>(stack[0]))); }
@@ -141,12 +140,12 @@ STABLE_TORCH_LIBRARY(gradagrad, m) {
       "prepare(Tensor[] params, Tensor[] grads, Tensor[] state, int list, int rule, int scope, float[] settings, int flags, "
       "int seed, int[] streams) -> int");
   m.def(
-      "prepare_sparse(Tensor param, Tensor rows, Tensor values, Tensor[] state, Tensor? row_steps, int rule, int scope, "
+      "prepare_sparse(Tensor param, Tensor rows, Tensor values, Tensor[] state, Tensor? row_clocks, int rule, int scope, "
       "float[] settings, int flags, int seed, int stream, int clock_block) -> int");
   m.def("step_(int ticket) -> ()");
   m.def("measure_(int ticket, Tensor(a!) sums) -> ()");
   m.def("move_(int ticket, Tensor sums, Tensor(a!) statistics) -> ()");
-  m.def("write_shared_(int ticket, Tensor sums, Tensor statistics) -> ()");
+  m.def("write_blocks_(int ticket, Tensor sums) -> ()");
 }
 
 STABLE_TORCH_LIBRARY_IMPL(gradagrad, CompositeExplicitAutograd, m) {
@@ -158,7 +157,7 @@ STABLE_TORCH_LIBRARY_IMPL(gradagrad, CompositeExplicitAutograd, m) {
   m.impl("step_", &run);
   m.impl("measure_", &measure);
   m.impl("move_", &move);
-  m.impl("write_shared_", &write_shared);
+  m.impl("write_blocks_", &write_blocks);
 }
 
 }  // namespace gradagrad

@@ -177,11 +177,11 @@ void Pass<T>::step_rows(const Range* rows, int64_t count) {
 }
 
 template <class T>
-void Pass<T>::catch_up(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_blocks) {
+void Pass<T>::catch_up(const Range* rows, int64_t count, double* clocks, double now, double after, bool row_blocks) {
   const int64_t width = job_.width;
   for (int64_t i = 0; i < count; ++i) {
     const Range fields{rows[i].begin, nullptr}, block{rows[i].begin / width, nullptr};
-    const int32_t since = std::exchange(clocks[block.begin], now + 1);
+    const double since = std::exchange(clocks[block.begin], after);
     if (since >= now) continue;
     settings_[job_.rule->settings] = since;
     settings_[job_.rule->settings + 1] = now;
@@ -197,30 +197,37 @@ void Pass<T>::catch_up(const Range* rows, int64_t count, int32_t* clocks, int32_
 template class Pass<float>;
 template class Pass<double>;
 
-Block::Block(const Job& job) : job_(job) {
+Block::Block(const Job& job) : job_(&job) {
   for (int s = stream::blocks; s < stream::blocks + job.rule->blocks; ++s) std::memcpy(values_ + s, job.data[s], sizeof(double));
 }
 
 void Block::decide(const double* sums) {
-  std::copy(sums, sums + job_.rule->sums, values_ + stream::sums);
-  run(job_.rule->in_double.decide);
+  std::copy(sums, sums + job_->rule->sums, values_ + stream::sums);
+  run(job_->rule->in_double.decide);
 }
 
-void Block::learn(const double* statistics) {
-  if (!job_.rule->learn) return;
-  std::copy(statistics, statistics + job_.rule->statistics, values_ + stream::statistics);
-  run(job_.rule->learn);
+void Block::report(const double* statistics, double* totals) {
+  std::copy(statistics, statistics + job_->rule->statistics, values_ + stream::statistics);
+  run(job_->rule->report);
+  for (int k = 0; k < job_->rule->totals; ++k) totals[k] += values_[stream::totals + k];
+}
+
+void Block::learn(const double* totals) {
+  std::copy(totals, totals + job_->rule->totals, values_ + stream::totals);
+  run(job_->rule->learn);
 }
 
 void Block::write() const {
-  for (int s = stream::blocks; s < stream::blocks + job_.rule->blocks; ++s) std::memcpy(job_.data[s], values_ + s, sizeof(double));
+  for (int s = stream::blocks; s < stream::blocks + job_->rule->blocks; ++s) {
+    std::memcpy(job_->data[s], values_ + s, sizeof(double));
+  }
 }
 
 void Block::run(const Loop<double>& loop) {
   const Range here{0, nullptr};
   char* data[stream::count];
   for (int s = 0; s < stream::count; ++s) data[s] = reinterpret_cast<char*>(values_ + s);
-  loop.over[own]({job_.settings, nullptr, data, &here, 1, 1, nullptr, nullptr});
+  loop.over[own]({job_->settings, nullptr, data, &here, 1, 1, nullptr, nullptr});
 }
 
 }  // namespace gradagrad

@@ -44,9 +44,9 @@ class Pass {
   void measure(const Range* rows, int64_t count, double* sums) { run(loops_.measure, rows, count, job_.width, sums); }
   void move(const Range* rows, int64_t count, const double* factors, double* statistics);
   void step_rows(const Range* rows, int64_t count);
-  // Brings rows up to date that no gradient touched since the step that `clocks` have for them, until `now`, and sets these.
-  // `row_blocks`: rows are blocks.
-  void catch_up(const Range* rows, int64_t count, int32_t* clocks, int32_t now, bool row_blocks);
+  // Brings rows up to date that were so when the clock was at what `clocks` have for them, until `now`, and sets these to
+  // `after`, the clock after this step. `row_blocks`: rows are blocks.
+  void catch_up(const Range* rows, int64_t count, double* clocks, double now, double after, bool row_blocks);
 
  private:
   static constexpr int64_t chunk = RandomBits::most;  // elements that are handled together and stay in the nearest cache
@@ -72,14 +72,16 @@ class Block {
  public:
   explicit Block(const Job& job);
   void decide(const double* sums);
-  void learn(const double* statistics);
+  void report(const double* statistics, double* totals);  // adds to `totals`
+  void learn(const double* totals);
   void write() const;
   const double* factors() const { return values_ + stream::factors; }
+  double field(int64_t k) const { return values_[stream::blocks + k]; }
 
  private:
   void run(const Loop<double>& loop);
 
-  const Job& job_;
+  const Job* job_;
   double values_[stream::count];
 };
 

@@ -5,9 +5,10 @@
 
 namespace gradagrad {
 
-// The streams of a loop, by number. Each is an array; phases hand sums, factors and statistics on.
+// The streams of a loop, by number. Each is an array; phases hand sums, factors and statistics on. Totals over all blocks are
+// where sums were, which no later phase needs.
 namespace stream {
-constexpr int x = 0, g = 1, elements = 2, blocks = 8, sums = 16, factors = 20, statistics = 28, count = 32;
+constexpr int x = 0, g = 1, elements = 2, blocks = 8, sums = 16, totals = 16, factors = 20, statistics = 28, count = 32;
 constexpr int stored = sums;  // those below are tensors
 }  // namespace stream
 constexpr int max_settings = 16;
@@ -50,12 +51,12 @@ struct Loops {
 };
 
 struct Rule {
-  int elements, blocks, sums, factors, statistics, settings;
+  int elements, own, blocks, sums, factors, statistics, totals, settings;  // `own`: block fields that are not shared by all
   bool lazy;                  // rows without a gradient stay
   int element_words[6], block_words[8];  // of the random bits
   Loops<float> in_float;
   Loops<double> in_double;
-  Loop<double> learn;
+  Loop<double> report, learn;
 
   template <class T>
   const Loops<T>& loops() const;

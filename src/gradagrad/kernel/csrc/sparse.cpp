@@ -35,12 +35,12 @@ SparseStep::SparseStep(
     StableIValue state, std::optional<torch::stable::Tensor> clocks, int64_t stream, int64_t clock_block)
     : settings_(std::move(settings)), param_(std::move(param)), rows_tensor_(std::move(rows)),
       values_tensor_(std::move(values)), state_(state), clocks_tensor_(std::move(clocks)), stream_(stream),
-      clock_slot_(clock_block) {}
+      clock_block_(clock_block) {}
 
 Verdict SparseStep::prepare() {
   const Rule& rule = *settings_.rule;
   if (state_.size() != 1 + rule.elements + rule.blocks) return {Refusal::lengths, 0};
-  if (clock_slot_ < -1 || clock_slot_ >= (settings_.single() ? rule.blocks : 0)) return {Refusal::lengths, 0};
+  if (clock_block_ < -1 || clock_block_ >= (settings_.single() ? rule.blocks : 0)) return {Refusal::lengths, 0};
   const View x = view(param_.get()), values = view(values_tensor_.get()), rows = view(rows_tensor_.get());
   const View counter = view(state_[0]);
   Checklist checklist(4 + rule.elements + rule.blocks);
@@ -64,8 +64,8 @@ Verdict SparseStep::prepare() {
   }
   if (clocks_tensor_) {
     const View clocks = view(clocks_tensor_->get());
-    checklist.add(clocks, {one_of(Kind::int32), Refusal::row_clocks, Refusal::row_clocks, nullptr, table_, true}, 0);
-    clocks_ = static_cast<int32_t*>(clocks.data);
+    checklist.add(clocks, {one_of(Kind::f64), Refusal::row_clocks, Refusal::row_clocks, nullptr, table_, true}, 0);
+    clocks_ = static_cast<double*>(clocks.data);
   }
   if (const Verdict verdict = checklist.overlaps()) return verdict;
   rows_ = static_cast<const int64_t*>(rows.data);
@@ -115,10 +115,10 @@ void SparseStep::parallel(const F& f) const {
   });
 }
 
-// The step that all rows are to have caught up with.
-int32_t SparseStep::now() const {
-  if (clock_slot_ < 0) return static_cast<int32_t>(*counter_);
-  return static_cast<int32_t>(*reinterpret_cast<const double*>(job_.data[stream::blocks + clock_slot_]));
+// The time that all rows are to have caught up with.
+double SparseStep::now() const {
+  if (clock_block_ < 0) return static_cast<double>(*counter_);
+  return *reinterpret_cast<const double*>(job_.data[stream::blocks + clock_block_]);
 }
 
 void SparseStep::run() {
@@ -126,13 +126,13 @@ void SparseStep::run() {
     std::vector<double> sums(rule().sums), statistics(rule().statistics);
     measure(sums.data());
     move(sums.data(), statistics.data());
-    write_shared(sums.data(), statistics.data());
+    write_blocks(sums.data());
     return;
   }
   gather();
-  const int32_t now = this->now();
+  const double now = this->now();
   parallel([&](auto& pass, const Range* rows, int64_t count, int64_t) {
-    if (clocks_) pass.catch_up(rows, count, clocks_, now, row_blocks_);
+    if (clocks_) pass.catch_up(rows, count, clocks_, now, now + 1.0, row_blocks_);
     if (row_blocks_) {
       pass.step_rows(rows, count);
     } else {
@@ -159,10 +159,10 @@ void SparseStep::move(const double* sums, double* statistics) {
   gather();
   Block block(job_);
   block.decide(sums);
-  const int32_t now = this->now();
+  const double now = this->now(), after = clock_block_ < 0 ? now + 1.0 : block.field(clock_block_);
   std::vector<double> groups(touched_.size() * count);
   parallel([&](auto& pass, const Range* rows, int64_t size, int64_t group) {
-    if (clocks_) pass.catch_up(rows, size, clocks_, now, row_blocks_);
+    if (clocks_) pass.catch_up(rows, size, clocks_, now, after, row_blocks_);
     pass.move(rows, size, block.factors(), groups.data() + group * count);
   });
   std::fill(statistics, statistics + count, 0.0);
@@ -170,10 +170,9 @@ void SparseStep::move(const double* sums, double* statistics) {
   ++*counter_;
 }
 
-void SparseStep::write_shared(const double* sums, const double* statistics) {
+void SparseStep::write_blocks(const double* sums) {
   Block block(job_);
   block.decide(sums);
-  block.learn(statistics);
   block.write();
 }
 

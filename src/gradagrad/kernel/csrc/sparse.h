@@ -23,8 +23,8 @@ class SortedRows {
 
 class SparseStep : public Prepared {
  public:
-  // `state`: the counter, the element fields, the block fields. `clock_block`: the block field that counts the steps, or -1 if
-  // the counter does.
+  // `state`: the counter, the element fields, the block fields. `clock_block`: the block field that rows keep time by, or -1 for
+  // the counter.
   SparseStep(Settings settings, torch::stable::Tensor param, torch::stable::Tensor rows, torch::stable::Tensor values,
              StableIValue state, std::optional<torch::stable::Tensor> clocks, int64_t stream, int64_t clock_block);
 
@@ -34,23 +34,23 @@ class SparseStep : public Prepared {
   const Rule& rule() const override { return *settings_.rule; }
   void measure(double* sums) override;
   void move(const double* sums, double* statistics) override;
-  void write_shared(const double* sums, const double* statistics) override;
+  void write_blocks(const double* sums) override;
 
  private:
   void gather();
   template <class F>
   void parallel(const F& f) const;
-  int32_t now() const;
+  double now() const;
 
   const Settings settings_;
   const torch::stable::Tensor param_, rows_tensor_, values_tensor_;
   const Handles state_;
   const std::optional<torch::stable::Tensor> clocks_tensor_;
-  const int64_t stream_, clock_slot_;
+  const int64_t stream_, clock_block_;
   Job job_{};
   int64_t* counter_ = nullptr;
   const int64_t* rows_ = nullptr;
-  int32_t* clocks_ = nullptr;
+  double* clocks_ = nullptr;
   int64_t count_ = 0, table_ = 0;
   std::vector<Range> touched_;
   std::vector<char> sums_of_rows_;

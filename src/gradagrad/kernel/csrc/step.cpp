@@ -52,6 +52,7 @@ void Settings::set(Job& job, int64_t steps, int64_t stream) const {
                           ? 1.0 / (1.0 + static_cast<double>(steps) * lr_decay) * lr
                           : 1.0f / (1.0f + static_cast<float>(steps) * static_cast<float>(lr_decay)) * static_cast<float>(lr);
   }
+  job.settings[rule->settings + 2] = static_cast<double>(job.size);  // after the two clocks
   for (int pair = 0; pair < word_pairs; ++pair) job.keys[pair] = random_key(seed, steps + 1, stream, pair);
 }
 
@@ -61,9 +62,9 @@ Step::Step(Settings settings, StableIValue params, StableIValue grads, std::shar
 
 Verdict Step::prepare() {
   const Rule& rule = *settings_.rule;
-  const int64_t count = params_.size(), blocks = settings_.shared() ? 1 : count;
+  const int64_t count = params_.size(), own = settings_.shared() ? 0 : rule.own;
   const bool fits = static_cast<int64_t>(streams_.size()) == count || streams_.empty();
-  if (grads_.size() != count || !fits || state_->size() != count * (1 + rule.elements) + blocks * rule.blocks) {
+  if (grads_.size() != count || !fits || state_->size() != count * (1 + rule.elements + own) + rule.blocks - own) {
     return {Refusal::lengths, 0};
   }
   Checklist checklist(count * (3 + rule.elements + rule.blocks));
@@ -89,13 +90,13 @@ Verdict Step::add(int64_t i, Checklist& checklist) {
   for (int k = 0; k < rule.elements; ++k) {
     put(job, stream::elements + k, view(state[count * (1 + k) + i]), settings_.role_of(x, false), checklist, i);
   }
-  const int64_t first_block = count * (1 + rule.elements);
+  const int64_t first_block = count * (1 + rule.elements), own = settings_.shared() ? 0 : rule.own;
   for (int k = 0; k < rule.blocks; ++k) {
     const int s = stream::blocks + k;
-    if (settings_.shared() && i > 0) {
+    if (settings_.is_shared(k) && i > 0) {
       job.data[s] = jobs_[0].data[s];
     } else {
-      const View a = view(state[first_block + (settings_.shared() ? k : k * count + i)]);
+      const View a = view(state[first_block + (settings_.is_shared(k) ? own * count + k - own : k * count + i)]);
       put(job, s, a, settings_.role_of(x, true), checklist, i);
     }
   }
@@ -113,7 +114,8 @@ void Step::place(const Job& job) {
   if (settings_.scope == Scope::row && job.width > 1) {
     place.unit = job.width;
   } else if (settings_.single()) {
-    place.short_block = settings_.scope == Scope::tensor && job.size > 0 && job.size <= piece;
+    const bool alone = settings_.scope == Scope::tensor && !settings_.rule->learn;
+    place.short_block = alone && job.size > 0 && job.size <= piece;
     place.unit = settings_.rule->lazy ? std::max<int64_t>(1, piece / job.width) * job.width : piece;
     place.first_block = blocks_;
     blocks_ += (job.size + place.unit - 1) / place.unit;
@@ -159,7 +161,11 @@ void Step::run() {
     whole_ = true;
     measure(sums.data());
     move(sums.data(), statistics.data());
-    write_shared(sums.data(), statistics.data());
+    if (rule().learn) {
+      learn(statistics.data());
+    } else {
+      write_blocks(sums.data());
+    }
     return;
   }
   count_steps();
@@ -182,7 +188,6 @@ void Step::step_block(const Job& job, P& pass) const {
   if (rule().sums) pass.measure(0, job.size, sums, true);
   block.decide(sums);
   pass.move(0, job.size, block.factors(), statistics, true);
-  block.learn(statistics);
   block.write();
 }
 
@@ -219,15 +224,16 @@ void Step::measure(double* sums) {
 void Step::move(const double* sums, double* statistics) {
   const int count = rule().statistics;
   count_steps();
-  std::vector<Block> blocks;
+  decided_.clear();
+  decided_.reserve(jobs_.size());
   for (size_t i = 0; i < jobs_.size(); ++i) {
     // With lr_decay the parameters of one block may have learning rates of their own.
     if (settings_.shared() && i > 0 && jobs_[i].settings[0] == jobs_[i - 1].settings[0]) {
-      blocks.push_back(blocks.back());
+      decided_.push_back(decided_.back());
       continue;
     }
-    blocks.emplace_back(jobs_[i]);
-    if (!at_once(i)) blocks.back().decide(sums + block_of(i) * rule().sums);
+    decided_.emplace_back(jobs_[i]);
+    if (!at_once(i)) decided_.back().decide(sums + block_of(i) * rule().sums);
   }
   units_.assign(static_cast<size_t>(blocks_ * count), 0.0);
   parallel([&](size_t i, int64_t begin, int64_t end) {
@@ -236,21 +242,28 @@ void Step::move(const double* sums, double* statistics) {
       if (at_once(i)) return step_block(jobs_[i], pass);
       for (int64_t at = begin; at < end; at += place.unit) {
         double* to = units_.data() + (place.first_block + at / place.unit) * count;
-        pass.move(at, std::min(at + place.unit, end), blocks[i].factors(), to, whole_);
+        pass.move(at, std::min(at + place.unit, end), decided_[i].factors(), to, whole_);
       }
     });
   });
   add_up_units(count, statistics);
 }
 
-void Step::write_shared(const double* sums, const double* statistics) {
+void Step::write_blocks(const double* sums) {
   for (size_t i = 0; i < (settings_.shared() ? std::min<size_t>(1, jobs_.size()) : jobs_.size()); ++i) {
     if (at_once(i)) continue;
     Block block(jobs_[i]);
     block.decide(sums + block_of(i) * rule().sums);
-    block.learn(statistics + block_of(i) * rule().statistics);
     block.write();
   }
+}
+
+// Every block reports before any learns, and every block has learned before any is written.
+void Step::learn(const double* statistics) {
+  double totals[stream::factors - stream::totals] = {};
+  for (size_t i = 0; i < decided_.size(); ++i) decided_[i].report(statistics + i * rule().statistics, totals);
+  for (Block& block : decided_) block.learn(totals);
+  for (const Block& block : decided_) block.write();
 }
 
 }  // namespace gradagrad

@@ -24,6 +24,7 @@ struct Settings {
 
   bool shared() const { return scope == Scope::group || scope == Scope::all; }
   bool single() const { return scope != Scope::element && scope != Scope::row; }  // one block for a tensor or more
+  bool is_shared(int block_field) const { return shared() || block_field >= rule->own; }
   // What the state of a parameter must be: a field of its elements, or of its blocks.
   Role role_of(const View& x, bool block) const;
   // The part of a job that tensors have no say in; `steps` counts the steps before this one.
@@ -44,12 +45,12 @@ class Prepared {
   // Sums and statistics have the rule's count of numbers for each block.
   virtual void measure(double* sums) = 0;
   virtual void move(const double* sums, double* statistics) = 0;
-  virtual void write_shared(const double* sums, const double* statistics) = 0;
+  virtual void write_blocks(const double* sums) = 0;  // as they are decided
 };
 
 class Step : public Prepared {
  public:
-  // `state`: counters, then each element field, then each block field, one for each parameter or one for all.
+  // `state`: counters, then each element field and each block field of the parameters, then the fields they share.
   Step(Settings settings, StableIValue params, StableIValue grads, std::shared_ptr<const Handles> state,
        std::vector<int64_t> streams);
 
@@ -60,7 +61,7 @@ class Step : public Prepared {
   const Rule& rule() const override { return *settings_.rule; }
   void measure(double* sums) override;
   void move(const double* sums, double* statistics) override;
-  void write_shared(const double* sums, const double* statistics) override;
+  void write_blocks(const double* sums) override;
 
  private:
   // Where a job's elements lie among all, and how they are divided.
@@ -80,6 +81,7 @@ class Step : public Prepared {
   void count_steps();
   // Whether a job's block is measured, decided and moved in one go, while it is in the cache.
   bool at_once(size_t job) const { return whole_ && places_[job].short_block; }
+  void learn(const double* statistics);
   template <class P>
   void step_block(const Job& job, P& pass) const;
   void add_up_units(int count, double* totals) const;
@@ -92,7 +94,8 @@ class Step : public Prepared {
   std::vector<Job> jobs_;
   std::vector<Place> places_;
   std::vector<int64_t*> counters_;
-  std::vector<double> units_;  // what each unit adds to its block
+  std::vector<double> units_;       // what each unit adds to its block
+  std::vector<Block> decided_;      // by job
   int64_t total_ = 0, blocks_ = 0;
   bool whole_ = false;  // all phases at once, not one by one
 };
