@@ -1,7 +1,8 @@
 """Prints the tables from the records, trains what is missing, and writes the page and its pictures.
 
-python -m benchmarks.evidence                      tables, then training of what is missing
-python -m benchmarks.evidence --only fashion-mlp   one workload
+python -m benchmarks.evidence                      training of what is missing, then the tables
+python -m benchmarks.evidence --only fashion-mlp   some workloads, in this order
+python -m benchmarks.evidence --main               without the rows that matter least
 python -m benchmarks.evidence --show               tables only
 python -m benchmarks.evidence --page               tables and pictures of docs/benchmarks.md
 python -m benchmarks.evidence --check              fails if the page differs from the records
@@ -24,15 +25,12 @@ from benchmarks.evidence.run import Records, train
 from benchmarks.evidence.workloads import WORKLOADS
 
 
-def _train(records: list[Records], without: list[str], minutes: float) -> None:
+def _train(records: list[Records], main: bool) -> None:
     """Trains workload after workload. What tuning finds decides what comes next, so the plan is made anew each time."""
-    console, begun = Console(stderr=True), time.monotonic()
+    console = Console(stderr=True)
     columns = (BarColumn(), TextColumn("{task.completed}/{task.total} steps of {task.description}"))
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        while time.monotonic() - begun < 60 * minutes:
-            plans = [(own, jobs) for own in records if (jobs := own.missing(without))]
-            if not plans:
-                return
+        while plans := [(own, jobs) for own in records if (jobs := own.missing(main))]:
             left = sum(own.seconds(jobs) for own, jobs in plans) / 60
             own, (job, *_) = plans[0]
             words = f"{own.name}: {job.method} at {job.value:g}, seed {job.seed}; about {left:.0f} min left"
@@ -49,9 +47,7 @@ def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=tuple(WORKLOADS), default=list(WORKLOADS), metavar="NAME")
-    parser.add_argument("--without", nargs="+", default=[], metavar="METHOD", help="do not train these now")
-    parser.add_argument("--minutes", type=float, default=1e9, help="stop after this time; run again to go on")
-    for word in ("show", "page", "check", "quick"):
+    for word in ("main", "show", "page", "check", "quick"):
         parser.add_argument(f"--{word}", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -66,7 +62,7 @@ def main() -> None:
         show.write_page()
         return
     if not options.show:
-        _train(records, options.without, options.minutes)
+        _train(records, options.main)
     print("\n\n".join(show.table(own) for own in records))
 
 

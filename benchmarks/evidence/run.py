@@ -8,7 +8,7 @@ import json
 import math
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,8 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from benchmarks.evidence.methods import HIGHEST, LOWEST, METHODS, OURS, ROWS, SWEEPS, SWEPT, Row, rate, rule_digest
 from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
+from gradagrad_lab.runs.average import Average
+from gradagrad_lab.runs.optimizers import evaluation_point
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "records"
 Measures = dict[str, dict[str, dict[str, float]]]
@@ -34,35 +36,6 @@ class Job(NamedTuple):
     @property
     def key(self) -> str:
         return f"{self.method} | {self.value:g} | seed {self.seed} | {self.steps} steps"
-
-
-class Average:
-    """x̄ += 3/(k + 2)·(x − x̄): weights that grow like k², as AutoGradaGrad's do while γ is constant."""
-
-    def __init__(self, parameters: Sequence[torch.Tensor]) -> None:
-        self._parameters, self._steps = list(parameters), 0
-        self._average = [parameter.detach().clone() for parameter in parameters]
-
-    @torch.no_grad()
-    def update(self) -> None:
-        self._steps += 1
-        torch._foreach_lerp_(self._average, self._parameters, 3 / (self._steps + 2))
-
-    @contextlib.contextmanager
-    def averaged(self):
-        """The average in place of the parameters."""
-        kept = [parameter.detach().clone() for parameter in self._parameters]
-        with torch.no_grad():
-            torch._foreach_copy_(self._parameters, self._average)
-            yield
-            torch._foreach_copy_(self._parameters, kept)
-
-
-@contextlib.contextmanager
-def _evaluation_mode(optimizer: Any):
-    optimizer.eval()
-    yield
-    optimizer.train()
 
 
 def _measured(task: Task, places: dict[str, Any], *parts: str) -> Measures:
@@ -90,11 +63,11 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     places: dict[str, Any] = {"last": None}  # where the run is measured, and how to get there
     if hasattr(optimizers[0], "eval"):  # Schedule-Free evaluates at an average of its own
         optimizers[0].train()
-        places = {"last": functools.partial(_evaluation_mode, optimizers[0])}
+        places = {"last": functools.partial(evaluation_point, optimizers[0])}
     elif hasattr(optimizers[0], "averaged"):
         places["averaged"] = optimizers[0].averaged
     elif not task.tables:
-        average = Average(task.dense)
+        average = Average(task.dense, power=2)  # as AutoGradaGrad's while γ is constant
         places["averaged"] = average.averaged
     final = job.steps >= workload.steps
     stops = {max(1, round(share * job.steps)) for share in workload.points} if final else set()
@@ -150,7 +123,6 @@ class Records:
         self._made: list[dict[str, str]] = content.get("made", [])
         self.runs: dict[str, dict[str, Any]] = content.get("runs", {})
         self._rule = rule_digest()
-        self._tuned = Records(self.workload.like, folder) if self.workload.like else self
 
     def outdated(self, key: str) -> bool:
         """Whether a run was made with another rule of AutoGradaGrad."""
@@ -176,8 +148,8 @@ class Records:
 
     def best(self, method: str, averaged: bool) -> tuple[float | None, list[float]]:
         """The rate with the least validation loss, or None, and the rates to be tried before it is known."""
-        if self._tuned is not self:
-            return self._tuned.best(method, averaged)
+        if self.workload.like:
+            return Records(self.workload.like, self._path.parent).best(method, averaged)
         losses: dict[int, float] = {}
         for place in range(LOWEST, HIGHEST + 1):
             if found := self.get(Job(method, rate(place), 0, self.workload.tuning)):
@@ -209,19 +181,18 @@ class Records:
         places = sorted(SWEPT, key=lambda place: (place % 2, place))
         return [Job(method, rate(place), 0, self.workload.steps) for place in places]
 
-    def missing(self, without: Iterable[str] = ()) -> list[Job]:
+    def missing(self, main: bool = False) -> list[Job]:
         """The runs to be made next, most useful first: the main rows, the picture of robustness, the other rows."""
-        left_out = tuple(without) or ("-",)
-        rows = [row for row in self.rows() if not row.method.startswith(left_out)]
-        jobs = self._jobs([row for row in rows if row.main])
+        jobs = self._jobs([row for row in self.rows() if row.main])
         if self.workload.swept:
-            jobs += [job for name in SWEEPS if not name.startswith(left_out) for job in self.sweep(name)]
-        jobs += self._jobs([row for row in rows if not row.main])
+            jobs += [job for name in SWEEPS for job in self.sweep(name)]
+        if not main:
+            jobs += self._jobs([row for row in self.rows() if not row.main])
         return [job for job in dict.fromkeys(jobs) if self.get(job) is None or self.outdated(job.key)]
 
     def _jobs(self, rows: list[Row]) -> list[Job]:
         """What tuning needs, one seed of every row, then the other seeds."""
-        tuned = [row for row in rows if row.tuned and self._tuned is self]
+        tuned = [row for row in rows if row.tuned and not self.workload.like]
         values = [(row.method, value) for row in tuned for value in self.best(row.method, row.averaged)[1]]
         finals = sorted((job for row in rows for job in self.finals(row)), key=lambda job: job.seed)
         return [Job(method, value, 0, self.workload.tuning) for method, value in values] + finals

@@ -1,4 +1,4 @@
-"""Tables and the page, all from the records."""
+"""Tables, pictures and the page, all from the records."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from benchmarks.evidence import pictures
+import matplotlib as mpl
+
+mpl.use("Agg")
+import matplotlib.pyplot as plt
+
 from benchmarks.evidence.methods import METHODS, OURS, ROWS, Row
 from benchmarks.evidence.run import Job, Records, train
 from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
-MARKS = re.compile(r"(<!-- evidence: ([\w-]+) -->\n).*?(\n<!-- end -->)", re.DOTALL)
+MARKS = re.compile(r"(<!-- evidence: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t for 95 %, by the number of seeds
 AVERAGED, *OTHERS = (
     next(row for row in ROWS if row.label == label)
@@ -26,6 +31,28 @@ AVERAGED, *OTHERS = (
         "Prodigy, default",
     )
 )
+INK, BLUE, GREEN, GOLD, VIOLET, RED = "#7f8790", "#4c8fd6", "#3f9e5f", "#b58416", "#a067c0", "#e0475b"
+COLORED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+STYLE: Any = {"font.size": 11, **dict.fromkeys(COLORED, INK)}
+LINES = {
+    "AdamW + cosine, tuned": (BLUE, "--", 1.6),
+    "AdamW, default": (BLUE, "-", 1.6),
+    "Schedule-Free AdamW, tuned": (GREEN, "--", 1.6),
+    "Schedule-Free AdamW, default": (GREEN, "-", 1.6),
+    "Prodigy, default": (GOLD, "-", 1.6),
+    "GradaGrad, as documented": (VIOLET, "-", 1.6),
+    "**AutoGradaGrad**, averaged": (RED, "-", 3.0),
+}
+SWEPT_LINES = {
+    "AdamW": (BLUE, "-", 1.6),
+    "AdamW, cosine": (BLUE, "--", 1.6),
+    "SGD, cosine": (INK, "--", 1.6),
+    "Schedule-Free AdamW": (GREEN, "-", 1.6),
+    "Prodigy": (GOLD, "-", 1.6),
+    "Adagrad": (VIOLET, "-", 1.6),
+    OURS: (RED, "-", 3.0),
+    f"{OURS}, γ₀": (RED, ":", 3.0),
+}
 QUICK = {"fashion-mlp": 300, "fashion-cnn": 60, "fashion-vit": 60, "gpt": 12}
 QUICK_METHODS = ("AdamW", "Schedule-Free AdamW", "Prodigy", "GradaGrad", OURS)
 
@@ -61,7 +88,11 @@ def _made(own: Records) -> str:
     versions = sorted({f"{name} {note[name]}" for note in notes for name in names if name in note})
     dates, commits = (", ".join(sorted({note[what] for note in notes})) for what in ("date", "commit"))
     commits += f" (AutoGradaGrad: {', '.join(sorted(ours)) or 'none'})"
-    return f"Made on {dates} from {commits} with {', '.join(versions)}." if notes else "No records yet."
+    return (
+        f"Made on {dates} from {commits} with {', '.join(versions)}."
+        if notes
+        else "No runs are recorded yet: all rows are missing."
+    )
 
 
 def table(own: Records) -> str:
@@ -69,6 +100,8 @@ def table(own: Records) -> str:
     work, sizes = own.workload, {run["size"] for run in own.runs.values() if "size" in run}
     size = f"{max(sizes):,} trained parameters, " if sizes else ""
     lines = [f"### {work.title}", "", f"{size}{work.steps:,} steps, {work.seeds} seeds (± 95 %). {_made(own)}", ""]
+    if not own.runs:
+        return "\n".join(lines[:-1])
     accuracy = ["accuracy"] if work.metric == "accuracy" else []
     heads = ["method", "lr", *(["test accuracy, %"] if accuracy else []), "test loss", "training loss", "ms a step"]
     lines += [_line(heads), "|---" * len(heads) + "|"]
@@ -89,7 +122,9 @@ def _gain(own: Records, other: Row) -> str:
     if not all(found) or not all(math.isfinite(value) for part in found for value in part):
         return ""
     mine, theirs = (statistics.mean(part) for part in found)
-    return f"{(1 if own.workload.metric == 'accuracy' else -1) * 100 * (mine - theirs) / theirs:+.2f} %".replace("-", "−")
+    return f"{(1 if own.workload.metric == 'accuracy' else -1) * 100 * (mine - theirs) / theirs:+.2f} %".replace(
+        "-", "−"
+    )
 
 
 def summary(records: Sequence[Records]) -> str:
@@ -103,18 +138,81 @@ def summary(records: Sequence[Records]) -> str:
     return "\n".join([*lines, "", f"Not trained yet: {'; '.join(absent)}." if absent else "All workloads are trained."])
 
 
+def _save(figure: Any, name: str) -> None:
+    figure.savefig(PAGE.parent / "pictures" / f"{name}.png", dpi=110, transparent=True)
+    plt.close(figure)
+
+
+def curves(records: list[Records]) -> None:
+    """The test metric over steps, a panel for each workload: means over the seeds."""
+    across = min(3, len(records))
+    down = -(-len(records) // across)
+    with plt.rc_context(STYLE):
+        figure, panels = plt.subplots(down, across, figsize=(4 * across, 3.1 * down + 0.8), squeeze=False)
+        for panel in panels.flat[len(records) :]:
+            panel.set_visible(False)
+        shown: dict[str, Any] = {}
+        for panel, own in zip(panels.flat, records, strict=False):
+            shown |= _panel(panel, own)
+        order = [label for label in LINES if label in shown]
+        names = [label.replace("*", "") for label in order]
+        figure.legend([shown[label] for label in order], names, loc="lower center", ncols=4, frameon=False)
+        figure.tight_layout(rect=(0, 0.7 / figure.get_figheight(), 1, 1))
+        _save(figure, "evidence-curves")
+
+
+def _panel(panel: Any, own: Records) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    classes, ends = own.workload.metric == "accuracy", list[float]()
+    for row in (row for row in own.rows() if row.label in LINES):
+        at = "averaged" if row.averaged else "last"
+        seeds = [run["curve"][at] for job in own.finals(row) if (run := own.get(job)) and "curve" in run]
+        points = list(zip(*seeds, strict=True))
+        means = [statistics.mean(100 * own[2] if classes else own[1] for own in point) for point in points]
+        if means:
+            color, dash, width = LINES[row.label]
+            (shown[row.label],) = panel.plot([point[0][0] for point in points], means, dash, color=color, lw=width)
+            ends += means[2:]
+    panel.set(title=own.workload.title, xlabel="steps", ylabel="test accuracy, %" if classes else "test loss")
+    if ends:  # a method that is far behind is cut off, so that the others can be told apart
+        ends.sort()
+        cut = len(ends) // 12
+        low, high = (ends[cut], ends[-1]) if classes else (ends[0], ends[-1 - cut])
+        panel.set_ylim(low - 0.06 * (high - low) - 1e-3, high + 0.06 * (high - low) + 1e-3)
+    panel.grid(alpha=0.25)
+    return shown
+
+
+def robustness(own: Records) -> None:
+    """The final test accuracy over the learning rate given, one seed."""
+    with plt.rc_context(STYLE):
+        figure, panel = plt.subplots(figsize=(8.6, 5))
+        for method, (color, dash, width) in SWEPT_LINES.items():
+            at = "averaged" if method.startswith(OURS) else "last"
+            runs = {job.value: run for job in own.sweep(method) if (run := own.get(job))}
+            accuracies = [100 * runs[x].get(at, {}).get("test", {}).get("accuracy", 0.1) for x in sorted(runs)]
+            label = method + " varied" * (dash == ":") + " (lr varied)" * (method == OURS)
+            panel.plot(sorted(runs), accuracies, dash, color=color, lw=width, label=label, zorder=width)
+        panel.set(xscale="log", ylim=(50, 91), xlabel="learning rate given (dotted: γ₀)", title=own.workload.title)
+        panel.set_ylabel("test accuracy after 5 epochs, %")
+        panel.grid(alpha=0.25)
+        figure.legend(loc="lower center", ncols=4, frameon=False, fontsize=10)
+        figure.tight_layout(rect=(0, 0.13, 1, 1))
+        _save(figure, "evidence-robustness")
+
+
 def _page(text: str) -> str:
     """The page with every marked block written anew."""
     records = [Records(name) for name in WORKLOADS]
     blocks = {own.name: table(own) for own in records} | {"summary": summary(records)}
-    return MARKS.sub(lambda found: found[1] + blocks[found[2]] + found[3], text)
+    return MARKS.sub(lambda found: f"{found[1]}\n{blocks[found[2]]}\n\n{found[3]}", text)
 
 
 def write_page() -> None:
     """Writes the tables into the page and draws its pictures."""
     PAGE.write_text(_page(PAGE.read_text("utf-8")), "utf-8")
-    pictures.curves([own for name in WORKLOADS if (own := Records(name)).runs])
-    pictures.robustness(Records("fashion-mlp"))
+    curves([own for name in WORKLOADS if (own := Records(name)).runs])
+    robustness(Records("fashion-mlp"))
 
 
 def differences() -> str | None:
