@@ -43,18 +43,8 @@ ADDRESSES = {
     "mnist": "https://ossci-datasets.s3.amazonaws.com/mnist",
     "fashion-mnist": "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
 }
-PACKAGES = (
-    "asyncio",
-    "email",
-    "http",
-    "idlelib",
-    "importlib",
-    "logging",
-    "multiprocessing",
-    "tkinter",
-    "unittest",
-    "xml",
-)
+PACKAGES = ("asyncio", "email", "http", "idlelib", "importlib", "logging", "multiprocessing", "tkinter", "unittest",
+            "xml")  # fmt: skip
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])
 
 Pair = tuple[Tensor, Tensor]

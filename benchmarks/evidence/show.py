@@ -22,15 +22,8 @@ from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
 MARKS = re.compile(r"(<!-- evidence: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t for 95 %, by the number of seeds
-AVERAGED, *OTHERS = (
-    next(row for row in ROWS if row.label == label)
-    for label in (
-        "**AutoGradaGrad**, averaged",
-        "AdamW + cosine, tuned",
-        "Schedule-Free AdamW, default",
-        "Prodigy, default",
-    )
-)
+AVERAGED = ROWS[-1]
+OTHERS = [ROWS[0], *(row for row in ROWS if row.label in ("Schedule-Free AdamW, default", "Prodigy, default"))]
 INK, BLUE, GREEN, GOLD, VIOLET, RED = "#7f8790", "#4c8fd6", "#3f9e5f", "#b58416", "#a067c0", "#e0475b"
 COLORED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 STYLE: Any = {"font.size": 11, **dict.fromkeys(COLORED, INK)}
@@ -63,17 +56,17 @@ def values(own: Records, row: Row, part: str, metric: str) -> list[float]:
     return [run.get("averaged" if row.averaged else "last", {}).get(part, {}).get(metric, math.inf) for run in runs]
 
 
-def _cell(found: Sequence[float], percent: bool) -> str:
+def _cell(found: Sequence[float], form: str = ".4f") -> str:
+    """The mean and a 95 % interval."""
     if not found:
         return "missing"
     if lost := sum(not math.isfinite(value) for value in found):
         return f"diverged ({lost} of {len(found)})"
-    scale, digits = (100, 2) if percent else (1, 4)
-    mean = f"{scale * statistics.mean(found):.{digits}f}"
+    mean = f"{statistics.mean(found):{form}}".replace("-", "−")
     if len(found) == 1:
         return f"{mean} (1 seed)"
     half = T_95[len(found)] * statistics.stdev(found) / len(found) ** 0.5
-    return f"{mean} ± {scale * half:.{digits}f}" + f" ({len(found)} seeds)" * (len(found) < 3)
+    return f"{mean} ± {half:{form.strip('+')}}" + f" ({len(found)} seeds)" * (len(found) < 3)
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -109,31 +102,27 @@ def table(own: Records) -> str:
         value, done = own.value(row), [job.key for job in own.finals(row) if own.get(job)]
         cells = [row.label + " (an older rule)" * any(own.outdated(key) for key in done)]
         cells.append("none" if row.method == OURS else "?" if value is None else f"{value:g}")
-        cells += [_cell(values(own, row, "test", metric), percent=True) for metric in accuracy]
-        cells += [_cell(values(own, row, part, "loss"), percent=False) for part in ("test", "train")]
+        cells += [_cell([100 * value for value in values(own, row, "test", metric)], ".2f") for metric in accuracy]
+        cells += [_cell(values(own, row, part, "loss")) for part in ("test", "train")]
         speed = [own.runs[key]["ms"] for key in done if "ms" in own.runs[key]]
         lines.append(_line([*cells, f"{statistics.median(speed):.3g}" if speed else ""]))
     return "\n".join(lines)
 
 
-def _gain(own: Records, other: Row) -> str:
-    """How much better AutoGradaGrad's average is than another row, in per cent of that row's test metric."""
-    found = [values(own, row, "test", own.workload.metric) for row in (AVERAGED, other)]
-    if not all(found) or not all(math.isfinite(value) for part in found for value in part):
-        return ""
-    mine, theirs = (statistics.mean(part) for part in found)
-    return f"{(1 if own.workload.metric == 'accuracy' else -1) * 100 * (mine - theirs) / theirs:+.2f} %".replace(
-        "-", "−"
-    )
+def _gains(own: Records, other: Row) -> list[float]:
+    """How much better AutoGradaGrad's average is than another row, in per cent of that row's test metric, by seed."""
+    sign = 100 if own.workload.metric == "accuracy" else -100
+    pairs = zip(*(values(own, row, "test", own.workload.metric) for row in (AVERAGED, other)), strict=False)
+    return [sign * (mine - theirs) / theirs for mine, theirs in pairs if math.isfinite(mine + theirs)]
 
 
 def summary(records: Sequence[Records]) -> str:
-    """AutoGradaGrad's average beside three others, worst first."""
-    rows = [(own.workload, [_gain(own, other) for other in OTHERS]) for own in records]
-    shown = sorted((row for row in rows if row[1][0]), key=lambda row: float(row[1][0][:-2].replace("−", "-")))
-    heads = ["", "metric", *(f"against {other.label}" for other in OTHERS)]
+    """AutoGradaGrad's average beside three others, worst first. Seeds are compared in pairs: they share batches."""
+    rows = [(own.workload, [_gains(own, other) for other in OTHERS]) for own in records]
+    shown = sorted((row for row in rows if row[1][0]), key=lambda row: statistics.mean(row[1][0]))
+    heads = ["", "metric", *(f"against {other.label}, %" for other in OTHERS)]
     lines = [_line(heads), "|---" * len(heads) + "|"]
-    lines += [_line([work.title, f"test {work.metric}", *gains]) for work, gains in shown]
+    lines += [_line([work.title, work.metric, *(_cell(gain, "+.2f") for gain in gains)]) for work, gains in shown]
     absent = [work.title for work, gains in rows if not gains[0]]
     return "\n".join([*lines, "", f"Not trained yet: {'; '.join(absent)}." if absent else "All workloads are trained."])
 
