@@ -46,7 +46,7 @@ SWEPT_LINES = {
     OURS: (RED, "-", 3.0),
     f"{OURS}, γ₀": (RED, ":", 3.0),
 }
-QUICK = {"fashion-mlp": 300, "fashion-cnn": 60, "fashion-vit": 60, "gpt": 12}
+QUICK = {"fashion-mlp": 300, "fashion-cnn": 40, "fashion-vit": 40, "gpt": 8}
 QUICK_METHODS = ("AdamW", "Schedule-Free AdamW", "Prodigy", "GradaGrad", OURS)
 
 

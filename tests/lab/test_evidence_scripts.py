@@ -14,6 +14,7 @@ from sklearn import datasets
 from benchmarks import auto_held_out
 from benchmarks.evidence import data, methods, models, show, workloads
 from benchmarks.evidence.run import Job, Records, train
+from gradagrad import AutoGradaGrad
 from gradagrad_lab.figures.suite.catalogue import problem_of
 
 STEPS = 6
@@ -191,14 +192,11 @@ def test_the_page_shows_the_records():
     assert show.differences() is None
 
 
-def test_a_digest_of_the_rule_ignores_its_comments(tmp_path, monkeypatch):
-    source, before = methods.Path(methods.auto.__file__).read_text(), methods.rule_digest()
-    other = tmp_path / "auto.py"
-    monkeypatch.setattr(methods.auto, "__file__", str(other))
-    other.write_text(source + "\n# A remark.\n")
-    assert methods.rule_digest() == before
-    other.write_text(source + "\nother = 1\n")
-    assert methods.rule_digest() != before
+def test_the_digest_of_the_rule_follows_what_it_does(monkeypatch):
+    before = methods.rule_digest()
+    for option in ({"momentum": 0.71}, {"guard": False}, {"gamma0": 1.1e-4}):
+        monkeypatch.setattr(methods, "AutoGradaGrad", functools.partial(AutoGradaGrad, **option))
+        assert methods.rule_digest.__wrapped__() != before
 
 
 def test_an_interrupted_problem_goes_on_where_it_was():
