@@ -111,7 +111,7 @@ class AutoRule(Rule):
         scale = 2.0 / (weight * (weight + 1.0))
         onward = 1.0 / (ops.sqrt(gamma) * block["displacement_scale"])
         after = {**block, "clock": k, "weight_total": total}
-        bound = ops.sqrt(weight + 1.0) * 0.5
+        bound = ops.sqrt((weight + 1.0) / (4.0 - 2.0 * fade))
         return after, (weight, fade, scale, bound, gamma * s.lr, block["weight_total"] / total, onward)
 
     def move(
@@ -191,7 +191,7 @@ class AutoRule(Rule):
         return gamma  # The root is of a mean, as Adam's is.
 
     def average(self, values: Values, s: Settings) -> Array:
-        """x̄. With β = 0 nothing is known of it."""
+        """x̄."""
         return values["x"] - values["offset"] * ((1.0 - s.beta) / s.beta)
 
     def needs_catch_up(self, s: Settings) -> bool:
