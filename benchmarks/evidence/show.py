@@ -15,7 +15,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-from benchmarks.evidence.methods import METHODS, OURS, ROWS, Row
+from benchmarks.evidence.methods import METHODS, OURS, ROWS, SWEEPS, Row
 from benchmarks.evidence.run import Job, Records, train
 from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
 
@@ -24,28 +24,13 @@ MARKS = re.compile(r"(<!-- evidence: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTAL
 T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t for 95 %, by the number of seeds
 AVERAGED = ROWS[-1]
 OTHERS = [ROWS[0], *(row for row in ROWS if row.label in ("Schedule-Free AdamW, default", "Prodigy, default"))]
-INK, BLUE, GREEN, GOLD, VIOLET, RED = "#7f8790", "#4c8fd6", "#3f9e5f", "#b58416", "#a067c0", "#e0475b"
+INK = "#7f8790"
+COLORS = {"AdamW": "#4c8fd6", "SGD": INK, "Schedule-Free AdamW": "#3f9e5f", "Prodigy": "#b58416", "Adagrad": "#a067c0"}
+COLORS |= {"GradaGrad": "#a067c0", OURS: "#e0475b"}
 COLORED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 STYLE: Any = {"font.size": 11, **dict.fromkeys(COLORED, INK)}
-LINES = {
-    "AdamW + cosine, tuned": (BLUE, "--", 1.6),
-    "AdamW, default": (BLUE, "-", 1.6),
-    "Schedule-Free AdamW, tuned": (GREEN, "--", 1.6),
-    "Schedule-Free AdamW, default": (GREEN, "-", 1.6),
-    "Prodigy, default": (GOLD, "-", 1.6),
-    "GradaGrad, as documented": (VIOLET, "-", 1.6),
-    "**AutoGradaGrad**, averaged": (RED, "-", 3.0),
-}
-SWEPT_LINES = {
-    "AdamW": (BLUE, "-", 1.6),
-    "AdamW, cosine": (BLUE, "--", 1.6),
-    "SGD, cosine": (INK, "--", 1.6),
-    "Schedule-Free AdamW": (GREEN, "-", 1.6),
-    "Prodigy": (GOLD, "-", 1.6),
-    "Adagrad": (VIOLET, "-", 1.6),
-    OURS: (RED, "-", 3.0),
-    f"{OURS}, γ₀": (RED, ":", 3.0),
-}
+DRAWN = ("AdamW + cosine, tuned", "AdamW, default", "Schedule-Free AdamW, tuned", "Schedule-Free AdamW, default",
+         "Prodigy, default", "GradaGrad, as documented", AVERAGED.label)  # fmt: skip
 QUICK = {"fashion-mlp": 300, "fashion-cnn": 40, "fashion-vit": 40, "gpt": 8}
 QUICK_METHODS = ("AdamW", "Schedule-Free AdamW", "Prodigy", "GradaGrad", OURS)
 
@@ -127,6 +112,11 @@ def summary(records: Sequence[Records]) -> str:
     return "\n".join([*lines, "", f"Not trained yet: {'; '.join(absent)}." if absent else "All workloads are trained."])
 
 
+def _style(method: str, dash: str) -> dict[str, Any]:
+    name = method.partition(",")[0]
+    return {"color": COLORS[name], "linestyle": dash, "lw": 3 if name == OURS else 1.6}
+
+
 def _save(figure: Any, name: str) -> None:
     figure.savefig(PAGE.parent / "pictures" / f"{name}.png", dpi=110, transparent=True)
     plt.close(figure)
@@ -143,7 +133,7 @@ def curves(records: list[Records]) -> None:
         shown: dict[str, Any] = {}
         for panel, own in zip(panels.flat, records, strict=False):
             shown |= _panel(panel, own)
-        order = [label for label in LINES if label in shown]
+        order = [label for label in DRAWN if label in shown]
         names = [label.replace("*", "") for label in order]
         figure.legend([shown[label] for label in order], names, loc="lower center", ncols=4, frameon=False)
         figure.tight_layout(rect=(0, 0.7 / figure.get_figheight(), 1, 1))
@@ -153,14 +143,14 @@ def curves(records: list[Records]) -> None:
 def _panel(panel: Any, own: Records) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     classes, ends = own.workload.metric == "accuracy", list[float]()
-    for row in (row for row in own.rows() if row.label in LINES):
+    for row in (row for row in own.rows() if row.label in DRAWN):
         at = "averaged" if row.averaged else "last"
         seeds = [run["curve"][at] for job in own.finals(row) if (run := own.get(job)) and "curve" in run]
         points = list(zip(*seeds, strict=True))
         means = [statistics.mean(100 * own[2] if classes else own[1] for own in point) for point in points]
         if means:
-            color, dash, width = LINES[row.label]
-            (shown[row.label],) = panel.plot([point[0][0] for point in points], means, dash, color=color, lw=width)
+            style = _style(row.method, "--" if row.tuned else "-")
+            (shown[row.label],) = panel.plot([point[0][0] for point in points], means, **style)
             ends += means[2:]
     panel.set(title=own.workload.title, xlabel="steps", ylabel="test accuracy, %" if classes else "test loss")
     if ends:  # a method that is far behind is cut off, so that the others can be told apart
@@ -176,12 +166,13 @@ def robustness(own: Records) -> None:
     """The final test accuracy over the learning rate given, one seed."""
     with plt.rc_context(STYLE):
         figure, panel = plt.subplots(figsize=(8.6, 5))
-        for method, (color, dash, width) in SWEPT_LINES.items():
+        for method in SWEEPS:
             at = "averaged" if method.startswith(OURS) else "last"
             runs = {job.value: run for job in own.sweep(method) if (run := own.get(job))}
             accuracies = [100 * runs[x].get(at, {}).get("test", {}).get("accuracy", 0.1) for x in sorted(runs)]
-            label = method + " varied" * (dash == ":") + " (lr varied)" * (method == OURS)
-            panel.plot(sorted(runs), accuracies, dash, color=color, lw=width, label=label, zorder=width)
+            style = _style(method, "--" if "cosine" in method else ":" if "γ₀" in method else "-")
+            label = {OURS: f"{OURS}, lr varied", f"{OURS}, γ₀": f"{OURS}, γ₀ varied"}.get(method, method)
+            panel.plot(sorted(runs), accuracies, label=label, zorder=style["lw"], **style)
         panel.set(xscale="log", ylim=(50, 91), xlabel="learning rate given (dotted: γ₀)", title=own.workload.title)
         panel.set_ylabel("test accuracy after 5 epochs, %")
         panel.grid(alpha=0.25)
