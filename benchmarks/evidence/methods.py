@@ -81,8 +81,8 @@ class Row:
 
 ROWS = (
     Row("AdamW + cosine, tuned", "AdamW, cosine", tuned=True, main=True),
-    Row("AdamW, tuned", "AdamW", tuned=True, main=True),
-    Row("AdamW, tuned, averaged", "AdamW", tuned=True, averaged=True, main=True),
+    Row("AdamW, tuned", "AdamW", tuned=True),
+    Row("AdamW, tuned, averaged", "AdamW", tuned=True, averaged=True),
     Row("AdamW, default", "AdamW", main=True),
     Row("SGD + cosine, tuned", "SGD, cosine", tuned=True),
     Row("SGD, tuned", "SGD", tuned=True),
@@ -92,7 +92,7 @@ ROWS = (
     Row("Prodigy + cosine, tuned", "Prodigy, cosine", tuned=True),
     Row("Prodigy, default", "Prodigy", main=True),
     Row("Adagrad, tuned", "Adagrad", tuned=True),
-    Row("GradaGrad, as documented", "GradaGrad", main=True),
+    Row("GradaGrad, as documented", "GradaGrad"),
     Row("**AutoGradaGrad**", OURS, main=True),
     Row("**AutoGradaGrad**, averaged", OURS, averaged=True, main=True),
 )

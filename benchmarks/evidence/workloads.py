@@ -177,7 +177,7 @@ WORKLOADS = {
     "mnist-mlp": Workload("MNIST, MLP", _mnist, 5 * EPOCH, EPOCH, 0.003),
     "fashion-cnn": Workload("Fashion-MNIST, residual CNN", _cnn, 3 * EPOCH, EPOCH, 0.02),
     "fashion-vit": Workload("Fashion-MNIST, ViT", _vit, 3 * EPOCH, EPOCH, 0.04),
-    "gpt": Workload("GPT, Python's sources", gpt, 1_000, 250, 0.14, metric="loss"),
+    "gpt": Workload("GPT, Python's sources", gpt, 500, 125, 0.14, metric="loss"),
     "clicks": Workload("Click model, 10 million rows", clicks, 4_000, 1_000, 0.005, metric="loss"),
     "fashion-long": Workload(
         "Fashion-MNIST, MLP, 100 epochs", _mlp, 100 * EPOCH, 5 * EPOCH, 0.003, like="fashion-mlp", methods=LONG
