@@ -18,6 +18,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from benchmarks.evidence.methods import HIGHEST, LOWEST, METHODS, OURS, ROWS, SWEEPS, SWEPT, Row, rate, rule_digest
 from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
+from gradagrad.kernel.load import kernel_status
 from gradagrad_lab.runs.average import Average
 from gradagrad_lab.runs.optimizers import evaluation_point
 
@@ -110,7 +111,8 @@ def _made() -> dict[str, str]:
     for package in ("torch", "schedulefree", "prodigyopt", "transformers"):
         with contextlib.suppress(PackageNotFoundError):
             found[package] = version(package)
-    return {"date": time.strftime("%Y-%m-%d"), "threads": str(torch.get_num_threads()), **found}
+    here = {"threads": str(torch.get_num_threads()), "kernel": str(kernel_status().loaded)}
+    return {"date": time.strftime("%Y-%m-%d"), **here, **found}
 
 
 class Records:

@@ -103,12 +103,14 @@ def _gains(own: Records, other: Row) -> list[float]:
 
 def summary(records: Sequence[Records]) -> str:
     """AutoGradaGrad's average beside three others, worst first. Seeds are compared in pairs: they share batches."""
-    rows = [(own.workload, [_gains(own, other) for other in OTHERS]) for own in records]
+    rows = [(own, [_gains(own, other) for other in OTHERS]) for own in records]
     shown = sorted((row for row in rows if row[1][0]), key=lambda row: statistics.mean(row[1][0]))
     heads = ["", "metric", *(f"against {other.label}, %" for other in OTHERS)]
     lines = [_line(heads), "|---" * len(heads) + "|"]
-    lines += [_line([work.title, work.metric, *(_cell(gain, "+.2f") for gain in gains)]) for work, gains in shown]
-    absent = [work.title for work, gains in rows if not gains[0]]
+    for own, gains in shown:
+        cells = [_cell(gain, "+.2f") if row in own.rows() else "–" for row, gain in zip(OTHERS, gains, strict=True)]
+        lines.append(_line([own.workload.title, own.workload.metric, *cells]))
+    absent = [own.workload.title for own, gains in rows if not gains[0]]
     return "\n".join([*lines, "", f"Not trained yet: {'; '.join(absent)}." if absent else "All workloads are trained."])
 
 
