@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +35,14 @@ QUICK = {"fashion-mlp": 300, "fashion-cnn": 40, "fashion-vit": 40, "gpt": 8}
 QUICK_METHODS = ("AdamW", "Schedule-Free AdamW", "Prodigy", "GradaGrad", OURS)
 
 
-def values(own: Records, row: Row, part: str, metric: str) -> list[float]:
-    """One number for each finished seed; infinity for a run that diverged."""
-    runs = [run for job in own.finals(row) if (run := own.get(job))]
-    return [run.get("averaged" if row.averaged else "last", {}).get(part, {}).get(metric, math.inf) for run in runs]
+def values(own: Records, row: Row, part: str, metric: str) -> dict[int, float]:
+    """A number for each finished seed; infinity for a run that diverged."""
+    runs = {job.seed: run for job in own.finals(row) if (run := own.get(job))}
+    at = "averaged" if row.averaged else "last"
+    return {seed: run.get(at, {}).get(part, {}).get(metric, math.inf) for seed, run in runs.items()}
 
 
-def _cell(found: Sequence[float], form: str = ".4f") -> str:
+def _cell(found: Collection[float], form: str = ".4f") -> str:
     """The mean and a 95 % interval."""
     if not found:
         return "missing"
@@ -87,8 +88,9 @@ def table(own: Records) -> str:
         value, done = own.value(row), [job.key for job in own.finals(row) if own.get(job)]
         cells = [row.label + " (an older rule)" * any(own.outdated(key) for key in done)]
         cells.append("none" if row.method == OURS else "?" if value is None else f"{value:g}")
-        cells += [_cell([100 * value for value in values(own, row, "test", metric)], ".2f") for metric in accuracy]
-        cells += [_cell(values(own, row, part, "loss")) for part in ("test", "train")]
+        for metric in accuracy:
+            cells.append(_cell([100 * value for value in values(own, row, "test", metric).values()], ".2f"))
+        cells += [_cell(values(own, row, part, "loss").values()) for part in ("test", "train")]
         speed = [own.runs[key]["ms"] for key in done if "ms" in own.runs[key]]
         lines.append(_line([*cells, f"{statistics.median(speed):.3g}" if speed else ""]))
     return "\n".join(lines)
@@ -97,8 +99,9 @@ def table(own: Records) -> str:
 def _gains(own: Records, other: Row) -> list[float]:
     """How much better AutoGradaGrad's average is than another row, in per cent of that row's test metric, by seed."""
     sign = 100 if own.workload.metric == "accuracy" else -100
-    pairs = zip(*(values(own, row, "test", own.workload.metric) for row in (AVERAGED, other)), strict=False)
-    return [sign * (mine - theirs) / theirs for mine, theirs in pairs if math.isfinite(mine + theirs)]
+    mine, theirs = (values(own, row, "test", own.workload.metric) for row in (AVERAGED, other))
+    pairs = [(mine[seed], theirs[seed]) for seed in mine if seed in theirs]
+    return [sign * (x - y) / y for x, y in pairs if math.isfinite(x + y)]
 
 
 def summary(records: Sequence[Records]) -> str:
