@@ -1,0 +1,35 @@
+"""AutoGradaGrad's rule where there may be no double precision: the sum of weights in units that float32 can hold.
+
+A weight is (k²·G)², so the sum of all weights is about k⁵·G²/5. Both k and G range over many powers of ten, and float32
+ends at 3e38. In units of G² it depends on k alone, up to 2e35 at the step where float32 can count no further; a
+constant factor moves this range to the middle of what float32 can hold, so that G may also change by 1e±9 in between.
+Nothing else changes: only ratios of sums of weights are ever used.
+"""
+
+from collections.abc import Sequence
+
+from gradagrad.rules.auto import AutoRule, Settings
+from gradagrad.rules.rule import Array, Block, Ops
+
+UNIT = 2.0**-30
+"""What G counts as in a weight."""
+
+
+class SingleRule(AutoRule):
+    """The rule with the field "weight_total" in units of (G/``UNIT``)²."""
+
+    def decide(
+        self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
+    ) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        after, factors = super().decide(sums, {**block, "common_gamma": UNIT}, s, ops)
+        return {**after, "common_gamma": block["common_gamma"]}, factors
+
+    def learn(
+        self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
+    ) -> dict[str, Array]:
+        after = super().learn(statistics, totals, block, s, ops)
+        change = block["common_gamma"] / after["common_gamma"]
+        return {**after, "weight_total": ops.minimum(after["weight_total"] * change * change, ops.largest)}
+
+
+RULE = SingleRule()
