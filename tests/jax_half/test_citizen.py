@@ -9,7 +9,14 @@ import numpy as np
 import optax
 import pytest
 
-from gradagrad.optax import auto_gradagrad, gradagrad, leaf, scale_by_gradagrad
+from gradagrad.optax import (
+    AutoGradaGradState,
+    auto_gradagrad,
+    auto_gradagrad_eval_params,
+    gradagrad,
+    leaf,
+    scale_by_gradagrad,
+)
 
 from .citizens import FEW, OPTIMIZERS, elementwise, every, few, gradients, loss, parameters, same, step_of, train
 
@@ -36,7 +43,9 @@ def test_it_follows_the_valley_of_rosenbrock(make):
         return (1.0 - x[0]) ** 2 + 100.0 * (x[1] - x[0] ** 2) ** 2
 
     start = jnp.array([-1.0, 1.0])
-    end, _ = train(make(), start, 3000, jax.grad(height))
+    end, state = train(make(), start, 3000, jax.grad(height))
+    if isinstance(state, AutoGradaGradState):
+        end = auto_gradagrad_eval_params(state, end)  # The iterates may still swing across the valley.
     assert float(height(end)) < 0.1 * float(height(start))
 
 

@@ -229,11 +229,12 @@ class AutoGradaGrad(_Optimizer):
             if average is not None:  # Keras keeps none of what it overwrites with gradients.
                 average.assign(ops.cast(self._rule.average(values, self._settings(1.0)), average.dtype))
 
-    def finalize_variable_values(self, var_list: list[Any]) -> None:
-        """Puts the average into the variables, if it is kept. Further training starts there."""
-        super().finalize_variable_values(var_list)
-        for offset in self._fields["offset"] if self.use_ema else ():
-            offset.assign(ops.zeros_like(offset))
+    def _overwrite_model_variables_with_average_value(self, trainable_variables: list[Any]) -> None:
+        """Puts the average into the variables, as Keras does at the end of ``fit``. Further training starts there."""
+        super()._overwrite_model_variables_with_average_value(trainable_variables)
+        for variable, offset in zip(trainable_variables, self._fields["offset"], strict=True):
+            variable.assign(ops.copy(variable))  # Keras 3.15 on JAX donates the buffer that it shares with the average.
+            offset.assign(ops.zeros(offset.shape, offset.dtype))
 
     def _settings(self, learning_rate: Any, *, decays: bool = False, **more: Any) -> Any:
         given, decay = self._given, float(self.weight_decay or 0.0) if decays else 0.0

@@ -84,11 +84,6 @@ class Leaf:
         return values
 
     @cached_property
-    def size(self) -> Array:
-        """How many real numbers there are on this device."""
-        return jnp.asarray(self.values["g"].size, self.block_dtype)
-
-    @cached_property
     def block(self) -> dict[str, Array]:
         """The numbers of this leaf's own blocks."""
         fields = (f for f in self.rule.fields(self.settings) if f.at == "block")

@@ -124,10 +124,8 @@ class Method:
             sums = rows_over_devices([jnp.stack(part) for part in parts], [leaf.axes for leaf in leaves]).sum(0)
             decided = [self.rule.decide(tuple(sums), shared, *_wide(settings))] * len(leaves)
         else:
-            decided = [
-                leaf.decide([over_devices(a, leaf.axes) for a in part])
-                for leaf, part in zip(leaves, parts, strict=True)
-            ]
+            own = zip(leaves, parts, strict=True)
+            decided = [leaf.decide([over_devices(a, leaf.axes) for a in part]) for leaf, part in own]
         results = [self._results(leaf, factors) for leaf, (_, factors) in zip(leaves, decided, strict=True)]
         return results, [block for block, _ in decided]
 
@@ -137,7 +135,8 @@ class Method:
         own = {key: jnp.stack([leaf.block[key] for leaf in leaves]) for key in leaves[0].block}
         block, factors = rule.decide((), {**shared, **own}, wide, ops)
         results = [self._results(leaf, [a[i] if a.ndim else a for a in factors]) for i, leaf in enumerate(leaves)]
-        parts = [jnp.stack([*a["statistics"], leaf.size]) for leaf, a in zip(leaves, results, strict=True)]
+        sizes = [jnp.asarray(leaf.values["g"].size, ops.dtype) for leaf in leaves]
+        parts = [jnp.stack([*a["statistics"], size]) for a, size in zip(results, sizes, strict=True)]
         *statistics, sizes = rows_over_devices(parts, [leaf.axes for leaf in leaves]).T
         totals = [a.sum() for a in rule.report(statistics, block, sizes, wide, ops)]
         block = rule.learn(statistics, totals, block, wide, ops)
