@@ -104,7 +104,7 @@ class Leaf:
 
     def measure(self) -> tuple[Array, ...]:
         """This array's part of the rule's sums."""
-        if not self.rule.measures(self.settings):
+        if not self.rule.measures:
             return ()
         return self.rule.measure(self.values, self._settings, self.reduction, self.ops)
 

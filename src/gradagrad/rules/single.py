@@ -1,6 +1,6 @@
 """AutoGradaGrad's rule where there may be no double precision: the sum of weights in units that float32 can hold.
 
-A weight is (k³·G)², so the sum of all weights is about k⁷·G²/7. Both k and G range over many powers of ten, and float32
+A weight is k⁵·G², so the sum of all weights is about k⁶·G²/6. Both k and G range over many powers of ten, and float32
 ends at 3e38. In units of G² the sum depends on k alone, from 1 to about 1e50 at the step where float32 can count no
 further; a constant factor moves this range to the middle of what float32 can hold. Nothing else changes, because only
 ratios of sums of weights are ever used.

@@ -22,7 +22,7 @@ ARRAYS, SCALARS, SUMS = ArrayOps(), NumberOps(), Sums()
 
 
 class Descent:
-    """Coefficients with the intercept, which are one tensor to the rule, its state, and the penalty ½Σ l2·x² + Σ l1·|x|.
+    """Coefficients and intercept, one tensor to the rule, its state, and the penalty ½ Σ l2·x² + Σ l1·|x|.
 
     The penalty is part of the gradient, so that the minimiser is that of the penalised loss in any metric. Where a
     batch leaves a row untouched nothing is paid; the next touch pays for all steps since the last one, so that over
