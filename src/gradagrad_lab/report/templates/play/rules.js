@@ -250,6 +250,6 @@ const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoDecide, autoMove, autoReport, autoLearn, autoAverage, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
   autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0 },
-  defaults: { AdaGrad: 0.01, GradaGrad: 1.0, AutoGradaGrad: 0.0001, beta: 0.7 },
+  beta: 0.7,
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;

@@ -38,7 +38,7 @@ function gradagrad({ gamma0, rho, beta }, start) {
 
 // All coordinates are one tensor, so its γ is the common one, too.
 function autoGradagrad({ gamma0 }, start) {
-  const beta = rules.defaults.beta;
+  const beta = rules.beta;
   const keys = ["accumulator", "offset", "displacement"];
   let elements = start.map((x) => ({ x, ...Object.fromEntries(keys.map((key) => [key, rules.autoStart[key]])) }));
   let block = { ...rules.autoStart, gamma: gamma0, common_gamma: gamma0 };
@@ -58,6 +58,9 @@ function autoGradagrad({ gamma0 }, start) {
   };
 }
 
+// Of torch's Adagrad and of ours.
+const defaults = { AdaGrad: 0.01, GradaGrad: 1, AutoGradaGrad: rules.autoStart.gamma };
+
 const optimizers = {
   AdaGrad: (settings, start) => gradagrad({ ...settings, rho: 0, beta: 0 }, start),
   GradaGrad: gradagrad,
@@ -69,7 +72,7 @@ const optimizers = {
 function run(name, settings) {
   const problem = problems[settings.problem];
   const noise = uniform(settings.seed);
-  const step = optimizers[name]({ ...settings, gamma0: settings.gamma0 ?? rules.defaults[name] }, problem.start);
+  const step = optimizers[name]({ ...settings, gamma0: settings.gamma0 ?? defaults[name] }, problem.start);
   const points = [problem.start];
   const averages = [];
   const rates = [];
