@@ -215,3 +215,17 @@ def test_orbax_round_trip_bit_for_bit(tmp_path):
             checkpointer.wait_until_finished()
             restored = checkpointer.restore(tmp_path / name, jax.eval_shape(optimizer.init, params))
         same(restored, state, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("sizes", [(1e38, 1e38, 1.0, -3e38, 1.0), (0.0, 1.0)], ids=["overflow", "zero first"])
+def test_gradients_that_cannot_be_squared_or_are_zero_move_nothing_far(granularity, momentum, sizes):
+    optimizer = gradagrad(1e-3, granularity=granularity, momentum=momentum, eps=0.0)
+    params, state = {"a": jnp.ones((2, 2)), "b": jnp.ones(3)}, None
+    for size in sizes:
+        state = optimizer.init(params) if state is None else state
+        updates, state = optimizer.update(jax.tree.map(lambda a, g=size: jnp.full_like(a, g), params), state, params)
+        params = optax.apply_updates(params, updates)
+    assert all(bool((abs(a - 1.0) < 0.02).all()) for a in jax.tree.leaves(params))
+    assert all(bool(jnp.isfinite(a).all()) for a in jax.tree.leaves(state))

@@ -287,7 +287,7 @@ class _Blocks:
 
     def dot(self, a: Tensor, b: Tensor) -> Tensor:
         largest = self.ops.largest
-        return self._sum(self.ops.maximum(self.ops.minimum(a * b, largest), -largest))
+        return self._sum(a * b if a is b else self.ops.maximum(self.ops.minimum(a * b, largest), -largest))
 
     def total(self, a: Tensor) -> Tensor:
         return self._sum(self.ops.where(ops.isfinite(a), a, 0.0))

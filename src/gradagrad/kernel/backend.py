@@ -236,8 +236,8 @@ def _common(batch: Batch) -> tuple[Any, tuple[int, int, list[float], int, int]] 
     variant = variants.variant_of(s, batch.scope)
     if variant is None:
         return f"the kernel was not generated for the rule {batch.rule.name!r}."
-    if batch.scope not in SINGLE and not variants.VARIANTS[variant].elementwise:
-        return f'the rule {batch.rule.name!r} shares its decisions; the kernel cannot take scope "{batch.scope}".'
+    if batch.scope != "tensor" and not variants.VARIANTS[variant].elementwise:
+        return f'the rule {batch.rule.name!r} learns for each tensor; the kernel cannot take scope "{batch.scope}".'
     project = getattr(s, "project", None)
     bounds = None if project is None else _bounds(project)
     if isinstance(bounds, str):

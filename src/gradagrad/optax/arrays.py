@@ -59,7 +59,9 @@ class ArrayOps:
         return (a != 0).astype(self.dtype)
 
     def narrow(self, a: Array) -> Array:
-        return a if isinstance(a, int | float) else a.astype(self.dtype)
+        if isinstance(a, int | float) or a.dtype == self.dtype:
+            return a
+        return jnp.minimum(a, self.largest).astype(self.dtype)
 
 
 def in_precision(settings: Any, dtype: Any) -> Any:
@@ -112,7 +114,7 @@ class Blocks:
             axes = tuple(range(a.ndim))
             return jax.lax.dot_general(a, b, ((axes, axes), ((), ())), precision=jax.lax.Precision.HIGHEST)
         product = a.astype(self._dtype) * b.astype(self._dtype)
-        return self._sum(jnp.clip(product, -self._largest, self._largest))
+        return self._sum(product if a is b else jnp.clip(product, -self._largest, self._largest))
 
     def total(self, a: Array) -> Array:
         return self._sum(jnp.where(jnp.isfinite(a), a, 0.0).astype(self._dtype))

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gradagrad import sharding
 from gradagrad.engine.batch import Backend, Batch
 from gradagrad.torch_ops.ops import TensorOps, real_shape, tensor_ops, write_scalars
 from gradagrad.torch_ops.views import View, lr_of, views
@@ -87,8 +88,8 @@ def step_in_phases(backend: Backend, batch: Batch) -> None:
     statistics = backend.move(batch, sums)
     if batch.is_shared:
         backend.write_shared(batch, sums)
-    if batch.learns and statistics is not None:
-        learn([batch], [statistics], report(batch, statistics)[0])
+    if statistics is not None:
+        learn([batch], [statistics])
     backend.forget(batch)
 
 
@@ -113,22 +114,20 @@ def _write_block(batch: Batch, after: dict[str, Any]) -> None:
     write_scalars([batch.shared[key] for key in changed], [after[key] for key in changed])
 
 
-def report(batch: Batch, statistics: Tensor) -> Tensor:
-    """What the tensors of a batch add to the totals over all tensors, as a row."""
-    block, ops = _decided(batch)
-    sizes = torch.tensor([real_shape(p).numel() for p in batch.params], dtype=ops.dtype, device=statistics.device)
-    found = batch.rule.report(statistics.unbind(1), block, sizes, batch.settings, ops)
-    return torch.stack([a.sum() for a in found]).reshape(1, -1)
+def learn(batches: Sequence[Batch], statistics: Sequence[Tensor]) -> None:
+    """Writes what the rule learns for the next step from all tensors of all ranks. Shared numbers are written last.
 
-
-def learn(batches: Sequence[Batch], statistics: Sequence[Tensor], totals: Tensor) -> None:
-    """Writes what the rule learns for the next step from all tensors. Shared numbers are written last."""
+    One message adds over ranks the statistics of tensors and what they report to the totals.
+    """
+    axes, decided = [batch.axes for batch in batches], [_decided(batch) for batch in batches]
+    reports = [_report(batch, rows, *own) for batch, rows, own in zip(batches, statistics, decided, strict=True)]
+    added = sharding.add_over_ranks([*statistics, *reports], [*axes, *axes])
+    totals = added_up(added[len(batches) :], batches[0])[0].unbind()
     targets: list[Tensor] = []
     values: list[Tensor] = []
     after: dict[str, Any] = {}
-    for batch, rows in zip(batches, statistics, strict=True):
-        block, ops = _decided(batch)
-        after = batch.rule.learn(rows.unbind(1), totals.unbind(), block, batch.settings, ops)
+    for batch, rows, (block, ops) in zip(batches, added[: len(batches)], decided, strict=True):
+        after = batch.rule.learn(rows.unbind(1), totals, block, batch.settings, ops)
         for key in (field.key for field in batch.fields if field.at == "block"):
             targets += batch.state[key]
             values += [a.to(target.device) for a, target in zip(after[key].unbind(), batch.state[key], strict=True)]
@@ -147,6 +146,12 @@ def _decided(batch: Batch) -> tuple[dict[str, Any], TensorOps]:
     return batch.rule.decide((), block, batch.settings._replace(lr=1.0), ops)[0], ops
 
 
+def _report(batch: Batch, statistics: Tensor, block: dict[str, Any], ops: TensorOps) -> Tensor:
+    """What the tensors of a batch add to the totals over all tensors."""
+    sizes = torch.tensor([real_shape(p).numel() for p in batch.params], dtype=ops.dtype, device=statistics.device)
+    return torch.stack([a.sum() for a in batch.rule.report(statistics.unbind(1), block, sizes, batch.settings, ops)])
+
+
 def added_up(parts: Sequence[Tensor], batch: Batch) -> Tensor:
     """The sum of what views or batches measured of one block, as a row."""
     device = next(iter(batch.shared.values())).device
@@ -158,7 +163,7 @@ def _narrowed(factors: Sequence[Any], view: View) -> list[Any]:
     """The factors on the view's device and in its precision, moved in one transfer."""
     tensors = [a for a in factors if isinstance(a, Tensor)]
     together = torch.stack(tensors) if len(tensors) > 1 else tensors[0].reshape(1)
-    moved = iter(together.to(view.device, view.ops.dtype).unbind())
+    moved = iter(view.ops.narrow(together.to(view.device)).unbind())
     return [next(moved) if isinstance(a, Tensor) else a for a in factors]
 
 

@@ -26,8 +26,9 @@ def batch_of(
     options: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Batch:
-    """A batch of GradaGrad, or of AutoGradaGrad if the scope is "all"."""
-    rules: Any = auto if scope == "all" else gradagrad
+    """A batch of GradaGrad, or of AutoGradaGrad if the scope is "auto"."""
+    rules: Any = auto if scope == "auto" else gradagrad
+    scope = "tensor" if scope == "auto" else scope
     s = rules.Settings(**settings)
     generator = torch.Generator().manual_seed(0)
     params = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
