@@ -92,13 +92,13 @@ function run(name, settings) {
 const lessons = [
   {
     name: "1. γ₀ far too small",
-    settings: { gamma0: -8 },
+    settings: { gamma0: -8, steps: 400 },
     says: "From γ₀ = 1e-8 AdaGrad does not move. GradaGrad and AutoGradaGrad reach 0: their γ grows more than a millionfold.",
   },
   {
     name: "2. Noise forbids growth",
     settings: { gamma0: -4, noise: 2, steps: 1000 },
-    says: "At ρ = 2 noise lets GradaGrad's γ grow about tenfold only, and x stays near 3. Drag ρ to 20, and it reaches 0. AutoGradaGrad reaches 0 at either.",
+    says: "At ρ = 2 noise lets GradaGrad's γ grow about tenfold only, and x stays near 3. Drag ρ to 20, and it reaches 0 with this seed; with some others it takes longer. AutoGradaGrad reaches 0 as it is.",
   },
   {
     name: "3. γ₀ far too large",
