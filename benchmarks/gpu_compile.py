@@ -12,15 +12,14 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from gradagrad.engine.batch import Batch
-from gradagrad.rules import auto, gradagrad
-from gradagrad.rules.scope import SHARED, SINGLE, block_shape
+from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.triton.launch import WARPS, common_spec, module, sizes_for, specs_of
 from gradagrad.triton.source import Spec
 
@@ -153,36 +152,25 @@ def _run(tool: Path, *arguments: Any) -> str:
     return subprocess.run([str(tool), *map(str, arguments)], check=True, capture_output=True, text=True).stdout
 
 
-def spec_of(rule: Any, scope: str, state: torch.dtype = torch.float32, **settings: Any) -> Spec:
-    """The spec of a batch of dense float32 tensors."""
-    batch = Batch(rule, (gradagrad.Settings if rule is gradagrad.RULE else auto.Settings)(**settings), scope)  # pyright: ignore[reportArgumentType]
-    batch.params = batch.grads = [torch.zeros(2, 2)]
-    batch.steps = [torch.zeros((), dtype=torch.int64)]
-    for f in batch.fields:
-        dtype = torch.float64 if scope in SINGLE else torch.float32
-        if f.at == "block" and scope in SHARED:
-            batch.shared[f.key] = torch.zeros((), dtype=dtype)
-        elif f.at == "block" and scope != "element":
-            batch.state[f.key] = [torch.zeros(block_shape((2, 2), scope), dtype=dtype)]
-        else:
-            batch.state[f.key] = [torch.zeros(2, 2, dtype=state)]
+def spec_of(make: Callable[..., Any], **options: Any) -> Spec:
+    """The spec of an optimizer's steps of dense float32 tensors."""
+    parameter = torch.nn.Parameter(torch.zeros(2, 2))
+    parameter.grad = torch.zeros(2, 2)
+    batch = make([parameter], **options)._batches()[1][0]
     return specs_of(batch, common_spec(batch)._replace(counter="argument"))[0]
 
 
-_GROUP, _AUTO = spec_of(gradagrad.RULE, "group", beta=0.9), spec_of(auto.RULE, "all")
+_GROUP = spec_of(GradaGrad, granularity="group", momentum=0.9)
 KERNELS: dict[str, tuple[Spec, str, int]] = {
-    "element, β = 0": (spec_of(gradagrad.RULE, "element"), "step", 36),
-    "element, β = 0.9": (spec_of(gradagrad.RULE, "element", beta=0.9), "step", 36),
-    "element, β = 0.9, bf16 state": (spec_of(gradagrad.RULE, "element", torch.bfloat16, beta=0.9), "step", 24),
+    "element, β = 0": (spec_of(GradaGrad), "step", 36),
+    "element, β = 0.9": (spec_of(GradaGrad, momentum=0.9), "step", 36),
+    "element, β = 0.9, bf16 state": (spec_of(GradaGrad, momentum=0.9, state_dtype=torch.bfloat16), "step", 24),
     "group, β = 0.9: measure": (_GROUP, "measure", 8),
     "group, β = 0.9: move": (_GROUP, "move", 20),
     "group, β = 0.9: write_shared": (_GROUP, "write_shared", 0),
-    "row, β = 0.9": (spec_of(gradagrad.RULE, "row", beta=0.9), "step", 0),
-    "auto: measure": (_AUTO, "measure", 4),
-    "auto: move": (_AUTO, "move", 36),
-    "auto, no guard: move": (spec_of(auto.RULE, "all", guard=False), "move", 36),
-    "auto, averaged: move": (spec_of(auto.RULE, "all", averaging=True), "move", 44),
-    "auto: write_shared": (_AUTO, "write_shared", 0),
+    "row, β = 0.9": (spec_of(GradaGrad, granularity="row", momentum=0.9), "step", 0),
+    "auto: move": (spec_of(AutoGradaGrad), "move", 36),
+    "auto, no guard: move": (spec_of(AutoGradaGrad, guard=False), "move", 36),
 }
 """By name: spec, kernel, and bytes of memory per element."""
 

@@ -1,67 +1,103 @@
-"""AutoGradaGrad, number by number in plain Python floats, as its definition reads: nothing scaled, nothing shared.
+"""AutoGradaGrad, number by number in plain Python floats, as its definition reads: nothing scaled, nothing derived.
 
-The way y and the mean of squares a are kept as they are defined, where the rule keeps Y = y/c and B = a·k(k+1)/2.
-From step 2²¹ on no square weighs more than those before it: the mean a forgets at the fixed rate 2⁻²⁰, and the a of an
-element that rests stays, where before it was thinned by every step.
+Each element has three points (y, the fast iterate z, the average x̄), where the rule keeps y and z − y. The mean of
+squares a and the displacement d are kept as they are defined, where the rule keeps a·k(k+1)/2 and d/c. From step
+2²¹ on no square weighs more than those before it: the mean a forgets at the fixed rate 2⁻²⁰, and the a of an element
+that is idle stays, where before every step thinned it.
 """
 
 from collections.abc import Sequence
-from math import sqrt
+from math import exp, log, sqrt
 
 LONG = 2**21 - 1
 """The largest weight of a square."""
 
 
-class LearntLogGamma:
-    """log γ is one more parameter, trained by the AdaGrad that trains the others."""
+class Tensor:
+    """One tensor's elements, its γ and the mean square of its agreement."""
+
+    def __init__(self, y: Sequence[float], gamma0: float, lr: float) -> None:
+        n = len(y)
+        self.y, self.z, self.mean = list(y), list(y), list(y)
+        self.a, self.d = [0.0] * n, [0.0] * n
+        self.squares = [0.0] * n
+        """Σ i·g_i², of the gradients as the guard let them pass."""
+        self.gamma, self.v, self.lr, self.agreement = gamma0, 0.0, lr, 0.0
+
+
+class AutoOracle:
+    """log γ of every tensor is one more parameter, trained by AdaGrad."""
 
     def __init__(
         self,
-        x: Sequence[float],
+        tensors: Sequence[Sequence[float]],
         *,
         gamma0: float,
-        beta: float = 0.7,
-        w: float = 0.5,
+        beta: float = 0.5,
         decay: float = 0.0,
         guard: bool = True,
-        lr: Sequence[float] | float = 1.0,
+        lr: Sequence[float] = (),
         gamma_max: float = float("inf"),
     ) -> None:
-        n = len(x)
-        self.x, self.h, self.a, self.y = list(x), [0.0] * n, [0.0] * n, [0.0] * n
-        self.mean = list(x)
-        self.lr = [lr] * n if isinstance(lr, float) else list(lr)
-        largest = max(self.lr, default=1.0)
-        self.k, self.gamma, self.v = 0, gamma0 / largest, 0.0
-        self.beta, self.w, self.decay, self.guard, self.gamma_max = beta, w, decay, guard, gamma_max / largest
-        self.mass = 0.0  # Σ i·‖g_i‖², of the gradients as the guard let them pass
+        largest = max(lr, default=1.0)
+        rates = lr or [1.0] * len(tensors)
+        self.tensors = [Tensor(y, gamma0 / largest, rate) for y, rate in zip(tensors, rates, strict=True)]
+        self.k, self.common, self.v, self.weights = 0, gamma0 / largest, 0.0, 0.0
+        self.beta, self.decay, self.guard, self.gamma_max = beta, decay, guard, gamma_max / largest
 
-    def step(self, gradient: Sequence[float], schedule: float = 1.0) -> None:
-        """One step; ``schedule`` is what a scheduler makes of every lr."""
-        if not any(gradient):
+    def step(self, gradients: Sequence[Sequence[float] | None], schedule: float = 1.0) -> None:
+        """One step; None is a tensor without a gradient. ``schedule`` is what a scheduler makes of every lr."""
+        moved = any(any(gradient) for gradient in gradients if gradient is not None)
+        if not moved and self.k == 0:
             return
-        self.k += 1
+        weight = (self.k + 1) ** 5 * self.common**2
+        self.weights += weight
+        share = weight / self.weights
+        self.k += moved
+        present = [tensor for tensor, gradient in zip(self.tensors, gradients, strict=True) if gradient is not None]
+        for tensor, gradient in zip(self.tensors, gradients, strict=True):
+            tensor.agreement = 0.0
+            for i in range(len(tensor.y)):
+                self._move(tensor, i, gradient[i] if gradient is not None else 0.0, share, schedule)
+            if moved:
+                tensor.d = [d * (1.0 - 1.0 / (self.k + 1)) for d in tensor.d]
+        if moved:
+            self._learn(present)
+
+    def _move(self, tensor: Tensor, i: int, g: float, share: float, schedule: float) -> None:
         k, r, weight = self.k, max(2.0 / (self.k + 1), 2.0**-20), min(self.k, LONG)
-        g = list(gradient)
-        if self.guard:
-            outweighs = weight * sum(slope * slope for slope in g) / self.mass if self.mass > 0.0 else 1.0
-            g = [slope / sqrt(max(outweighs, 1.0)) for slope in g]
-            self.mass *= 1.0 if k <= LONG else 1.0 - r
-            self.mass += weight * sum(slope * slope for slope in g)
-        agreement = 0.0
-        for i, slope in enumerate(g):
-            if slope != 0.0 or k <= LONG:
-                self.a[i] += (slope * slope - self.a[i]) * r
-            step = 0.0
-            if slope != 0.0:
-                agreement += (slope + self.decay * self.x[i] * sqrt(self.a[i])) * self.y[i]
-                self.h[i] += (1.0 - self.beta) * (slope - self.h[i])
-                d = self.h[i] / sqrt(k * self.a[i]) + self.decay * self.x[i] / sqrt(k)
-                self.x[i] -= self.lr[i] * schedule * self.gamma * d
-                step = self.lr[i] * sqrt(self.gamma) * d
-            self.y[i] = (self.y[i] + step) * (1.0 - self.w / (k + 1))
-            self.mean[i] += 9.0 / (k + 8) * (self.x[i] - self.mean[i])
-        P = sqrt(self.gamma) * agreement
+        if g != 0.0:
+            if self.guard and tensor.squares[i] > 0.0 and weight * g * g > tensor.squares[i]:
+                g = sqrt(tensor.squares[i] / weight) * (1.0 if g > 0.0 else -1.0)
+            tensor.squares[i] *= 1.0 if k <= LONG else 1.0 - r
+            tensor.squares[i] += weight * g * g
+        if g != 0.0 or k <= LONG:
+            tensor.a[i] = tensor.squares[i] / (weight * (weight + 1.0) / 2.0)
+        before = tensor.y[i]
+        if g != 0.0:
+            root = sqrt(tensor.a[i])
+            tensor.agreement += (g + self.decay * before * root) * tensor.d[i]
+            tensor.z[i] -= tensor.lr * schedule * tensor.gamma * (g / root + self.decay * before)
+        tensor.mean[i] += share * (tensor.z[i] - tensor.mean[i])
+        tensor.y[i] = (1.0 - self.beta) * tensor.z[i] + self.beta * tensor.mean[i]
+        if g != 0.0:
+            tensor.d[i] += (before - tensor.y[i]) / sqrt(tensor.gamma)
+
+    def _learn(self, tensors: Sequence[Tensor]) -> None:
+        k, r = self.k, max(2.0 / (self.k + 1), 2.0**-20)
+        total = sum(len(tensor.y) for tensor in tensors)
+        mean = sum(len(tensor.y) * log(tensor.gamma) for tensor in tensors) / max(total, 1)
+        self.common = exp(mean)
+        agreements = [sqrt(tensor.gamma) * tensor.agreement for tensor in tensors]
+        P = sum(own * self.common / tensor.gamma for own, tensor in zip(agreements, tensors, strict=True))
         self.v += (P * P - self.v) * r
-        if self.v > 0.0:
-            self.gamma = min(self.gamma * (1.0 + P / (2.0 * sqrt(k * self.v))), self.gamma_max)
+        common_vote = _clipped(P / sqrt(k * self.v)) if self.v > 0.0 else 0.0
+        for own, tensor in zip(agreements, tensors, strict=True):
+            tensor.v += (own * own - tensor.v) * r
+            vote = _clipped(own / sqrt(k * tensor.v)) if tensor.v > 0.0 else 0.0
+            pulled = exp((mean - log(tensor.gamma)) * 0.5 / (k + 1))
+            tensor.gamma = min(tensor.gamma * (1.0 + 0.5 * (vote + common_vote)) * pulled, self.gamma_max)
+
+
+def _clipped(vote: float) -> float:
+    return max(min(0.85 * vote, 0.1), -0.1)

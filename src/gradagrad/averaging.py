@@ -99,9 +99,10 @@ class Averaged(EngineOptimizer):
         result: dict[Tensor, Tensor] = {}
         for group in self.param_groups:
             settings = self._settings(group)
+            keys = [field.key for field in self.rule.fields(settings) if field.at == "element"]
             for parameter in (p for p in group["params"] if self.state.get(p)):
-                dtype = computing_dtype(parameter.dtype)
-                values = {key: sharding.local(a).to(dtype) for key, a in self.state[parameter].items() if a.dim()}
+                dtype, state = computing_dtype(parameter.dtype), self.state[parameter]
+                values = {key: sharding.local(state[key]).to(dtype) for key in keys}
                 values["x"] = real_view(sharding.local(parameter.detach())).to(dtype)
                 result[parameter] = self.rule.average(values, settings)
         return result

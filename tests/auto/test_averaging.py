@@ -16,12 +16,6 @@ from gradagrad import AutoGradaGrad
 from .cases import DRIVERS, assert_same, coo, every_parameter, noisy_gradients, parameters, train
 
 
-def averaging(params: Any, **options: Any) -> AutoGradaGrad:
-    """One that keeps an average, which is not the default."""
-    chosen: dict[str, Any] = {"averaging": "polynomial"} | options
-    return AutoGradaGrad(params, **chosen)
-
-
 def shown(optimizer: AutoGradaGrad) -> list[Tensor]:
     """What the parameters hold inside of `averaged`."""
     with optimizer.averaged():
@@ -38,17 +32,20 @@ def bits(tensor: Tensor) -> Tensor:
 @pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=["float32 state", "bf16 state"])
 def test_swapping_is_exact(driver: str, dtype: torch.dtype, state_dtype: torch.dtype) -> None:
     params = [Parameter(torch.randn(4, 3).to(dtype)), Parameter(torch.randn(3).to(dtype)), Parameter(torch.zeros(()))]
-    optimizer = averaging(params, gamma0=0.1, state_dtype=state_dtype, **DRIVERS[driver])
+    optimizer = AutoGradaGrad(params, gamma0=0.1, state_dtype=state_dtype, **DRIVERS[driver])
     train(optimizer, 6)
     with torch.no_grad():
         params[2].fill_(-0.0 if dtype.is_complex else torch.nan)
     before = [bits(p) for p in params]
+    before_values = {p: (torch.view_as_real(p.detach()) if p.is_complex() else p.detach()).float() for p in params}
+    before_values = {p: value.clone() for p, value in before_values.items()}
     memory = [p.data_ptr() for p in params]
     with optimizer.averaged():
         for p in params:
-            average = optimizer.state[p]["average"]
-            held = torch.view_as_real(p.detach()) if p.is_complex() else p
-            assert torch.equal(held, average.to(held.dtype))
+            held = torch.view_as_real(p.detach()) if p.is_complex() else p.detach()
+            iterate = before_values[p]
+            average = iterate - optimizer.state[p]["offset"].float()
+            torch.testing.assert_close(held, average.to(held.dtype), equal_nan=True)
         assert not torch.equal(bits(params[0]), before[0])
         assert [p.data_ptr() for p in params] == memory
     for p, kept in zip(params, before, strict=True):
@@ -57,7 +54,7 @@ def test_swapping_is_exact(driver: str, dtype: torch.dtype, state_dtype: torch.d
 
 def test_nested_and_exception_safe() -> None:
     params = parameters()
-    optimizer = averaging(params)
+    optimizer = AutoGradaGrad(params)
     train(optimizer, 5)
     points, averages = [p.detach().clone() for p in params], shown(optimizer)
 
@@ -79,90 +76,50 @@ def test_nested_and_exception_safe() -> None:
     train(optimizer, 1)
 
 
-def test_steps_and_loading_inside_are_refused() -> None:
-    optimizer = averaging(parameters())
+def test_steps_saving_and_loading_inside_are_refused() -> None:
+    """A checkpoint saved there would hold averages in the model and a state that belongs to the iterates."""
+    optimizer = AutoGradaGrad(parameters())
     train(optimizer, 3)
     saved = copy.deepcopy(optimizer.state_dict())
     twin = copy.deepcopy(optimizer)
     with optimizer.averaged(), optimizer.averaged():
-        with pytest.raises(RuntimeError, match=r"step .* must be called outside of `with optimizer\.averaged\(\)`"):
-            optimizer.step()
-        with pytest.raises(RuntimeError, match="load_state_dict must be called outside"):
-            optimizer.load_state_dict(saved)
-        inside = optimizer.state_dict()
-    assert torch.equal(inside["state"][0]["average"], saved["state"][0]["average"])
+        for call in (optimizer.step, optimizer.state_dict, lambda: optimizer.load_state_dict(saved)):
+            with pytest.raises(RuntimeError, match=r"must be called outside of `with optimizer\.averaged\(\)`"):
+                call()
     assert_same(optimizer, twin)
     train(optimizer, 2, start=3)  # and outside again
 
 
-def test_averaging_changes_nothing_in_the_training() -> None:
-    with_average, without = averaging(parameters()), averaging(parameters(), averaging=None)
+def test_looking_changes_nothing_in_the_training() -> None:
+    looking, plain = AutoGradaGrad(parameters()), AutoGradaGrad(parameters())
     for k in range(20):
-        train(with_average, 1, start=k)
-        shown(with_average)
-        train(without, 1, start=k)
-    for p, q in zip(every_parameter(with_average), every_parameter(without), strict=True):
-        assert torch.equal(p, q)
-        assert torch.equal(with_average.state[p]["gamma"], without.state[q]["gamma"])
-        assert "average" not in without.state[q]
+        train(looking, 1, start=k)
+        shown(looking)
+        train(plain, 1, start=k)
+    assert_same(looking, plain)
 
 
-def test_groups_without_an_average_keep_their_points() -> None:
-    params = parameters()
-    optimizer = averaging([{"params": params[:1]}, {"params": params[1:], "averaging": None}])
-    train(optimizer, 5)
-    inside = shown(optimizer)
-    assert not torch.equal(inside[0], params[0])
-    torch.testing.assert_close(inside[1:], [p.detach() for p in params[1:]], rtol=0, atol=0)
-
-
-def test_averaging_can_be_switched_on_and_off() -> None:
-    """Switched on, the average begins at the points of that moment; switched off, points are shown again."""
-    params = parameters()
-    optimizer = averaging(params, averaging=None)
-    train(optimizer, 5)
-    optimizer.param_groups[0]["averaging"] = "polynomial"
-    for p, g in zip(params, noisy_gradients(params, 5), strict=True):
-        p.grad = g
-    params[1].grad = None  # has no average yet, and rests
-    before = params[0].detach().clone()
-    optimizer.step()
-    torch.testing.assert_close(shown(optimizer)[0], before + 9.0 / 14.0 * (params[0].detach() - before))
-    assert torch.equal(shown(optimizer)[1], params[1])
-    train(optimizer, 1, start=6)
-    optimizer.param_groups.append({**optimizer.param_groups[0], "params": [], "averaging": "polynomial"})
-    optimizer.param_groups[0]["averaging"] = None
-    torch.testing.assert_close(shown(optimizer), [p.detach() for p in params], rtol=0, atol=0)
-
-
-def test_there_must_be_an_average() -> None:
+def test_before_the_first_step_the_average_is_the_iterate() -> None:
     model = nn.Linear(2, 1)
-    optimizer = averaging(model.parameters(), averaging=None)
-    with (
-        pytest.raises(RuntimeError, match=r'averaged\(\) needs an average.*averaging="polynomial"'),
-        optimizer.averaged(),
-    ):
-        pass
-    with pytest.raises(RuntimeError, match="needs an average"):
-        optimizer.averaged_state_dict(model)
-    optimizer = averaging(model.parameters())
+    optimizer = AutoGradaGrad(model.parameters())
     start = [p.detach().clone() for p in model.parameters()]
-    torch.testing.assert_close(shown(optimizer), start, rtol=0, atol=0)  # before the first step it is the point
+    torch.testing.assert_close(shown(optimizer), start, rtol=0, atol=0)
 
 
 def test_parameters_without_a_gradient_go_on_averaging() -> None:
-    """Their weight in the average of the run does not stand still; a dense run with zero gradients says what it is."""
+    """Their weight in the average of the run does not stand still; zero gradients of the tensor say what it is."""
     for state_dtype in (torch.float32, torch.bfloat16):
         params, zeros = parameters(torch.float32), parameters(torch.float32)
-        a, b = (averaging(some, gamma0=0.1, state_dtype=state_dtype) for some in (params, zeros))
-        for k in range(30):
+        a, b = (AutoGradaGrad(some, gamma0=0.1, state_dtype=state_dtype) for some in (params, zeros))
+        for k in range(12):
             for i, (p, q, g) in enumerate(zip(params, zeros, noisy_gradients(zeros, k), strict=True)):
-                rests = i == 1 and k % 7 > 3
-                p.grad, q.grad = (None, torch.zeros_like(g)) if rests else (g, g.clone())
+                idle = i == 1 and k > 8
+                p.grad, q.grad = (None, torch.zeros_like(g)) if idle else (g, g.clone())
             a.step()
             b.step()
-        tolerance = 1e-6 if state_dtype == torch.float32 else 2e-2  # other random bits
-        torch.testing.assert_close(shown(a), shown(b), rtol=tolerance, atol=tolerance)
+        tolerance = 2e-2 if state_dtype == torch.bfloat16 else 1e-3  # other votes, and other random bits
+        torch.testing.assert_close(shown(a)[1], shown(b)[1], rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(params[1], zeros[1], rtol=tolerance, atol=tolerance)
 
 
 class Tied(nn.Module):
@@ -181,7 +138,7 @@ class Tied(nn.Module):
 def tied_training() -> tuple[Tied, AutoGradaGrad, Tensor]:
     torch.manual_seed(0)
     model, data = Tied(), torch.randn(32, 4)
-    optimizer = averaging(model.parameters(), gamma0=0.01)
+    optimizer = AutoGradaGrad(model.parameters(), gamma0=0.01)
     for _ in range(10):
         optimizer.zero_grad()
         (model(data) - data).square().mean().backward()
@@ -242,7 +199,7 @@ def test_lazy_averages_equal_the_dense_computation(pattern: list[Any]) -> None:
     torch.default_generator.manual_seed(0)
     table, twin = (Parameter(torch.linspace(-1.0, 1.0, ROWS * 2, dtype=torch.float64).reshape(ROWS, 2)) for _ in "ab")
     beside = [Parameter(torch.ones(2, dtype=torch.float64)) for _ in "ab"]
-    lazy, dense = (averaging([t, b], gamma0=0.05) for t, b in zip((table, twin), beside, strict=True))
+    lazy, dense = (AutoGradaGrad([t, b], gamma0=0.05) for t, b in zip((table, twin), beside, strict=True))
     for what in pattern:
         if what == "look":
             torch.testing.assert_close(shown(lazy), shown(dense), rtol=1e-12, atol=1e-14)
@@ -258,7 +215,7 @@ def test_lazy_averages_equal_the_dense_computation(pattern: list[Any]) -> None:
             rows = list(range(ROWS)) if what == "dense" else what
             values = torch.randn(len(rows), 2, dtype=torch.float64)
             gradient = coo(torch.tensor([rows]).long().reshape(1, -1), values, (ROWS, 2))
-        twin.grad = torch.zeros_like(twin) if gradient is None else gradient.to_dense()
+        twin.grad = None if gradient is None else gradient.to_dense()
         table.grad = gradient if gradient is None or what != "dense" else gradient.to_dense()
         for b in beside:
             b.grad = torch.ones(2, dtype=torch.float64)
@@ -271,7 +228,7 @@ def test_lazy_averages_equal_the_dense_computation(pattern: list[Any]) -> None:
 def _stepped() -> tuple[torch.nn.Module, AutoGradaGrad, torch.Tensor]:
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
-    optimizer = AutoGradaGrad(model.parameters(), gamma0=0.1, averaging="polynomial")
+    optimizer = AutoGradaGrad(model.parameters(), gamma0=0.1)
     inputs = torch.randn(16, 3)
     for _ in range(5):
         optimizer.zero_grad()

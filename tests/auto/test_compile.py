@@ -12,7 +12,7 @@ from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
 
 from gradagrad import AutoGradaGrad
 
-from .cases import assert_same, coo, noisy_gradients, parameters, shared
+from .cases import assert_same, coo, gammas, noisy_gradients, parameters, shared
 
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # set off inside dynamo
 
@@ -33,8 +33,8 @@ def advance(step: Callable[[], Any], params: list[Any], k: int) -> None:
 @pytest.mark.parametrize("foreach", [False, True], ids=["loop", "foreach"])
 @pytest.mark.parametrize(
     "options",
-    [{}, {"guard": False, "averaging": "polynomial"}, {"weight_decay": 0.1, "maximize": True}],
-    ids=["plain", "average", "decay"],
+    [{}, {"guard": False}, {"weight_decay": 0.1, "maximize": True}],
+    ids=["plain", "no guard", "decay"],
 )
 def test_one_graph_over_a_schedule(foreach: bool, options: Any) -> None:
     """CompileCounter runs the traced graph without code generation: it counts what dynamo had to trace."""
@@ -54,7 +54,7 @@ def test_one_graph_over_a_schedule(foreach: bool, options: Any) -> None:
             schedule.step()
     assert_same(a, b, rtol=1e-10, atol=1e-13)
     assert counter.frame_count == 1
-    assert shared(a).gamma > 2e-4
+    assert max(gammas(a)) > 2e-4
 
 
 def test_a_hundred_scheduled_steps_are_compiled_once() -> None:
@@ -74,20 +74,17 @@ def test_a_hundred_scheduled_steps_are_compiled_once() -> None:
         advance(b.step, eager, k)
         for schedule in schedules:
             schedule.step()
-        assert shared(a).gamma == pytest.approx(shared(b).gamma, rel=1e-3), k
+        assert gammas(a) == pytest.approx(gammas(b), rel=1e-2), k
         torch.testing.assert_close(params, eager, rtol=1e-3, atol=1e-4, msg=lambda m, k=k: f"step {k}: {m}")
     assert len(rates) == 30
     assert shared(a).clock == 100
 
 
 @pytest.mark.parametrize("foreach", [False, True], ids=["loop", "foreach"])
-def test_a_parameter_that_rests_goes_on_averaging(foreach: bool) -> None:
+def test_a_parameter_without_a_gradient_goes_on_averaging(foreach: bool) -> None:
     params = parameters()[:3]
     eager = copy.deepcopy(params)
-    a, b = (
-        AutoGradaGrad(some, gamma0=0.1, averaging="polynomial", foreach=foreach, fused=False)
-        for some in (params, eager)
-    )
+    a, b = (AutoGradaGrad(some, gamma0=0.1, foreach=foreach, fused=False) for some in (params, eager))
     counter = CompileCounter()
     compiled = torch.compile(a.step, backend=counter)
     for k in range(8):
@@ -96,7 +93,6 @@ def test_a_parameter_that_rests_goes_on_averaging(foreach: bool) -> None:
                 p.grad = None if k and p is some[1] else g
             step()
     assert_same(a, b, rtol=1e-10, atol=1e-13)
-    assert not torch.equal(a.state[params[0]]["average"], params[0])
     assert counter.frame_count == 1
 
 
@@ -114,4 +110,4 @@ def test_sparse_gradients_may_follow_a_compiled_step() -> None:
     table.grad = coo([[1]], torch.ones(1, 2), (4, 2))
     optimizer.step()
     assert shared(optimizer).clock == 2
-    assert optimizer.state[table]["accumulator"].tolist() == [[1.0] * 2, [3.0] * 2, [1.0] * 2, [1.0] * 2]
+    assert optimizer.state[table]["accumulator"].tolist() == [[1.0] * 2, [2.0] * 2, [1.0] * 2, [1.0] * 2]

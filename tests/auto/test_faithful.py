@@ -8,7 +8,7 @@ from torch.nn import Parameter
 
 from gradagrad import AutoGradaGrad
 
-from .cases import DRIVERS, OPTIONS, Oracle, noisy_gradients, parameters, shared, train
+from .cases import DRIVERS, OPTIONS, Oracle, gammas, noisy_gradients, parameters, shared, train
 
 every_driver = pytest.mark.parametrize("driver", DRIVERS)
 
@@ -26,10 +26,10 @@ def run(oracle: Oracle, params: list[Parameter], steps: int, noise: float = 0.3)
 )
 def test_the_oracle_in_double_precision(driver: str, name: str, noise: float) -> None:
     params = parameters()
-    oracle = Oracle(AutoGradaGrad(params, averaging="polynomial", **DRIVERS[driver], **OPTIONS[name]))
+    oracle = Oracle(AutoGradaGrad(params, **DRIVERS[driver], **OPTIONS[name]))
     for _ in range(3):
         run(oracle, params, 30, noise)
-        oracle.compare()
+        oracle.compare(1e-6 if name == "from far below" else 1e-10)  # The literal form subtracts iterates.
 
 
 @every_driver
@@ -44,24 +44,6 @@ def test_several_groups_with_their_own_lr(driver: str) -> None:
     for _ in range(3):
         run(oracle, params, 30)
         oracle.compare()
-
-
-@every_driver
-def test_a_gamma_for_each_group(driver: str) -> None:
-    """As many optimizers would have done."""
-    together, apart = parameters(), parameters()
-    halves = [{"params": together[:1]}, {"params": together[1:]}]
-    one = AutoGradaGrad(halves, scope="group", **DRIVERS[driver])
-    several = [AutoGradaGrad(apart[:1], **DRIVERS[driver]), AutoGradaGrad(apart[1:], **DRIVERS[driver])]
-    for k in range(40):
-        for p, q, g in zip(together, apart, noisy_gradients(together, k), strict=True):
-            p.grad, q.grad = g, g.clone()
-        for optimizer in (one, *several):
-            optimizer.step()
-    torch.testing.assert_close(together, apart, rtol=1e-12, atol=1e-14)
-    gammas = [one.state[p]["gamma"].item() for p in (together[0], together[1])]
-    assert gammas == pytest.approx([shared(optimizer).gamma for optimizer in several], rel=1e-12)
-    assert gammas[0] != gammas[1]
 
 
 @every_driver
@@ -104,11 +86,11 @@ def test_fifty_zero_steps_then_training(driver: str) -> None:
         for p in params:
             p.grad = torch.zeros_like(p)
         optimizer.step()
-    assert shared(optimizer).gamma == 1e-4
+    assert set(gammas(optimizer)) == {1e-4}
     torch.testing.assert_close([p.detach() for p in params], start, rtol=0, atol=0)
     end = train(optimizer, 60)
     assert all(torch.isfinite(p).all() for p in end)
-    assert shared(optimizer).gamma > 1e-3
+    assert max(gammas(optimizer)) > 1e-3
 
 
 @every_driver
@@ -122,7 +104,7 @@ def test_single_precision_is_close(driver: str) -> None:
             p.grad, q.grad = g.float(), g.float().double()
         optimizer.step()
         oracle.step()
-    assert shared(optimizer).gamma == pytest.approx(oracle.own.gamma, rel=1e-4)
+    assert gammas(optimizer) == pytest.approx([tensor.gamma for tensor in oracle.own.tensors], rel=1e-3)
     torch.testing.assert_close(params, [q.float() for q in twins], rtol=1e-4, atol=1e-5)
 
 
@@ -138,33 +120,23 @@ def test_the_scale_of_the_loss_changes_nothing(driver: str, scale: float, dtype:
         a.step()
         b.step()
     tolerance = 1e-4 if dtype == torch.float32 else 1e-10
-    assert shared(a).gamma > 1e-3
-    assert shared(a).gamma == pytest.approx(shared(b).gamma, rel=tolerance)
+    assert max(gammas(a)) > 1e-3
+    assert gammas(a) == pytest.approx(gammas(b), rel=tolerance)
     torch.testing.assert_close(ordinary, scaled, rtol=tolerance, atol=tolerance)
 
 
 @every_driver
-def test_cutting_a_tensor_or_moving_it_to_another_group_changes_nothing(driver: str) -> None:
-    torch.manual_seed(1)
-    whole = Parameter(torch.randn(6, 4, dtype=torch.float64))
-    pieces = [Parameter(t.clone()) for t in whole.detach().split([1, 2, 3])]
-    grouped = [Parameter(t.clone()) for t in whole.detach().split([1, 2, 3])]
-    optimizers = [
-        AutoGradaGrad([whole], **DRIVERS[driver]),
-        AutoGradaGrad(pieces, **DRIVERS[driver]),
-        AutoGradaGrad([{"params": grouped[1:]}, {"params": grouped[:1], "eps": 0.0}], **DRIVERS[driver]),
-    ]
+def test_moving_tensors_to_other_groups_changes_nothing(driver: str) -> None:
+    one, several = parameters(), parameters()
+    groups = [{"params": several[2:]}, {"params": several[:2], "eps": 0.0}]
+    optimizers = [AutoGradaGrad(one, **DRIVERS[driver]), AutoGradaGrad(groups, **DRIVERS[driver])]
     for k in range(60):
-        (gradient,) = noisy_gradients([whole], k)
-        whole.grad = gradient
-        for some in (pieces, grouped):
-            for p, g in zip(some, gradient.split([1, 2, 3]), strict=True):
-                p.grad = g.clone()
+        for p, q, g in zip(one, several, noisy_gradients(one, k), strict=True):
+            p.grad, q.grad = g, g.clone()
         for optimizer in optimizers:
             optimizer.step()
-    for some, optimizer in zip((pieces, grouped), optimizers[1:], strict=True):
-        torch.testing.assert_close(torch.cat([*some]), whole, rtol=1e-10, atol=1e-12)
-        torch.testing.assert_close(shared(optimizer), shared(optimizers[0]), rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(one, several, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(shared(optimizers[1]), shared(optimizers[0]), rtol=1e-9, atol=1e-12)
 
 
 @every_driver
@@ -195,15 +167,14 @@ def test_eps_is_added_to_the_root(driver: str) -> None:
     p = Parameter(torch.ones(3, dtype=torch.float64))
     optimizer = AutoGradaGrad([p], gamma0=0.5, eps=1.0, momentum=0.5, **DRIVERS[driver])
     p.grad = torch.tensor([2.0, -1.0, 0.0], dtype=torch.float64)
-    optimizer.step()  # α = 2B/2 = g², h = g/2
-    expected = torch.tensor([1.0 - 0.5 * 1 / 3, 1.0 + 0.125, 1.0], dtype=torch.float64)
+    optimizer.step()  # a = g², and the average of one iterate is that iterate
+    expected = torch.tensor([1.0 - 0.5 * 2 / 3, 1.0 + 0.25, 1.0], dtype=torch.float64)
     torch.testing.assert_close(p.detach(), expected)
 
 
 @every_driver
 @pytest.mark.parametrize("schedule", ["cosine", "warm-up"])
-def test_what_a_scheduler_does_is_not_held_against_gamma(driver: str, schedule: str) -> None:
-    """The way collects steps without the schedule; the points follow it."""
+def test_a_schedule_multiplies_the_steps(driver: str, schedule: str) -> None:
     params = parameters()
     optimizer = AutoGradaGrad(params, lr=0.5, **DRIVERS[driver])
     oracle = Oracle(optimizer)
@@ -226,20 +197,25 @@ def test_gamma_comes_down_from_above() -> None:
         params = parameters()
         optimizer = AutoGradaGrad(params, gamma0=gamma0)
         train(optimizer, 300, noise=noise)
-        assert shared(optimizer).gamma < gamma0 / 3.0
-        assert all((p - 1.0).abs().max() < 1.0 for p in params if p.numel())
+        assert max(gammas(optimizer)) < gamma0 / 3.0
+        with optimizer.averaged():
+            assert all((p - 1.0).abs().max() < 1.0 for p in params if p.numel())
 
 
-def test_gamma_never_more_than_halves_or_grows_by_half() -> None:
+def test_gamma_changes_by_a_tenth_at_most() -> None:
+    """But for the pull to the mean, which is weak."""
     params = parameters()
     optimizer = AutoGradaGrad(params, guard=False)
-    before = 1e-4
+    before = [1e-4] * len(params)
     for k in range(200):
         for p, g in zip(params, noisy_gradients(params, k, 3.0), strict=True):
             p.grad = g * (1e3 if k % 50 == 49 else 1.0)
+        common = optimizer.state[params[0]]["common_gamma"].item() if k else 1e-4
         optimizer.step()
-        now = shared(optimizer).gamma
-        assert 0.5 - 1e-12 <= now / before <= 1.5 + 1e-12
+        now = gammas(optimizer)
+        for old, new in zip(before, now, strict=True):
+            pull = (max(old, common, *before) / min(old, common, *before)) ** (0.5 / (k + 2))
+            assert 0.9 / pull - 1e-9 <= new / old <= 1.1 * pull + 1e-9
         before = now
 
 
@@ -247,12 +223,12 @@ def test_gamma_never_more_than_halves_or_grows_by_half() -> None:
 @every_driver
 def test_long_runs_in_single_precision(clock: float, driver: str) -> None:
     """Started as if at this step after gradients of ±1: float32 follows float64 while gradients double, and an element
-    that rests keeps what it has."""
+    that is idle keeps what it has."""
     twins = [Parameter(torch.ones(4, dtype=dtype)) for dtype in (torch.float32, torch.float64)]
     optimizers = [AutoGradaGrad([p], gamma0=0.1, **DRIVERS[driver]) for p in twins]
     weight = min(clock, 2.0**21 - 1.0)
     total = weight * (weight + 1.0) / 2.0
-    starts = {"clock": clock, "displacement_scale": clock**-0.5, "accumulator": total, "square_total": 4.0 * total}
+    starts = {"clock": clock, "displacement_scale": clock**-0.5, "accumulator": total}
     for k in range(200):
         signs = torch.rand(4, generator=torch.Generator().manual_seed(k)) < 0.5
         for p, optimizer in zip(twins, optimizers, strict=True):
@@ -268,16 +244,15 @@ def test_long_runs_in_single_precision(clock: float, driver: str) -> None:
     assert means[1][0].item() == pytest.approx(1.0 + 3.0 * 200.0 * 2.0**-20 + steps * 2.0**-20, rel=1e-6)
     assert means[1][3].item() == 1.0
     torch.testing.assert_close(means[0], means[1], rtol=1e-5, atol=0)
-    torch.testing.assert_close(twins[0].double(), twins[1], rtol=1e-5, atol=1e-7)
-    gammas = [shared(optimizer).gamma for optimizer in optimizers]
-    assert gammas[0] == pytest.approx(gammas[1], rel=1e-4)
+    torch.testing.assert_close(twins[0].double(), twins[1], rtol=1e-5, atol=1e-6)
+    assert gammas(optimizers[0]) == pytest.approx(gammas(optimizers[1]), rel=1e-3)
 
 
 @every_driver
 @pytest.mark.parametrize("rows", ["dense", "sparse"])
 @pytest.mark.parametrize("clock", [2**21 - 20, 2**26])
 def test_the_oracle_beyond_two_million_steps(clock: int, rows: str, driver: str) -> None:
-    """Squares are forgotten at a fixed rate where their element moves, and kept where it rests."""
+    """Squares are forgotten at a fixed rate where their element moves, and kept where it is idle."""
     table, beside = Parameter(torch.ones(6, 2, dtype=torch.float64)), parameters()[0]
     optimizer = AutoGradaGrad([table, beside], gamma0=1e-2, **DRIVERS[driver])
     oracle = Oracle(optimizer)
@@ -295,14 +270,13 @@ def test_the_oracle_beyond_two_million_steps(clock: int, rows: str, driver: str)
     oracle.compare()
 
 
-@pytest.mark.parametrize("averaging", [None, "polynomial"])
-def test_only_ratios_of_lr_matter(averaging: str | None) -> None:
+def test_only_ratios_of_lr_matter() -> None:
     """Frameworks set an lr by themselves, such as 0.01; it neither slows the start nor moves the cap."""
     ends = []
     for lr in (1.0, 2.0**-10):
         params = parameters()[:2]
         groups = [{"params": [params[0]], "lr": lr}, {"params": [params[1]], "lr": lr / 4}]
-        optimizer = AutoGradaGrad(groups, gamma_max=0.01, averaging=averaging)  # pyright: ignore
+        optimizer = AutoGradaGrad(groups, gamma_max=0.01)
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: 1.0 / (k + 1))
         for k in range(30):
             for p in params:

@@ -10,17 +10,21 @@ from distributed.test_frameworks import example
 
 from gradagrad import AutoGradaGrad
 
-from .cases import assert_same, shared
+from .cases import assert_same
 
 # What the frameworks warn about is theirs.
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def _median(optimizer: AutoGradaGrad) -> float:
+    return float(optimizer.param_groups[0]["gamma"])
 
 
 class Untuned(AutoGradaGrad):
     """Leaves aside the lr that the examples have chosen for GradaGrad."""
 
     def __init__(self, params: Any, lr: float) -> None:
-        super().__init__(params, averaging="polynomial")
+        super().__init__(params)
 
 
 def test_hugging_face_trainer_resumes_bit_for_bit_and_logs(tmp_path: Path) -> None:
@@ -37,8 +41,8 @@ def test_hugging_face_trainer_resumes_bit_for_bit_and_logs(tmp_path: Path) -> No
     assert len(first.param_groups) == 2  # the Trainer's own: with and without decay
     logged = [entry for entry in whole.state.log_history if "loss" in entry]
     assert logged[-1]["loss"] < logged[0]["loss"]
-    assert logged[-1]["gradagrad/group0/gamma"] == pytest.approx(shared(first).gamma)
-    assert shared(first).gamma > 1e-3
+    assert logged[-1]["gradagrad/group0/gamma"] == pytest.approx(_median(first))
+    assert _median(first) > 1e-3
     with first.averaged():
         assert torch.isfinite(whole.model(torch.zeros(1, 4, dtype=torch.long)).logits).all()
 
@@ -75,7 +79,7 @@ def test_lightning_measures_batch_norm_without_a_forward(tmp_path: Path) -> None
             return loss
 
         def configure_optimizers(self) -> Any:
-            return AutoGradaGrad(self.parameters(), averaging="polynomial")
+            return AutoGradaGrad(self.parameters())
 
     torch.manual_seed(0)
     data, module = torch.randn(32, 2), Module()
@@ -97,5 +101,5 @@ def test_hugging_face_schedule_to_zero_is_named_and_leaves_gamma(tmp_path: Path)
     with pytest.warns(UserWarning, match='lr_scheduler_type="linear" takes the learning rate to zero'):
         trainer.train()
     logged = [entry for entry in trainer.state.log_history if "loss" in entry]
-    assert logged[-1]["gradagrad/group0/gamma"] == pytest.approx(shared(trainer.optimizer.optimizer).gamma)
+    assert logged[-1]["gradagrad/group0/gamma"] == pytest.approx(_median(trainer.optimizer.optimizer))
     assert logged[-1]["gradagrad/group0/effective_lr"] < 0.1 * logged[-1]["gradagrad/group0/gamma"]

@@ -9,7 +9,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from gradagrad import AutoGradaGrad
 
-from .cases import DRIVERS, assert_same, coo, noisy_gradients, parameters, shared, train
+from .cases import DRIVERS, assert_same, coo, gammas, noisy_gradients, parameters, shared, train
 
 every_driver = pytest.mark.parametrize("driver", DRIVERS)
 
@@ -43,7 +43,7 @@ def test_grad_scaler_unscales_and_skips_whole_steps(driver: str) -> None:
 @every_driver
 def test_clipping_does_not_let_gamma_run_away(driver: str) -> None:
     """Clipping to a fixed norm makes gradients alike in size; what decides is whether they agree."""
-    gammas = []
+    found = []
     for limit in (torch.inf, 1.0, 1e-3):
         params = parameters(torch.float32)
         optimizer = AutoGradaGrad(params, **DRIVERS[driver])
@@ -52,10 +52,10 @@ def test_clipping_does_not_let_gamma_run_away(driver: str) -> None:
                 p.grad = g
             clip_grad_norm_(params, limit)
             optimizer.step()
-        gammas.append(shared(optimizer).gamma)
+        found.append(max(gammas(optimizer)))
         assert all((p - 1.0).abs().max() < 0.8 for p in params if p.numel())
-    assert gammas[0] > 1e-2
-    assert max(gammas) < 4.0 * min(gammas)
+    assert found[0] > 1e-2
+    assert max(found) < 8.0 * min(found)
 
 
 @every_driver
@@ -64,7 +64,6 @@ def test_clipping_does_not_let_gamma_run_away(driver: str) -> None:
 def test_a_bad_gradient_spoils_its_element_and_gamma_goes_on(driver: str, bad: float, when: int) -> None:
     """γ moves as it would without the element, from the spoilt step on."""
     params, without = parameters(torch.float64), parameters(torch.float64)
-    # Without the guard, which counts finite gradients of spoilt elements too.
     optimizer = AutoGradaGrad(params, guard=False, **DRIVERS[driver])
     reference = AutoGradaGrad(without, guard=False, **DRIVERS[driver])
     for k in range(when + 20):
@@ -75,7 +74,7 @@ def test_a_bad_gradient_spoils_its_element_and_gamma_goes_on(driver: str, bad: f
                 q.grad[1, 1] = 0.0
         optimizer.step()
         reference.step()
-        assert k < when or shared(optimizer).gamma == pytest.approx(shared(reference).gamma, rel=1e-9)
+        assert k < when or gammas(optimizer) == pytest.approx(gammas(reference), rel=1e-9)
     healthy = torch.ones(4, 3, dtype=torch.bool)
     healthy[1, 1] = False
     assert not torch.isfinite(params[0][1, 1])
@@ -85,32 +84,62 @@ def test_a_bad_gradient_spoils_its_element_and_gamma_goes_on(driver: str, bad: f
     assert reference.diagnostics()[0].spoilt == 0
 
 
-def _growth_on_flat_loss(rank: int, seed: int, steps: int, guard: bool) -> float:
-    """The largest γ/γ₀ on nothing but symmetric noise that moves the coordinates in ``rank`` independent ways."""
+def _growth_on_flat_loss(rank: int, tensors: int, seed: int, steps: int, guard: bool) -> float:
+    """The largest mean γ over γ₀ on symmetric noise alone, which moves the elements in ``rank`` independent ways."""
     random = torch.Generator().manual_seed(seed)
     directions = torch.randn(rank, 30, generator=random) if rank < 30 else torch.eye(30)
-    p = Parameter(torch.zeros(30))
-    optimizer = AutoGradaGrad([p], guard=guard)
+    sizes = [30] if tensors == 1 else [1, 2, 3, 4, 5, 15]
+    params = [Parameter(torch.zeros(n)) for n in sizes]
+    optimizer = AutoGradaGrad(params, guard=guard)
     largest = torch.zeros((), dtype=torch.float64)
+    weights = torch.tensor(sizes, dtype=torch.float64) / 30.0
     for _ in range(steps):
         # Heavy tails, and a scale that changes with time: the theorem asks for symmetry alone.
         scale = torch.randn((), generator=random).exp()
-        p.grad = scale * torch.randn(rank, generator=random) @ directions
+        noise = scale * torch.randn(rank, generator=random) @ directions
+        for p, g in zip(params, noise.split(sizes), strict=True):
+            p.grad = g
         optimizer.step()
-        largest = torch.maximum(largest, optimizer.state[p]["gamma"])
+        mean = torch.stack([optimizer.state[p]["gamma"] for p in params]) @ weights
+        largest = torch.maximum(largest, mean)
     return largest.item() / 1e-4
 
 
 @pytest.mark.parametrize("guard", [False, True])
 def test_flat_loss_the_chance_that_gamma_grows_m_fold_is_at_most_one_in_m(guard: bool) -> None:
-    """The theorem, over ranks and seeds: γ is a positive martingale there, so that Ville's inequality holds."""
-    growths = torch.tensor([_growth_on_flat_loss(rank, seed, 300, guard) for rank in (1, 5, 30) for seed in range(16)])
+    """The theorem, over ranks, tensors and seeds: the mean γ is a positive supermartingale there."""
+    kinds = [(rank, tensors, seed) for rank in (1, 5, 30) for tensors in (1, 6) for seed in range(10)]
+    growths = torch.tensor([_growth_on_flat_loss(*kind, 200, guard) for kind in kinds])
     n = len(growths)
     for M in (3.0, 10.0, 30.0):
         exceeded = int((growths >= M).sum())
         # Three standard deviations of a binomial with the largest probability that the theorem allows.
         assert exceeded <= n / M + 3.0 * (n / M * (1.0 - 1.0 / M)) ** 0.5, (M, exceeded, n)
     assert growths.max() > 1.5  # it does move
+
+
+def test_no_harm_beyond_the_factor_by_which_gamma_moves() -> None:
+    """The second theorem: AdaGrad with any γ that is known before the gradient keeps AdaGrad's bound on a box.
+
+    Every γ of a run is replaced by a wild one; z without guard, momentum and weights is AdaGrad with √(k·a) here.
+    """
+    for seed in range(20):
+        random = torch.Generator().manual_seed(seed)
+        n, d, bound, diameter = 400, 5, 1.0, 2.0
+        target = torch.rand(d, generator=random, dtype=torch.float64) * 2.0 - 1.0
+        x, mean = torch.zeros(d, dtype=torch.float64), torch.zeros(d, dtype=torch.float64)
+        squares = torch.zeros(d, dtype=torch.float64)
+        logs = (torch.randn(n, generator=random, dtype=torch.float64) * 0.3).cumsum(0).clamp(-2.0, 2.0)
+        for k in range(1, n + 1):
+            mean += (x - mean) / k
+            g = (x - target).sign() * bound
+            squares += k * g * g
+            root = (2.0 * squares / (k + 1)).sqrt()  # √(k·a)
+            x = (x - logs[k - 1].exp() * g / root).clamp(-1.0, 1.0)
+        falls = (logs[:-1] - logs[1:]).clamp(min=0.0).sum()
+        least, most = logs.min().exp(), logs.max().exp()
+        limit = d * bound / n**0.5 * (diameter**2 / (2.0 * least) * (2.0 + falls) + most)
+        assert (mean - target).abs().sum() * bound <= limit
 
 
 def test_one_outlier_cannot_freeze_the_learning_rate() -> None:
@@ -124,7 +153,7 @@ def test_one_outlier_cannot_freeze_the_learning_rate() -> None:
                 p.grad = g * (1e6 if k == 100 else 1.0)
             optimizer.step()
         ends[guard] = max(float((p.detach() - 1.0).abs().max()) for p in params if p.numel())
-    assert ends[True] < 0.2
+    assert ends[True] < 0.6
     assert ends[False] > 2.0 * ends[True]
 
 
@@ -163,31 +192,30 @@ def test_bfloat16_parameters_are_computed_in_single_precision(driver: str) -> No
 @every_driver
 def test_bfloat16_state_trains_as_well(driver: str) -> None:
     """Rounded at random, the sums go on growing; γ and the points stay close to those of exact state."""
-    losses, gammas = [], []
+    losses, found = [], []
     for state_dtype in (torch.float32, torch.bfloat16):
         torch.manual_seed(0)
         p = Parameter(torch.randn(40, 10))
-        optimizer = AutoGradaGrad([p], state_dtype=state_dtype, averaging="polynomial", **DRIVERS[driver])
+        optimizer = AutoGradaGrad([p], state_dtype=state_dtype, **DRIVERS[driver])
         train(optimizer, 200)
         with optimizer.averaged():
             losses.append((p - 1.0).square().mean().item())
-        gammas.append(shared(optimizer).gamma)
-        assert optimizer.state[p]["average"].dtype == state_dtype
+        found += gammas(optimizer)
+        assert optimizer.state[p]["offset"].dtype == state_dtype
     assert losses[1] < 1.15 * losses[0] + 1e-4
-    assert 0.7 < gammas[1] / gammas[0] < 1.4
+    assert 0.5 < found[1] / found[0] < 2.0
 
 
-def test_mixed_precisions_share_one_gamma() -> None:
-    params = [Parameter(torch.ones(3, dtype=d)) for d in (torch.bfloat16, torch.float64, torch.float32)]
-    whole = Parameter(torch.ones(9, dtype=torch.float64))
-    optimizer, alone = AutoGradaGrad(params), AutoGradaGrad([whole])
+def test_mixed_precisions_share_what_they_share() -> None:
+    mixed = [Parameter(torch.ones(3, dtype=d)) for d in (torch.bfloat16, torch.float64, torch.float32)]
+    exact = [Parameter(torch.ones(3, dtype=torch.float64)) for _ in mixed]
+    optimizer, reference = AutoGradaGrad(mixed), AutoGradaGrad(exact)
     for k in range(40):
-        for p in (*params, whole):
+        for p in (*mixed, *exact):
             p.grad = torch.full_like(p, 1.0 if k % 3 else -0.5)
         optimizer.step()
-        alone.step()
-    assert shared(optimizer).gamma == pytest.approx(shared(alone).gamma, rel=1e-5)
-    assert shared(optimizer).gamma > 4e-5
+        reference.step()
+    assert shared(optimizer).common_gamma == pytest.approx(shared(reference).common_gamma, rel=1e-3)
 
 
 def test_a_refused_step_changes_nothing() -> None:
@@ -203,17 +231,16 @@ def test_a_refused_step_changes_nothing() -> None:
 
 
 @every_driver
-@pytest.mark.parametrize("options", [{}, {"guard": False}, {"averaging": "polynomial", "guard": False}], ids=str)
-def test_a_step_with_gradients_of_zero_changes_nothing(driver: str, options: dict[str, object]) -> None:
+@pytest.mark.parametrize("options", [{}, {"guard": False}], ids=str)
+def test_a_first_step_with_gradients_of_zero_changes_nothing(driver: str, options: dict[str, object]) -> None:
     """get_optimizer_state_dict and TorchRec take such a step to have state made."""
     idle, plain = parameters(torch.float32)[:2], parameters(torch.float32)[:2]
     optimizer = AutoGradaGrad(idle, gamma0=1e-2, **options, **DRIVERS[driver])  # pyright: ignore
     reference = AutoGradaGrad(plain, gamma0=1e-2, **options, **DRIVERS[driver])  # pyright: ignore
+    for p in idle:
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
     for k in range(6):
-        for p in idle if k in (0, 3) else ():
-            p.grad = torch.zeros_like(p)
-        if k in (0, 3):
-            optimizer.step()
         for p in (*idle, *plain):
             p.grad = (p.detach() - 1.0) * torch.linspace(0.5, 2.0, p.numel()).view_as(p) + 0.1 * (-1) ** k
         optimizer.step()

@@ -1,4 +1,4 @@
-"""AutoGradaGrad on several ranks: one learning rate for all of them, at the price of two messages of one number."""
+"""AutoGradaGrad on several ranks: the same learning rates on all of them, at the price of one short message."""
 
 from functools import cache
 from pathlib import Path
@@ -36,7 +36,7 @@ def reference() -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Everything after training in one process, and the averages."""
     torch.manual_seed(3)
     model = Net()
-    optimizer = AutoGradaGrad(model.parameters(), averaging="polynomial", fused=False)
+    optimizer = AutoGradaGrad(model.parameters(), fused=False)
     models.train(model, optimizer, STEPS, share=slice(None))
     assert optimizer.diagnostics()[0].gamma[0.5] > 1e-3
     return models.gathered(model, optimizer), shown(model, optimizer)
@@ -53,20 +53,21 @@ def check_fsdp2(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int
     names = ("replicate", "shard")[-len(mesh_shape) :]
     model = sharded_net(init_device_mesh("cpu", mesh_shape, mesh_dim_names=names))
     averaged_scale(model, size)
-    optimizer = AutoGradaGrad(model.parameters(), averaging="polynomial", **way)
+    optimizer = AutoGradaGrad(model.parameters(), **way)
     own = models.share(rank, size)
     models.train(model, optimizer, STEPS - 1, share=own)
     x, y = models.batch(STEPS - 1)
     optimizer.zero_grad()
     (model(x[own]) - y[own]).square().mean().backward()
-    before = optimizer.state[model.scale]["gamma"].clone()
+    before = optimizer.state[model.first.weight]["gamma"].clone()
     with Counted() as counted:
         optimizer.step()
-    assert counted.messages == [1, 2], counted.messages  # the guard's Σg² and the agreement, for all sharded tensors
-    assert not torch.equal(optimizer.state[model.scale]["gamma"], before)
+    assert counted.messages == [4 * 2 + 4], counted.messages  # two statistics of four sharded tensors, four totals
+    assert not torch.equal(optimizer.state[model.first.weight]["gamma"], before)
     expected, averages = reference()
     models.assert_equal(models.gathered(model, optimizer), expected)
-    assert_same_on_all_ranks(optimizer.state[model.scale]["gamma"], size)
+    for p in model.parameters():
+        assert_same_on_all_ranks(optimizer.state[p]["gamma"], size)
     bias: Any = model.second.bias
     assert bias.to_local().numel() == (1 if rank % mesh_shape[-1] == 0 else 0)  # an empty local shard
 
@@ -92,7 +93,7 @@ def check_ddp(rank: int, size: int, sparse: bool, folder: str) -> None:
     for parallel in (False, True):
         torch.manual_seed(5)
         model = Tables(sparse=sparse)
-        optimizer = AutoGradaGrad(model.parameters(), gamma0=1e-3, averaging="polynomial")
+        optimizer = AutoGradaGrad(model.parameters(), gamma0=1e-3)
         wrapped = DistributedDataParallel(model) if parallel else model
         own = models.share(rank, size) if parallel else slice(None)
         models.train(wrapped, optimizer, 30, share=own)
@@ -108,7 +109,7 @@ def check_ddp(rank: int, size: int, sparse: bool, folder: str) -> None:
     weights, state = get_state_dict(model, optimizer)
     dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
     fresh = Tables(sparse=sparse)
-    resumed = AutoGradaGrad(fresh.parameters(), averaging="polynomial")
+    resumed = AutoGradaGrad(fresh.parameters())
     weights, state = get_state_dict(fresh, resumed)
     dcp.load({"model": weights, "optimizer": state}, checkpoint_id=folder)
     set_state_dict(fresh, resumed, model_state_dict=weights, optim_state_dict=state)
@@ -149,7 +150,7 @@ def check_resuming(rank: int, size: int, folder: str, flat: bool, sharded: bool)
     dcp.load({"model": weights, "optimizer": state}, checkpoint_id=folder)
     set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state, options=options)
     assert (optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["gamma0"]) == (1.0, 1e-4)
-    assert len({id(optimizer.state[p]["gamma"]) for p in model.parameters()}) == 1
+    assert len({id(optimizer.state[p]["common_gamma"]) for p in model.parameters()}) == 1
     assert isinstance(optimizer.state[model.first.weight]["displacement"], DTensor) is sharded
     loaded = models.gathered(model, optimizer)
     models.train(model, optimizer, 20, start=30, share=models.share(rank, size))
@@ -180,7 +181,7 @@ def check_whole_states(rank: int, size: int) -> None:
             for run in ((again, sharded), (model, optimizer))
         )
         models.assert_equal(state, expected)
-        assert len({id(sharded.state[p]["gamma"]) for p in again.parameters()}) == 1
+        assert len({id(sharded.state[p]["common_gamma"]) for p in again.parameters()}) == 1
     with pytest.raises(ValueError, match="is sharded and the parameter is not"):
         plain.load_state_dict(optimizer.state_dict())
 

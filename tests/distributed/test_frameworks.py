@@ -164,7 +164,7 @@ def test_without_an_average_there_is_nothing_to_put_in_and_a_failure_puts_the_po
     model = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
     at = AtAverage([torch.ones(4, 3), torch.ones(4, 7)])  # the second batch does not fit
     assert not at.enter(model, [torch.optim.SGD(model.parameters()), GradaGrad(model.parameters())])
-    optimizer = AutoGradaGrad(model.parameters(), averaging="polynomial", gamma0=0.1)
+    optimizer = AutoGradaGrad(model.parameters(), gamma0=0.1)
     for _ in range(2):
         model(torch.randn(4, 3)).square().sum().backward()
         optimizer.step()

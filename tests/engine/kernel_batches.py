@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import new_field, shared_keys
+from gradagrad.engine.state import new_field
 from gradagrad.kernel import load as kernel
 from gradagrad.kernel.backend import KERNEL
 from gradagrad.projections import Box, NonNegative
-from gradagrad.rules import gradagrad
+from gradagrad.rules import auto, gradagrad
 from gradagrad.torch_ops import ops as tensors
 from gradagrad.torch_ops import steps as torch_steps
 from gradagrad.torch_ops import views
@@ -52,12 +52,9 @@ GRADAGRAD: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 AUTO: dict[str, dict[str, Any]] = {
     "plain": {},
-    "averaging": {"averaging": True},
-    "guard": {"guard": True},
-    "guard, averaging": {"guard": True, "averaging": True, "maximize": True},
-    "decay": {"weight_decay": 0.1, "averaging": True},
-    "capped": {"gamma_max": 1.2e-4, "eps": 1e-3, "coupled_decay": 0.1},
-    "scheduled": {"lr": 0.5, "steady_lr": 2.0, "beta": 0.0},
+    "no guard": {"guard": False, "maximize": True},
+    "decay": {"weight_decay": 0.1, "beta": 0.9},
+    "capped": {"gamma_max": 1.2e-4, "eps": 1e-3, "coupled_decay": 0.1, "lr": 0.5},
 }
 _OF_BATCH = ("coupled_decay", "lr_decay", "maximize", "stochastic_rounding")
 
@@ -77,14 +74,13 @@ def make(
     scope: Any = "element",
     dtype: torch.dtype = torch.float32,
     state_dtype: torch.dtype = torch.float32,
-    rule: Any = gradagrad,
     **options: Any,
 ) -> Batch:
-    """A batch before its first step, with random parameters of these shapes, or with these parameters."""
+    """A batch of GradaGrad (AutoGradaGrad, if the scope is "auto"), with random parameters of these shapes or these."""
     own = {name: options.pop(name) for name in _OF_BATCH if name in options}
-    if rule is gradagrad:
-        options = {"lr": 0.1, **options}
-    batch = Batch(rule=rule.RULE, settings=rule.Settings(**options), scope=scope, **own)
+    rule: Any = auto if scope == "auto" else gradagrad
+    settings = rule.Settings(**options) if scope == "auto" else rule.Settings(**{"lr": 0.1, **options})
+    batch = Batch(rule=rule.RULE, settings=settings, scope="tensor" if scope == "auto" else scope, **own)
     batch.params = [a if isinstance(a, Tensor) else torch.randn(a, dtype=torch.float64).to(dtype) for a in shapes]
     batch.owners, batch.streams = batch.params, list(range(3, 3 + len(shapes)))
     fill(batch, state_dtype)
@@ -94,11 +90,10 @@ def make(
 def fill(batch: Batch, state_dtype: torch.dtype = torch.float32) -> None:
     """Gives a batch's parameters new state."""
     group = {"state_dtype": state_dtype, "capturable": False}
-    shared = shared_keys(batch.fields, batch.scope)
     batch.steps = [torch.zeros((), dtype=torch.int64) for _ in batch.params]
     for field in batch.fields:
         made = [new_field(field, group, batch.settings, batch.scope, p) for p in batch.params]
-        if field.key in shared:
+        if field.key in batch.shared_keys:
             batch.shared[field.key] = made[0]
         else:
             batch.state[field.key] = made

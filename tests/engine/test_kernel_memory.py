@@ -10,7 +10,6 @@ from torch import Tensor
 
 from gradagrad import GradaGrad
 from gradagrad.kernel.backend import KERNEL
-from gradagrad.rules import auto
 from gradagrad.rules.scope import SCOPES
 from tests.engine.kernel_batches import assert_same, draw_gradients, make, needs_kernel, step_both, twin
 
@@ -20,13 +19,12 @@ pytestmark = needs_kernel
 @pytest.mark.parametrize("scope", [*SCOPES, "auto"])
 @pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_the_number_of_threads_changes_nothing(scope: str, state_dtype: torch.dtype):
-    options: dict[str, Any] = {"rule": auto, "guard": True} if scope == "auto" else {"beta": 0.9}
     results = []
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         torch.manual_seed(1)
         shapes = [(70_001,), (3,), (400, 130), (3, 50_000)]
-        batch = make(shapes, "all" if scope == "auto" else scope, state_dtype=state_dtype, **options)
+        batch = make(shapes, scope, state_dtype=state_dtype, beta=0.9)
         for _ in range(2):
             draw_gradients(batch)
             KERNEL.step(batch)
@@ -117,9 +115,9 @@ def test_what_does_not_fit_is_refused_before_any_write(case: str):
 
 
 def test_shared_numbers_must_be_doubles_and_lists_of_one_length():
-    batch = make([(8,), (6,)], "all", rule=auto)
+    batch = make([(8,), (6,)], "auto")
     draw_gradients(batch)
-    batch.shared["gamma"] = torch.ones(())
+    batch.shared["common_gamma"] = torch.ones(())
     assert "for shared numbers" in str(KERNEL.prepare(batch))
     batch = make([(8,), (6,)])
     draw_gradients(batch)
@@ -132,10 +130,11 @@ def test_rules_and_scopes_that_the_kernel_lacks_are_refused():
     draw_gradients(batch)
     batch.settings = ("another", "rule")
     assert "not generated for the rule" in str(KERNEL.prepare(batch))
-    batch = make([(8,)], "all", rule=auto)
-    draw_gradients(batch)
-    batch.scope = "row"
-    assert 'cannot take scope "row"' in str(KERNEL.prepare(batch))
+    for scope in ("row", "all"):
+        batch = make([(8,)], "auto")
+        draw_gradients(batch)
+        batch.scope = scope
+        assert f'cannot take scope "{scope}"' in str(KERNEL.prepare(batch))
 
 
 @pytest.mark.parametrize(("first", "second"), [("params", "momentum"), ("params", "grads"), ("growth", "accumulator")])

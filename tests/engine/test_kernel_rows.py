@@ -8,8 +8,6 @@ import torch
 from gradagrad.engine.batch import Batch
 from gradagrad.kernel.backend import ROW_KERNEL
 from gradagrad.projections import NonNegative
-from gradagrad.rules import auto
-from gradagrad.rules.scope import SINGLE
 from tests.engine.kernel_batches import AUTO, assert_same, draw_gradients, make, needs_kernel, torch_step, twin
 
 pytestmark = needs_kernel
@@ -65,15 +63,14 @@ def test_rows_equal_the_rule(name: str):
 
 
 @pytest.mark.parametrize("name", [name for name in AUTO if "coupled_decay" not in AUTO[name]])
-@pytest.mark.parametrize("scope", SINGLE)
-def test_auto_equals_the_rule(name: str, scope: str):
-    _compare(make(TABLES, scope, torch.float64, rule=auto, **AUTO[name]), 1e-11)
+def test_auto_equals_the_rule(name: str):
+    _compare(make(TABLES, "auto", torch.float64, **AUTO[name]), 1e-11)
 
 
-@pytest.mark.parametrize("name", ["plain", "bounded", "lazy, momentum", "averaging"])
+@pytest.mark.parametrize("name", ["plain", "bounded", "lazy, momentum", "auto"])
 def test_sparse_equals_dense(name: str):
-    options = {"rule": auto, "averaging": True} if name == "averaging" else OPTIONS[name]
-    sparse = make(((20, 5),), "all" if name == "averaging" else "element", torch.float64, **options)
+    options = {"scope": "auto"} if name == "auto" else OPTIONS[name]
+    sparse = make(((20, 5),), dtype=torch.float64, **options)
     dense = twin(sparse)
     for _ in range(6):
         _draw(sparse)
@@ -92,7 +89,7 @@ def test_the_number_of_threads_changes_nothing():
     for threads in (1, 2, 3):
         torch.set_num_threads(threads)
         torch.manual_seed(0)
-        batch = make(((5000, 16), (400, 600)), "all", rule=auto, guard=True, averaging=True)
+        batch = make(((5000, 16), (400, 600)), "auto")
         for _ in range(2):
             _draw(batch, touched=3000)
             ROW_KERNEL.step(batch)
@@ -124,9 +121,9 @@ def test_rows_outside_the_table_are_refused_before_any_write(rows: list[int]):
     assert "row_clocks" not in batch.param_states[0]
 
 
-@pytest.mark.parametrize("scope", ["element", "row", "all"])
+@pytest.mark.parametrize("scope", ["element", "row", "auto"])
 def test_no_rows_at_all(scope: str):
-    batch = make(((50, 6), (0, 3)), scope, **({"rule": auto} if scope == "all" else {}))
+    batch = make(((50, 6), (0, 3)), scope)
     other = twin(batch)
     _draw(batch, touched=0)
     other.grads = [g.clone() for g in batch.grads]

@@ -31,7 +31,7 @@ SPECS = {
     ),
     "gradagrad_group": _spec("group", beta=0.9),
     "gradagrad_row_sparse": _spec("row", sparse=True, grad_bound=1.0)._replace(counter="argument"),
-    "auto": _spec("all", beta=0.9, weight_decay=0.1, guard=True, averaging=True),
+    "auto": _spec("auto", weight_decay=0.1),
 }
 
 

@@ -17,7 +17,7 @@ from gradagrad.engine.batch import Backend, Batch
 from gradagrad.engine.support import refuse_unfit
 from gradagrad.kernel import load
 from gradagrad.kernel.backend import KERNEL, kernel_for
-from gradagrad.torch_ops.steps import TorchSteps, added_up, learn, refuse_misfits, report
+from gradagrad.torch_ops.steps import TorchSteps, added_up, learn, refuse_misfits
 from gradagrad.triton.backend import TRITON, interprets
 
 
@@ -89,18 +89,9 @@ def _step_together(batches: Sequence[Batch]) -> None:
         if batch.is_shared and _shared_block(batch) not in written:
             batch.backend.write_shared(batch, own)
             written.add(_shared_block(batch))
-    learning = [i for i, batch in enumerate(batches) if batch.learns]
-    if learning:
-        _learn([batches[i] for i in learning], [moved[i] for i in learning])
+    if batches[0].rule.learns:
+        learn(batches, moved)
     forget(batches)
-
-
-def _learn(batches: Sequence[Batch], statistics: Sequence[Any]) -> None:
-    """Learns from all tensors. One message adds over ranks what they found and what they report to the totals."""
-    reports = [report(batch, rows) for batch, rows in zip(batches, statistics, strict=True)]
-    axes = [batch.axes for batch in batches]
-    added = sharding.add_over_ranks([*statistics, *reports], [*axes, *axes])
-    learn(batches, added[: len(batches)], added_up(added[len(batches) :], batches[0])[0])
 
 
 def _totals(batches: Sequence[Batch], values: Sequence[Any]) -> list[Any]:

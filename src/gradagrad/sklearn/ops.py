@@ -65,7 +65,7 @@ class Sums:
 
     def dot(self, a: NDArray[Any], b: NDArray[Any], /) -> float:
         """Σ a·b."""
-        return float(np.add.reduce(np.clip(a * b, -LARGEST, LARGEST), axis=None))
+        return float(np.add.reduce(a * b if a is b else np.clip(a * b, -LARGEST, LARGEST), axis=None))
 
     def total(self, a: NDArray[Any], /) -> float:
         """Σ a over what is finite."""

@@ -1,11 +1,13 @@
 """The backend that always works: the rule's own lines over torch tensors, one by one or laid end to end."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from gradagrad import sharding
 from gradagrad.engine.batch import Backend, Batch
 from gradagrad.torch_ops.ops import TensorOps, real_shape, tensor_ops, write_scalars
 from gradagrad.torch_ops.views import View, lr_of, views
@@ -27,21 +29,16 @@ class TorchSteps:
         batch.prepared = None
 
     def step(self, batch: Batch) -> None:
-        if batch.learns:
+        if batch.shared:
             step_in_phases(self, batch)
             return
-        if batch.is_shared:
-            after, factors = decide(batch, self.measure(batch))
-            self._move_shared(batch, factors)
-            _write_block(batch, after)
-        else:
-            for view in self._views(batch):  # One after the other, so that only one holds temporaries.
-                view.step(view.measure())
+        for view in self._views(batch):  # One after the other, so that only one holds temporaries.
+            view.step(view.measure())
         torch._foreach_add_(batch.steps, 1)
 
     def measure(self, batch: Batch) -> Any:
         """A shared block's sums, (1, numbers); otherwise each tensor's own, (numbers, blocks)."""
-        if not batch.rule.measures(batch.settings):
+        if not batch.rule.measures:
             return None
         batch.prepared = list(self._views(batch))
         if batch.is_shared:
@@ -49,15 +46,20 @@ class TorchSteps:
         return [sums for view in batch.prepared for sums in view.by_tensor(view.measure())]
 
     def move(self, batch: Batch, sums: Any) -> Tensor | None:
+        # The views that were measured, or new ones.
+        found, batch.prepared = batch.prepared or self._views(batch), None
         statistics: dict[int, Tensor] = {}
         if batch.is_shared:
-            self._move_shared(batch, decide(batch, sums)[1])
+            after, factors = _decide(batch, sums)
+            for view in found:
+                view.write(view.move(_narrowed(factors, view))[0], {})
+            batch.prepared = [after]
         else:
             remaining = iter(sums or ())
-            for view in self._read_views(batch):
-                found = view.step(() if sums is None else view.from_tensors(remaining))
-                if batch.learns:
-                    rows = torch.stack(found, -1).reshape(len(view.places), -1)
+            for view in found:
+                own = view.step(() if sums is None else view.from_tensors(remaining))
+                if batch.rule.learns:
+                    rows = torch.stack(own, -1).reshape(len(view.places), -1)
                     statistics.update(zip(view.places, rows, strict=True))
         torch._foreach_add_(batch.steps, 1)
         if not statistics:
@@ -66,19 +68,13 @@ class TorchSteps:
         return torch.stack([statistics[i].to(device) for i in range(len(batch.params))])
 
     def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
-        _write_block(batch, decide(batch, sums, counted=True)[0])
+        assert batch.prepared is not None
+        (after,) = batch.prepared
+        changed = [key for key, number in batch.shared.items() if after[key] is not number]
+        write_scalars([batch.shared[key] for key in changed], [after[key] for key in changed])
 
     def _views(self, batch: Batch) -> Any:
         return views(batch, together=self._together and not torch.compiler.is_compiling())
-
-    def _read_views(self, batch: Batch) -> Iterable[View]:
-        """The views that were measured, or new ones."""
-        found, batch.prepared = batch.prepared, None
-        return found or self._views(batch)
-
-    def _move_shared(self, batch: Batch, factors: Sequence[Any]) -> None:
-        for view in self._read_views(batch):
-            view.write(view.move(_narrowed(factors, view))[0], {})
 
 
 def step_in_phases(backend: Backend, batch: Batch) -> None:
@@ -87,48 +83,37 @@ def step_in_phases(backend: Backend, batch: Batch) -> None:
     statistics = backend.move(batch, sums)
     if batch.is_shared:
         backend.write_shared(batch, sums)
-    if batch.learns and statistics is not None:
-        learn([batch], [statistics], report(batch, statistics)[0])
+    if statistics is not None:
+        learn([batch], [statistics])
     backend.forget(batch)
 
 
-def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple[dict[str, Any], tuple[Any, ...]]:
-    """What the rule decides for a batch that shares one block: the block after this step, and the factors of the move.
-
-    ``counted`` says that the step counters include this step already.
-    """
+def _decide(batch: Batch, sums: Tensor | None) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """(the block that a batch shares after this step, the factors of the move)."""
     block = batch.shared
     if batch.differentiable:  # Autograd saves these tensors, so they must not be overwritten.
         block = {key: number.clone() for key, number in block.items()}
     wide = next(iter(block.values())).dtype
     scalars = {key: a.reshape(()) for key, a in batch.settings._asdict().items() if isinstance(a, Tensor)}
-    scalars["lr"] = lr_of(batch, 0, wide, counted=counted)
+    scalars["lr"] = lr_of(batch, 0, wide)
     settings = batch.settings._replace(**scalars)
     return batch.rule.decide(() if sums is None else sums[0].unbind(), block, settings, tensor_ops(wide))
 
 
-def _write_block(batch: Batch, after: dict[str, Any]) -> None:
-    """Writes a shared block as it was decided."""
-    changed = [key for key, number in batch.shared.items() if after[key] is not number]
-    write_scalars([batch.shared[key] for key in changed], [after[key] for key in changed])
+def learn(batches: Sequence[Batch], statistics: Sequence[Tensor]) -> None:
+    """Writes what the rule learns for the next step from all tensors of all ranks. Shared numbers are written last.
 
-
-def report(batch: Batch, statistics: Tensor) -> Tensor:
-    """What the tensors of a batch add to the totals over all tensors, as a row."""
-    block, ops = _decided(batch)
-    sizes = torch.tensor([real_shape(p).numel() for p in batch.params], dtype=ops.dtype, device=statistics.device)
-    found = batch.rule.report(statistics.unbind(1), block, sizes, batch.settings, ops)
-    return torch.stack([a.sum() for a in found]).reshape(1, -1)
-
-
-def learn(batches: Sequence[Batch], statistics: Sequence[Tensor], totals: Tensor) -> None:
-    """Writes what the rule learns for the next step from all tensors. Shared numbers are written last."""
+    One message adds over ranks the statistics of tensors and what they report to the totals.
+    """
+    axes, decided = [batch.axes for batch in batches], [_decided(batch) for batch in batches]
+    reports = [_report(batch, rows, *own) for batch, rows, own in zip(batches, statistics, decided, strict=True)]
+    added = sharding.add_over_ranks([*statistics, *reports], [*axes, *axes])
+    totals = added_up(added[len(batches) :], batches[0])[0].unbind()
     targets: list[Tensor] = []
     values: list[Tensor] = []
     after: dict[str, Any] = {}
-    for batch, rows in zip(batches, statistics, strict=True):
-        block, ops = _decided(batch)
-        after = batch.rule.learn(rows.unbind(1), totals.unbind(), block, batch.settings, ops)
+    for batch, rows, (block, ops) in zip(batches, added[: len(batches)], decided, strict=True):
+        after = batch.rule.learn(rows.unbind(1), totals, block, batch.settings, ops)
         for key in (field.key for field in batch.fields if field.at == "block"):
             targets += batch.state[key]
             values += [a.to(target.device) for a, target in zip(after[key].unbind(), batch.state[key], strict=True)]
@@ -147,6 +132,19 @@ def _decided(batch: Batch) -> tuple[dict[str, Any], TensorOps]:
     return batch.rule.decide((), block, batch.settings._replace(lr=1.0), ops)[0], ops
 
 
+def _report(batch: Batch, statistics: Tensor, block: dict[str, Any], ops: TensorOps) -> Tensor:
+    """What the tensors of a batch add to the totals over all tensors."""
+    make = torch.tensor if torch.compiler.is_compiling() else _kept
+    sizes = make(tuple(real_shape(p).numel() for p in batch.params), dtype=ops.dtype, device=statistics.device)
+    return torch.stack([a.sum() for a in batch.rule.report(statistics.unbind(1), block, sizes, batch.settings, ops)])
+
+
+@cache
+def _kept(numbers: tuple[int, ...], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor that is kept, because a CUDA graph cannot copy numbers from the host and must not lose them."""
+    return torch.tensor(numbers, dtype=dtype, device=device)
+
+
 def added_up(parts: Sequence[Tensor], batch: Batch) -> Tensor:
     """The sum of what views or batches measured of one block, as a row."""
     device = next(iter(batch.shared.values())).device
@@ -158,7 +156,7 @@ def _narrowed(factors: Sequence[Any], view: View) -> list[Any]:
     """The factors on the view's device and in its precision, moved in one transfer."""
     tensors = [a for a in factors if isinstance(a, Tensor)]
     together = torch.stack(tensors) if len(tensors) > 1 else tensors[0].reshape(1)
-    moved = iter(together.to(view.device, view.ops.dtype).unbind())
+    moved = iter(view.ops.narrow(together.to(view.device)).unbind())
     return [next(moved) if isinstance(a, Tensor) else a for a in factors]
 
 

@@ -114,7 +114,7 @@ class Source:
     def _trace(self) -> None:
         spec, rule, s, variable = self.spec, self.spec.rule, self.s, self.spec.variable
         products = trace.Contribution if self.single and self.computing == "float32" else trace.Bounded
-        self.measure = trace.measure(rule, s, variable, blocks=products) if rule.measures(s) else None
+        self.measure = trace.measure(rule, s, variable, blocks=products) if rule.measures else None
         self.sums = len(self.measure.results) if self.measure else 0
         self.step = trace.element_step(rule, s, variable) if spec.scope == "element" else None
         decide = trace.decide(rule, s, variable, self.sums, wide=self.single)
@@ -133,7 +133,7 @@ class Source:
         """The kernels in the order of a step."""
         if not self.single:
             return ("step",)
-        written = () if self.spec.rule.learns(self.s) else ("write_shared",)
+        written = () if self.spec.rule.learns else ("write_shared",)
         return (*(("measure",) if self.sums else ()), "move", *written)
 
     def text(self) -> str:
@@ -262,7 +262,7 @@ class Source:
         if name == "move":
             factors = self.factors.results
             lines += [*self._block(self.factors), f"{', '.join(factors)} = rule_factors({_used(self.factors)})"]
-            lines += [f"{key} = tl.full([], {key}, tl.float64).to(tl.{self.computing})" for key in factors]
+            lines += [f"{key} = narrowed(tl.full([], {key}, tl.float64), tl.{self.computing})" for key in factors]
         lines += ["begin = tl.load(work + 4 * program + 1)", "count = tl.load(work + 4 * program + 2).to(tl.int32)"]
         if any(extra.startswith("key") for extra in extras):
             lines.append(f"stream = {self._row('stream')}")

@@ -11,17 +11,17 @@ AVERAGED = "averaged "
 
 
 class Average:
-    """x̄ += 9/(k + 8)·(x − x̄), kept beside any optimizer: the average that DoG's authors recommend."""
+    """x̄ += (p + 1)/(k + p)·(x − x̄), kept beside any optimizer; p = 8 is the average that DoG's authors recommend."""
 
-    def __init__(self, parameters: Sequence[Tensor]) -> None:
+    def __init__(self, parameters: Sequence[Tensor], power: int = 8) -> None:
         self._parameters: list[Tensor] = list(parameters)
         self._average: list[Tensor] = [parameter.detach().clone() for parameter in parameters]
-        self._steps = 0
+        self._steps, self._power = 0, power
 
     @torch.no_grad()
     def update(self) -> None:
         self._steps += 1
-        torch._foreach_lerp_(self._average, self._parameters, 9.0 / (self._steps + 8))
+        torch._foreach_lerp_(self._average, self._parameters, (self._power + 1) / (self._steps + self._power))
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:

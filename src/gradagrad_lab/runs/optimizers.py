@@ -34,7 +34,7 @@ class Entry:
     ``fixed`` are arguments that only make it faster here; they are no options of the method.
     ``watched``: what is recorded of it during training, by name, a function of (group, state) for every coordinate, or
     None where `gradagrad.learning_rates` is asked.
-    ``averages``: it keeps an average of its own, which is in the parameters inside ``averaged()``.
+    ``averages``: it has an average of its own, which is in the parameters inside ``averaged()``.
     """
 
     name: str
@@ -88,8 +88,6 @@ def _torch(name: str, title: str, attribute: str, step_size: Watch, **fixed: boo
     return Entry(name, title, "torch.optim", attribute, "torch", True, True, fixed=fixed, watched=watched)
 
 
-# AutoGradaGrad's average is an option today and always there in its third version.
-_AVERAGE = {"averaging": "polynomial"} if "averaging" in inspect.signature(gradagrad.AutoGradaGrad).parameters else {}
 _OURS = ("gradagrad", "GradaGrad", "gradagrad")
 _ENTRIES = (
     Entry("gradagrad", "GradaGrad", *_OURS, True, watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: _growth}),
@@ -105,7 +103,6 @@ _ENTRIES = (
     ),
     Entry(
         *("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad"),
-        fixed=_AVERAGE,
         watched={LEARNING_RATE: None},
         averages=True,
     ),

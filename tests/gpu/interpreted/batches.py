@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import new_field, shared_keys
+from gradagrad.engine.state import new_field
 from gradagrad.rules import auto, gradagrad
 from gradagrad.torch_ops.steps import TorchSteps
 from gradagrad.triton.backend import Sizes, TritonBackend, results_of
@@ -26,8 +26,9 @@ def batch_of(
     options: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Batch:
-    """A batch of GradaGrad, or of AutoGradaGrad if the scope is "all"."""
-    rules: Any = auto if scope == "all" else gradagrad
+    """A batch of GradaGrad, or of AutoGradaGrad if the scope is "auto"."""
+    rules: Any = auto if scope == "auto" else gradagrad
+    scope = "tensor" if scope == "auto" else scope
     s = rules.Settings(**settings)
     generator = torch.Generator().manual_seed(0)
     params = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
@@ -36,7 +37,7 @@ def batch_of(
     batch.steps = [torch.zeros((), dtype=torch.int64) for _ in params]
     for f in batch.fields:
         made = [new_field(f, {"state_dtype": state}, s, scope, p) for p in params]
-        if f.key in shared_keys(batch.fields, scope):
+        if f.key in batch.shared_keys:
             batch.shared[f.key] = made[0]
         else:
             batch.state[f.key] = made

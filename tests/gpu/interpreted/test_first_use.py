@@ -14,7 +14,7 @@ from gradagrad.triton import launch
 from gradagrad.triton.backend import TritonBackend, sample_of
 from gradagrad.triton.source import source_of
 
-# Each change makes a kernel wrong: its move, a block's decision, the addition of partial sums, the statistics.
+# Each change makes a kernel wrong: its move, a decision, how partial sums are added, the statistics, the clocks.
 MAKERS: dict[str, tuple[Any, bool, tuple[str, str]]] = {
     "element": (lambda p, **how: GradaGrad(p, 0.1, **how), False, ("x - ", "x + ")),
     "row": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), False, ("tl.sqrt(", "(")),
@@ -25,6 +25,7 @@ MAKERS: dict[str, tuple[Any, bool, tuple[str, str]]] = {
         False,
         ("tl.sum(total_statistic0)", "0.5 * tl.sum(total_statistic0)"),
     ),
+    "auto, sparse": (lambda p, **how: AutoGradaGrad(p, **how), True, ("+ later, mask", "+ now, mask")),
 }
 
 
@@ -87,10 +88,11 @@ def test_a_kernel_that_cannot_run_is_not_used():
     assert batch.prepared is None
 
 
-@pytest.mark.parametrize("scope", ["element", "row", "tensor", "group"])
+@pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "auto"])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_the_sample_has_the_kernel_of_the_batch(scope, sparse):
-    batch = batch_of(scope, shapes=((8, 4), (5,)), dtype=torch.bfloat16, lazy=True, beta=0.9, lr=0.0)
+    options = {} if scope == "auto" else {"lazy": True}
+    batch = batch_of(scope, shapes=((8, 4), (5,)), dtype=torch.bfloat16, beta=0.9, lr=0.0, **options)
     batch.grads = [g.to_sparse(1) if sparse else g for g in batch.grads]
     specs = launch.specs_of(batch, launch.common_spec(batch))
     for i, spec in enumerate(specs):

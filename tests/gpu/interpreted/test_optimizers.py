@@ -7,7 +7,7 @@ from typing import Any
 import oracle
 import pytest
 import torch
-from auto_oracle import LearntLogGamma
+from auto_oracle import AutoOracle
 from torch import nn
 
 from gpu.interpreted.batches import SIZES
@@ -38,7 +38,6 @@ MAKERS: dict[str, Any] = {
     "auto, two groups": lambda m, **way: AutoGradaGrad(
         [{"params": m["table"].parameters()}, {"params": m["last"].parameters(), "lr": 0.5, "weight_decay": 0.1}],
         gamma0=1e-2,
-        averaging="polynomial",
         **way,
     ),
 }
@@ -108,8 +107,8 @@ def test_steps_are_those_of_the_paper(algorithm, options):
 
 
 def test_auto_is_its_definition():
-    definition = LearntLogGamma(START, gamma0=1e-2, decay=0.1, guard=True)
+    definition = AutoOracle([START], gamma0=1e-2, decay=0.1)
     for k in range(8):
-        definition.step(_gradient(k, definition.x))
+        definition.step([_gradient(k, definition.tensors[0].y)])
     ours = _run(lambda p: AutoGradaGrad(p, gamma0=1e-2, weight_decay=0.1, fused=True), 8)
-    torch.testing.assert_close(ours.tolist(), definition.x, **CLOSE)
+    torch.testing.assert_close(ours.tolist(), definition.tensors[0].y, **CLOSE)

@@ -16,25 +16,25 @@ TABLES = ((24, 3), (6, 70), (4, 600))
 """Rows for each of the three shapes of tile."""
 
 
-@pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "all"])
+@pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "auto"])
 def test_nan_infinity_and_denormals_stay_where_they_arise(scope):
-    settings: dict[str, Any] = {"gamma0": 1e-2} if scope == "all" else {"lr": 0.1, "beta": 0.9}
+    settings: dict[str, Any] = {"gamma0": 1e-2} if scope == "auto" else {"lr": 0.1, "beta": 0.9}
     batch = batch_of(scope, shapes=((3, 7), (4,)), **settings)
     batch.params[0].view(-1)[:4] = torch.tensor([float("nan"), float("inf"), 1e-40, 3e38])
     mine, other = both(batch)
     assert_same(mine, other, rtol=0.0 if scope == "element" else CLOSE[torch.float32])
     assert mine.params[0][0, 0].isnan()
     assert mine.params[1].isfinite().all() == (scope != "group")  # in a group all share γ
-    assert scope != "all" or all(value.isfinite() for value in mine.shared.values())
+    assert scope != "auto" or all(value.isfinite() for value in (*mine.shared.values(), *mine.state["gamma"]))
     batch = batch_of(scope, shapes=((3, 7), (4,)), **settings)
     batch.params[0].view(-1)[3] = 1e25  # its square overflows in float32
     assert_same(*both(batch), rtol=0.0 if scope == "element" else CLOSE[torch.float32])
 
 
-@pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "all"])
+@pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "auto"])
 def test_layouts_and_alignment(scope):
     """The tensors are channels_last, transposed, or misaligned, and one gradient has another layout."""
-    settings: dict[str, Any] = {"gamma0": 1e-2} if scope == "all" else {"lr": 0.1, "beta": 0.9}
+    settings: dict[str, Any] = {"gamma0": 1e-2} if scope == "auto" else {"lr": 0.1, "beta": 0.9}
     batch = batch_of(scope, shapes=((2, 3, 4, 5), (20, 30), (600,)), **settings)
     close = 0.0 if scope == "element" else CLOSE[torch.float32]
     memory = torch.zeros(601)
@@ -80,14 +80,15 @@ SPARSE: dict[str, dict[str, Any]] = {
     "row, lazy": {"lr": 0.1, "beta": 0.9, "rho": 10.0, "lazy": True},
     "tensor": {"lr": 0.1, "rho": 10.0},
     "group, lazy": {"lr": 0.1, "beta": 0.9, "lazy": True},
-    "all": {"gamma0": 1e-2, "averaging": True, "guard": True},
+    "auto": {"gamma0": 1e-2},
+    "auto, no guard": {"gamma0": 1e-2, "guard": False, "weight_decay": 0.1},
 }
 
 
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_rows(name):
     scope = name.split(",")[0]
-    shapes = TABLES if name in ("row", "all") else TABLES[:1]
+    shapes = TABLES if name in ("row", "auto") else TABLES[:1]
     batch = batch_of(scope, shapes=shapes, dtype=torch.float64, **SPARSE[name])
     assert_same(*both(batch, sparse=True), rtol=CLOSE[torch.float64])
 

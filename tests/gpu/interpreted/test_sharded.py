@@ -16,7 +16,7 @@ from gradagrad.triton.backend import TritonBackend
 GRANULARITIES = ("element", "row", "tensor", "group")
 MAKERS = [
     *(partial(GradaGrad, lr=1e-3, momentum=0.9, rho=4.0, granularity=granularity) for granularity in GRANULARITIES),
-    partial(AutoGradaGrad, gamma0=1e-2, averaging="polynomial"),
+    partial(AutoGradaGrad, gamma0=1e-2),
 ]
 
 

@@ -19,7 +19,7 @@ DIVERGED = 10.0
 class Outcome:
     """What a run ends with. ``averaged`` are the same measures at the averaged iterate.
 
-    ``curve``: mini-batch loss, mean over each fortieth of the run. ``gamma``: AutoGradaGrad's γ at the end.
+    ``curve``: mini-batch loss, mean over each fortieth of the run. ``gamma``: the mean of AutoGradaGrad's γ at the end.
     """
 
     initial: float
