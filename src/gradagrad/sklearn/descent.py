@@ -74,13 +74,6 @@ class Descent:
         self._catch_up()
         return RULE.average(self.elements, SETTINGS) if averaged else self.x
 
-    def restart_average(self) -> None:
-        """Goes on from the average, as the first iterate of a new one."""
-        self.elements["x"] = self.point(True)
-        self.elements["offset"][...] = 0.0
-        self.block["weight_total"] = 0.0
-        self._catch_up()
-
     def penalty(self, x: Floats) -> float:
         """Its value."""
         sizes = {"l2": 0.5 * np.square(x), "l1": np.abs(x)}

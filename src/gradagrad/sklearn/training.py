@@ -165,7 +165,6 @@ def follow_path(
     best, chosen, waited = -np.inf, float(alphas[0]), 0
     for alpha in map(float, alphas):
         model.penalise(*penalty(alpha))
-        model.descent.restart_average()
         train(model, batches, stop, rng, True, 0)
         value = score()
         if verbose:
