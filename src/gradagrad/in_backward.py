@@ -67,7 +67,7 @@ class StepsInBackward:
         if batch.draws:
             batch.streams = [next(place for place, p in enumerate(optimizer._parameters()) if p is parameter)]
         batches = engine.prepare([batch], [group])
-        if batch.learns:
+        if batch.rule.learns:
             self._moved[parameter] = _moved(batches[0])
             return
         first = FirstStep(batches) if looks and FirstStep.can_look(batches) else None
@@ -105,7 +105,7 @@ class StepsInBackward:
                     batch, statistics = self._moved[parameter]
                     joined.setdefault((index, batch.axes), []).append((batch, statistics))
                 else:
-                    mark_idle(self._optimizer, group, parameter)
+                    mark_idle(self._optimizer, parameter)
         with engine.uninterrupted():
             learn(
                 [_joined([batch for batch, _ in parts]) for parts in joined.values()],

@@ -1,5 +1,7 @@
 """Steps inside the backward pass equal ordinary steps, hold one gradient at a time, and refuse what they cannot do."""
 
+import weakref
+
 import pytest
 import torch
 
@@ -57,17 +59,51 @@ def test_equal_to_ordinary_steps_bit_for_bit(name, way):
     assert all(torch.equal(p, q) for p, q in zip(ordinary.parameters(), inside.parameters(), strict=True))
 
 
-def test_one_gradient_at_a_time():
+@pytest.mark.parametrize("way", WAYS)
+def test_autogradagrad_moves_at_once_and_learns_at_the_end(way):
+    """With a layer that has no gradient for some steps, and one parameter that is stepped after backward."""
+    runs = []
+    for inside in (False, True):
+        torch.manual_seed(0)
+        model = torch.nn.ModuleList([torch.nn.Linear(8, 8) for _ in range(3)])
+        outside = torch.nn.Parameter(torch.ones(8))
+        weights = [layer.weight for layer in model]
+        groups = [{"params": weights}, {"params": [*(layer.bias for layer in model), outside], "lr": 0.5}]
+        optimizer = AutoGradaGrad(groups, gamma0=1e-2, **WAYS[way])
+        if inside:
+            step_in_backward(model, optimizer)
+        for k in range(12):
+            optimizer.zero_grad()
+            value = torch.sin(torch.arange(16.0) + k).reshape(2, 8)
+            for layer in model[: 2 if 3 < k < 8 else 3]:
+                value = torch.tanh(layer(value) + outside)
+            value.square().mean().backward()
+            assert not inside or all(p.grad is None for p in model.parameters())
+            optimizer.step()
+        with optimizer.averaged():
+            average = [p.detach().clone() for p in model.parameters()]
+        states = [value for state in optimizer.state_dict()["state"].values() for value in state.values()]
+        runs.append([*average, *(p.detach() for p in (*model.parameters(), outside)), *states])
+    tolerance = {"rtol": 0, "atol": 0} if way == "one by one" else {"rtol": 1e-6, "atol": 1e-9}
+    torch.testing.assert_close(*runs, **tolerance)
+
+
+@pytest.mark.parametrize("make", [optimizer_of, lambda model: AutoGradaGrad(model.parameters())])
+def test_one_gradient_at_a_time(make):
     model = net()
-    optimizer = optimizer_of(model)
+    optimizer = make(model)
     alive = []
     for p in model.parameters():
         p.register_post_accumulate_grad_hook(
             lambda _: alive.append(sum(q.grad is not None for q in model.parameters()))
         )
     step_in_backward(model, optimizer)
+    gradients = []
+    for p in model.parameters():
+        p.register_hook(lambda gradient: gradients.append(weakref.ref(gradient)))
     loss_of(model, 0).backward()
     assert alive == [1] * 4
+    assert [gradient() for gradient in gradients] == [None] * len(gradients)
 
 
 @pytest.mark.filterwarnings("default")
@@ -103,10 +139,9 @@ def test_grad_scaler_is_refused():
     [
         (lambda model: GradaGrad(model.parameters(), granularity="group"), "it needs all gradients at once"),
         (lambda model: GradaGrad(model.parameters(), granularity="all"), "it needs all gradients at once"),
-        (lambda model: AutoGradaGrad(model.parameters()), "it needs all gradients at once"),
         (lambda model: GradaGrad(model.parameters(), differentiable=True), "step after backward"),
         (lambda model: GradaGrad([torch.nn.Parameter(torch.ones(2))]), "no parameters of this model"),
-        (lambda model: torch.optim.SGD(model.parameters()), "must be a GradaGrad"),
+        (lambda model: torch.optim.SGD(model.parameters()), "must be a GradaGrad or an AutoGradaGrad"),
     ],
 )
 def test_what_is_impossible_is_refused(make, message):

@@ -180,7 +180,7 @@ def _step_in_lookup(model: torch.nn.Module, optimizer: EngineOptimizer) -> None:
         for table in tables:
             _, group = groups[table]
             by_row = group.get("granularity") == "row" and group["lazy"]
-            if not by_row and not optimizer.rule.learns(optimizer._settings(group)):
+            if not by_row and not optimizer.rule.learns:
                 raise ValueError(
                     'in_lookup=True needs AutoGradaGrad, or GradaGrad with granularity="row" and lazy=True for tables.'
                 )
