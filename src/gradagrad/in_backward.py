@@ -82,16 +82,18 @@ class StepsInBackward:
                 begin_early(optimizer)
             raise
 
-    def end_step(self) -> None:
-        """Ends what a backward pass has begun; called by ``optimizer.step()``."""
+    def end_step(self) -> bool:
+        """Ends what a backward pass has begun; called by ``optimizer.step()``. Returns whether nothing is left to do."""
         if getattr(self._optimizer, "grad_scale", None) is not None:
             raise RuntimeError(
                 "GradScaler cannot be used with steps inside the backward pass: scaled gradients have been used before "
                 "it could look for infinities. Use bfloat16, which needs no scaling, or step after backward."
             )
-        if self._moved:
+        is_whole = bool(self._moved)
+        if is_whole:
             self._learn()
         self.stepped.clear()
+        return is_whole
 
     @torch.no_grad()
     def _learn(self) -> None:

@@ -125,12 +125,12 @@ class EngineOptimizer(Optimizer, ABC):
         self._accelerator_graph_capture_health_check()
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
-        if self._in_backward is not None:
-            self._in_backward.end_step()
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        if self._in_backward is not None and self._in_backward.end_step():
+            return loss
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
