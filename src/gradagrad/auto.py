@@ -84,7 +84,7 @@ class AutoGradaGrad(Averaged):
         lr: float | Tensor = 1.0,
         *,
         gamma0: float = 1e-4,
-        momentum: float = 0.6,
+        momentum: float = 0.5,
         gamma_max: float = math.inf,
         guard: bool = True,
         weight_decay: float = 0.0,

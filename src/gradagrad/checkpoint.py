@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 # What tells another optimizer's state dict from ours: a key of its param groups, or of a parameter's state.
 _OTHERS = {
     "granularity": "GradaGrad",
-    "gamma0": "AutoGradaGrad",
+    "guard": "AutoGradaGrad",
     "initial_accumulator_value": "torch.optim.Adagrad",
     "sum": "torch.optim.Adagrad",
     "betas": "Adam or AdamW",
@@ -148,7 +148,7 @@ def has_parts(state_dict: Mapping[str, Any]) -> bool:
 def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
     """Names the optimizer that a state dict belongs to, if it is not this one."""
     groups, name = state_dict["param_groups"], type(optimizer).__name__
-    if not groups or any((optimizer.arguments.scope or "gamma0") in group for group in groups):
+    if not groups or any((optimizer.arguments.scope or "guard") in group for group in groups):
         return
     found = {key for state in state_dict["state"].values() if isinstance(state, Mapping) for key in state}
     found.update(*groups)

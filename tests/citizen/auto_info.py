@@ -14,15 +14,9 @@ INPUTS: dict[str, dict[str, Any]] = {
     "Tensor lr": {"lr": 0.5},
     "nonzero weight_decay": {"weight_decay": 0.1, "decoupled_weight_decay": False, "gamma0": 1e-2},
     "maximize": {"maximize": True, "weight_decay": 0.1, "guard": False},
-    "average, cap, no momentum": {
-        "averaging": "polynomial",
-        "eps": 1e-3,
-        "gamma_max": 1.0,
-        "gamma0": 1e-2,
-        "momentum": 0.0,
-    },
+    "cap, more momentum": {"eps": 1e-3, "gamma_max": 1.0, "gamma0": 1e-2, "momentum": 0.9},
     "Tensor lr, capturable": {"lr": 0.5, "capturable": True},
-    "bfloat16 state": {"state_dtype": torch.bfloat16, "stochastic_rounding": True, "scope": "group"},
+    "bfloat16 state": {"state_dtype": torch.bfloat16, "stochastic_rounding": True},
 }
 
 

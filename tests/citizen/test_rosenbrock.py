@@ -1,5 +1,6 @@
 """Rosenbrock's valley, coordinate by coordinate; sparse and dense gradients must give the same path."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,8 +11,9 @@ from torch.optim import Optimizer
 from torch.testing import assert_close
 from torch.testing._internal.common_optimizers import OptimizerInfo
 
+from .auto_info import AUTOGRADAGRAD
 from .harness import Case, advance, cases, loop_cases, quiet
-from .info import takes_sparse_gradients
+from .info import rounds_its_state, takes_sparse_gradients
 
 pytestmark = quiet
 
@@ -77,11 +79,13 @@ def rosenbrock_sparse(case: Case, constructors: Sequence[Any]) -> None:
     ours = [constructor(optimizer) for constructor in constructors]
     theirs = [constructor(dense) for constructor in constructors]
     for step in range(STEPS):
+        optimizer.state_dict()  # Idle rows of AutoGradaGrad catch up, since the slope is that of the present point.
         descend(params, optimizer, 1 - step % 2, sparse=True)
         descend(twins, dense, 1 - step % 2, sparse=False)
         advance(ours, rosenbrock(params[0].detach()))
         advance(theirs, rosenbrock(twins[0].detach()))
         if step % 10 == 9:
+            optimizer.state_dict()
             # Two parts that add up differ from the whole by rounding, and the valley magnifies it.
             assert_close(params, twins, atol=5e-6, rtol=5e-6)
     check_arrival(case, params)
@@ -122,4 +126,9 @@ def test_sparse_matches_dense_on_a_table(case: Case) -> None:
         table.grad, twin.grad = grad, grad.to_dense()
         optimizer.step()
         dense.step()
-        assert_close(table, twin, atol=1e-6, rtol=1e-5)
+        seen, copied = copy.deepcopy((table, optimizer))
+        copied.state_dict()  # idle rows catch up
+        close = {"atol": 1e-6, "rtol": 1e-5}
+        if case.info is AUTOGRADAGRAD and rounds_its_state(case.kwargs()):
+            close = {"atol": 1e-5, "rtol": 2.0**-8}  # an idle row is rounded once, and not at every step
+        assert_close(seen, twin, **close)

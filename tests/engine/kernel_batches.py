@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import new_field, shared_keys
+from gradagrad.engine.state import new_field
 from gradagrad.kernel import load as kernel
 from gradagrad.kernel.backend import KERNEL
 from gradagrad.projections import Box, NonNegative
@@ -90,11 +90,10 @@ def make(
 def fill(batch: Batch, state_dtype: torch.dtype = torch.float32) -> None:
     """Gives a batch's parameters new state."""
     group = {"state_dtype": state_dtype, "capturable": False}
-    shared = shared_keys(batch.fields, batch.scope)
     batch.steps = [torch.zeros((), dtype=torch.int64) for _ in batch.params]
     for field in batch.fields:
         made = [new_field(field, group, batch.settings, batch.scope, p) for p in batch.params]
-        if field.key in shared:
+        if field.key in batch.shared_keys:
             batch.shared[field.key] = made[0]
         else:
             batch.state[field.key] = made

@@ -16,12 +16,10 @@ class Settings(NamedTuple):
 
 class HeavyBallRule(Rule):
     name, numerator, denominator, decay_remedy = "heavy ball", "accumulator", "accumulator", "leave it out."
+    measures = True
 
     def fields(self, s):
         return Field("velocity", "element"), Field("accumulator", "block", least=0.0, lane=1)
-
-    def measures(self, s):
-        return True
 
     def measure(self, values, s, sums, ops):
         return (sums.dot(values["g"], values["g"]),)

@@ -20,7 +20,7 @@ def test_a_number_that_is_not_finite_spoils_its_element_alone():
 def test_the_average_is_the_rules():
     rng = np.random.RandomState(0)
     descent = Descent(np.ones((3, 2)), np.full((3, 1), 0.1), np.zeros((3, 1)), 3)
-    mean = np.ones((3, 2))
+    mean, total = np.ones((3, 2)), 0.0
     for k in range(1, 200):
         descent.step(rng.randn(3, 2), 1)
         mean += (descent.x - mean) * (auto.POWER + 1.0) / (k + auto.POWER)

@@ -216,7 +216,7 @@ def element_step(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | No
     block = _inputs(tape, _block_keys(rule, s), "value")
     s, settings = _settings(tape, s, variable)
     touched = tape.unequal(values["g"], 0.0) if getattr(s, "lazy", False) else None
-    sums = rule.measure(values, s, Contribution(tape), tape) if rule.measures(s) else ()
+    sums = rule.measure(values, s, Contribution(tape), tape) if rule.measures else ()
     after, factors = rule.decide(sums, block, s, tape)
     new, _ = rule.move(values, factors, s, Contribution(tape), tape, touched)
     return Function("step", {**values, **block, **settings}, {**new, **after}, tape.operations)

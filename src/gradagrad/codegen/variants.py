@@ -163,14 +163,13 @@ def phases_of(place: int) -> Phases:
     blocks = [f.key for f in rule.fields(s) if f.at != "element"]
     # Every variant has a limit on growth, except for the step of single elements, which is kept short.
     short = variable if "projects" in variable else tuple(name for name in variable if name != gradagrad.GROWTH_LIMIT)
-    measure = trace.measure(rule, s, variable, tape=WideTape()) if rule.measures(s) else None
+    measure = trace.measure(rule, s, variable, tape=WideTape()) if rule.measures else None
     sums = len(measure.results) if measure else 0
     decide = trace.decide(rule, s, variable, sums, wide=False, tape=WideTape())
     factors = sum(name.startswith("factor") for name in decide.results)
     move = trace.move(rule, s, variable, factors, tape=WideTape())
     statistics = sum(name.startswith("statistic") for name in move.results)
-    learns = rule.learns(s)
-    report = trace.report(rule, s, variable, statistics, tape=WideTape()) if learns else None
+    report = trace.report(rule, s, variable, statistics, tape=WideTape()) if rule.learns else None
     totals = len(report.results) if report else 0
     idle = trace.idle(rule, s, variable, tape=WideTape()) if rule.needs_catch_up(s) else None
     # A field that the move only copies is written while measuring, which saves reading it again; lazy rows may stay.
@@ -185,7 +184,7 @@ def phases_of(place: int) -> Phases:
         "measure_early": measure and _with(measure, {**measure.results, **copied}) if copied else None,
         "move_late": _with(move, {k: a for k, a in move.results.items() if k not in copied}) if copied else None,
         "report": report,
-        "learn": trace.learn(rule, s, variable, statistics, totals, tape=WideTape()) if learns else None,
+        "learn": trace.learn(rule, s, variable, statistics, totals, tape=WideTape()) if rule.learns else None,
     }
     return Phases({name: f and changing(f) for name, f in functions.items()}, sums, factors, statistics, totals)
 

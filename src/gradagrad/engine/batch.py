@@ -61,16 +61,16 @@ class Batch:
     """The state that the settings need."""
     keys: frozenset[str] = field(init=False)
     """The keys of these fields."""
+    shared_keys: list[str] = field(init=False)
+    """Those of the fields that parameters share."""
     is_shared: bool = field(init=False)
     """Whether all parameters share one block."""
-    learns: bool = field(init=False)
-    """Whether the rule learns from all tensors together once they have moved."""
 
     def __post_init__(self) -> None:
         self.fields = self.rule.fields(self.settings)
         self.keys = frozenset([field.key for field in self.fields])
         self.is_shared = self.scope in SHARED
-        self.learns = self.rule.learns(self.settings)
+        self.shared_keys = [f.key for f in self.fields if f.at == "shared" or (f.at == "block" and self.is_shared)]
 
     def unscale(self, scale: Tensor) -> None:
         """Divides gradients by GradScaler's scale, in place, as torch's fused optimizers do."""

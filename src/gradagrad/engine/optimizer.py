@@ -24,7 +24,7 @@ from gradagrad.checks.torch import (
 )
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import begin, field_scope, join_shared, mark_idle, shared_keys
+from gradagrad.engine.state import begin, join_shared, mark_idle
 from gradagrad.kernel.backend import HandleCache
 from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, describe
 from gradagrad.monitoring.first_step import FirstStep
@@ -61,7 +61,7 @@ class EngineOptimizer(Optimizer, ABC):
 
     def _shares(self, group: Mapping[str, Any]) -> bool:
         """Whether parameters of this group take part in a common decision."""
-        return self.rule.learns(self._settings(group)) or self._scope(group) in SHARED
+        return self.rule.learns or self._scope(group) in SHARED
 
     def _empty_batch(self, group: Mapping[str, Any]) -> Batch:
         """A param group's settings, without parameters."""
@@ -198,11 +198,10 @@ class EngineOptimizer(Optimizer, ABC):
         rows = batch.param_states
         batch.steps = [state["step"] for state in rows]
         for field in batch.fields if rows else ():
-            key = field.key
-            if field_scope(field, batch.scope) in SHARED:
-                batch.shared[key] = rows[0][key]
+            if field.key in batch.shared_keys:
+                batch.shared[field.key] = rows[0][field.key]
             else:
-                batch.state[key] = [state[key] for state in rows]
+                batch.state[field.key] = [state[field.key] for state in rows]
         return batch
 
     def _init_group(
@@ -227,7 +226,7 @@ class EngineOptimizer(Optimizer, ABC):
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
-                mark_idle(self, group, parameter)
+                mark_idle(self, parameter)
                 continue
             state = self.state[parameter]
             if not keys <= state.keys():
@@ -244,10 +243,10 @@ class EngineOptimizer(Optimizer, ABC):
     def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
         """A batch of one parameter with its state and without a gradient."""
         batch, state = self._empty_batch(group), self.state[parameter]
-        shared = shared_keys(batch.fields, batch.scope)
         batch.params, batch.param_states, batch.steps = [parameter], [state], [state["step"]]
-        batch.state = {key: [state[key]] for f in batch.fields if (key := f.key) in state and key not in shared}
-        batch.shared = {key: state[key] for key in shared if key in state}
+        batch.shared = {key: state[key] for key in batch.shared_keys if key in state}
+        own = [f.key for f in batch.fields if f.key in state and f.key not in batch.shared]
+        batch.state = {key: [state[key]] for key in own}
         return batch
 
     def _catch_up(self) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gradagrad import precision, sharding
 from gradagrad.rules.rule import Field
-from gradagrad.rules.scope import SHARED, SINGLE, block_shape
+from gradagrad.rules.scope import SINGLE, block_shape
 from gradagrad.torch_ops.ops import computing_dtype, real_view, wide_dtype
 
 if TYPE_CHECKING:
@@ -56,33 +56,26 @@ def start_of(field: Field, settings: Any) -> float:
     return getattr(settings, field.start) if isinstance(field.start, str) else field.start
 
 
-def shared_keys(fields: tuple[Field, ...], scope: str) -> list[str]:
-    """The keys of the fields that several parameters share."""
-    return [field.key for field in fields if field_scope(field, scope) in SHARED]
-
-
 def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
     """Makes whatever is missing in a parameter's state."""
-    settings, scope = optimizer._settings(group), optimizer._scope(group)
-    state = optimizer.state[parameter]
-    fields = optimizer.rule.fields(settings)
-    shared = shared_keys(fields, scope)
+    batch, state = optimizer._empty_batch(group), optimizer.state[parameter]
+    shared = batch.shared_keys
     peers = [other for p in _sharing(optimizer, group) if (other := optimizer.state.get(p))] if shared else []
     peer = next((other for other in peers if shared[0] in other), {})
     state.setdefault("step", new_step(group, parameter))
-    for field in fields:
+    for field in batch.fields:
         key = field.key
         if key in state:
             continue
         if key in shared and key in peer:
             state[key] = peer[key]
             continue
-        state[key] = new_field(field, group, settings, scope, parameter)
+        state[key] = new_field(field, group, batch.settings, batch.scope, parameter)
         for other in peers if key in shared else ():  # A changed setting has added this field.
             other[key] = state[key]
 
 
-def mark_idle(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
+def mark_idle(optimizer: EngineOptimizer, parameter: Tensor) -> None:
     """Records the time at which a parameter without a gradient became idle, if it must catch up later."""
     state, clock = optimizer.state.get(parameter, {}), optimizer.rule.clock
     if clock in state and "row_clocks" not in state:
@@ -92,7 +85,7 @@ def mark_idle(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: T
 def join_shared(optimizer: EngineOptimizer) -> None:
     """Merges shared numbers after loading, so that all parameters of a block hold the same tensors again."""
     for group in optimizer.param_groups:
-        keys = shared_keys(optimizer.rule.fields(optimizer._settings(group)), optimizer._scope(group))
+        keys = optimizer._empty_batch(group).shared_keys
         states = [state for p in _sharing(optimizer, group) if (state := optimizer.state.get(p))] if keys else []
         for key in keys:
             first = next((state[key] for state in states if key in state), None)
@@ -103,7 +96,7 @@ def join_shared(optimizer: EngineOptimizer) -> None:
 
 def _sharing(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> list[Tensor]:
     """The parameters that share numbers with those of a group."""
-    if optimizer._scope(group) == "group":
-        return group["params"]
     scope = optimizer._scope(group)
+    if scope == "group":
+        return group["params"]
     return [p for other in optimizer.param_groups if optimizer._scope(other) == scope for p in other["params"]]

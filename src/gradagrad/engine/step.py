@@ -89,7 +89,7 @@ def _step_together(batches: Sequence[Batch]) -> None:
         if batch.is_shared and _shared_block(batch) not in written:
             batch.backend.write_shared(batch, own)
             written.add(_shared_block(batch))
-    if batches[0].learns:
+    if batches[0].rule.learns:
         learn(batches, moved)
     forget(batches)
 

@@ -5,7 +5,7 @@ then takes the step, whole or phase by phase. The mathematics is neither here no
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from operator import is_
 from typing import Any, cast
@@ -113,33 +113,25 @@ class Kernel:
         torch.autograd.graph.increment_version(batch.params)
 
     def measure(self, batch: Batch) -> Tensor | None:
-        if not batch.rule.measures(batch.settings):
+        if not batch.rule.measures:
             return None
-        tickets, count = self._tickets(batch), _counts(batch)[0]
-        measured = [torch.zeros(_blocks(batch, tickets), count, dtype=torch.float64) for _ in tickets]
-        for ticket, sums in zip(tickets, measured, strict=True):
-            _ops().measure_(ticket, sums)
-        return _joined(batch, measured)
+        sums, _ = _rows(batch)
+        _ops().measure_(self._tickets(batch)[0], sums)
+        return sums
 
     def move(self, batch: Batch, sums: Tensor | None) -> Tensor | None:
-        tickets, (n_sums, n_statistics) = self._tickets(batch), _counts(batch)
-        blocks = _blocks(batch, tickets)
-        moved: list[Tensor] = []
-        for i, ticket in enumerate(tickets):
-            given = torch.zeros(blocks, n_sums, dtype=torch.float64) if sums is None else sums
-            if not batch.is_shared and len(tickets) > 1 and sums is not None:
-                given = sums[i : i + 1]
-            statistics = torch.zeros(blocks, n_statistics, dtype=torch.float64)
-            _ops().move_(ticket, given, statistics)
-            if not batch.is_shared and not batch.learns:
+        none, statistics = _rows(batch)
+        tickets, given = self._tickets(batch), none if sums is None else sums
+        # There is a ticket for all parameters, or one for each.
+        for ticket, rows in zip(tickets, statistics.chunk(len(tickets)), strict=True):
+            _ops().move_(ticket, given, rows)
+            if not batch.is_shared and not batch.rule.learns:
                 _ops().write_blocks_(ticket, given)
-            moved.append(statistics)
         torch.autograd.graph.increment_version(batch.params)
-        return torch.cat(moved) if batch.learns else None
+        return statistics if batch.rule.learns else None
 
     def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
-        given = torch.zeros(1, _counts(batch)[0], dtype=torch.float64) if sums is None else sums
-        _ops().write_blocks_(self._tickets(batch)[0], given)
+        _ops().write_blocks_(self._tickets(batch)[0], sums)
         self.forget(batch)
 
     def _tickets(self, batch: Batch) -> list[int]:
@@ -173,7 +165,7 @@ class RowKernel(Kernel):
         common = batch.derived.get("kernel") or _common(batch)
         if isinstance(common, str):
             return common
-        if batch.scope in SINGLE and batch.rule.measures(batch.settings) and not batch.rule.learns(batch.settings):
+        if batch.scope in SINGLE and batch.rule.measures:
             return f'sparse gradients with granularity="{batch.scope}" are stepped by torch operations.'
         ops, (rule, scope, given, flags, seed) = common
         blocks = [f.key for f in batch.fields if f.at != "element"]
@@ -199,7 +191,7 @@ class RowKernel(Kernel):
 
     def step(self, batch: Batch) -> None:
         self._tickets(batch)
-        if batch.is_shared or batch.learns:
+        if batch.rule.learns:
             step_in_phases(self, batch)
         else:
             super().step(batch)
@@ -263,21 +255,12 @@ def _bounds(project: Any) -> tuple[float, float] | str:
     return f"projection must be NonNegative or a Box with numbers as bounds, got {projection!r}."
 
 
-def _counts(batch: Batch) -> tuple[int, int]:
-    """How many sums and statistics the rule has per block."""
-    phases = variants.phases_of(variants.variant_of(batch.settings) or 0)
-    return phases.sums, phases.statistics
-
-
-def _blocks(batch: Batch, tickets: Sequence[int]) -> int:
-    return 1 if batch.is_shared or len(tickets) > 1 else len(batch.params)
-
-
-def _joined(batch: Batch, parts: list[Tensor]) -> Tensor:
-    """One row for a shared block, else one for each parameter."""
-    if len(parts) == 1:
-        return parts[0]
-    return torch.stack(parts).sum(0) if batch.is_shared else torch.cat(parts)
+def _rows(batch: Batch) -> tuple[Tensor, Tensor]:
+    """Sums and statistics of zero: a row for a shared block, else one for each parameter."""
+    phases, blocks = variants.phases_of(variants.variant_of(batch.settings) or 0), len(batch.params)
+    blocks = 1 if batch.is_shared else blocks
+    counts = phases.sums, phases.statistics
+    return torch.zeros(blocks, counts[0], dtype=torch.float64), torch.zeros(blocks, counts[1], dtype=torch.float64)
 
 
 def _sentence(code: int, batch: Batch, i: int | None = None) -> str:

@@ -40,6 +40,8 @@ class ArrayOps:
     """A rule's `Ops` for arrays of one precision."""
 
     sqrt = staticmethod(jnp.sqrt)
+    exp = staticmethod(jnp.exp)
+    log = staticmethod(jnp.log)
     maximum = staticmethod(jnp.maximum)
     minimum = staticmethod(jnp.minimum)
     less = staticmethod(jnp.less)

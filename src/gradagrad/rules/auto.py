@@ -11,7 +11,7 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     P   = √γ · c · Σ g·D                        agreement of this gradient with the displacement of y
     B  += k·g²                                  so that a = 2B/(k(k+1)) is a linearly weighted mean of squares
     δ   = lr·γ · g/√a                           z moves by −δ
-    W  += w,   w = (k³·G)²                      x̄ moves towards z by the share w/W
+    W  += w,   w = k⁵·G²                        x̄ moves towards z by the share w/W
     e'  = (1 − w/W)·(e − β·δ)                   what both moves leave of z − y
     y' = y − (δ − e + e')
     D  += (y − y')/(√γ·c)   where g ≠ 0         what a gradient moved
@@ -70,7 +70,7 @@ class Settings(NamedTuple):
 
     lr: Array = 1.0
     gamma0: Array = 1e-4
-    beta: Array = 0.6
+    beta: Array = 0.5
     eps: Array = 0.0
     weight_decay: Array = 0.0  # decoupled; coupled decay is part of g
     gamma_max: Array | None = None
@@ -84,6 +84,7 @@ class AutoRule(Rule):
     numerator = "gamma"
     denominator = "accumulator"
     clock = "weight_total"
+    learns = True
     decay_remedy = "use decoupled_weight_decay=True, which decays the touched rows."
 
     def fields(self, s: Settings) -> tuple[Field, ...]:
@@ -100,16 +101,13 @@ class AutoRule(Rule):
             Field("common_square", "shared", least=0.0),
         )
 
-    def learns(self, s: Settings) -> bool:
-        return True
-
     def decide(
         self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """Counts the step and computes the factors of the move."""
         k, gamma = block["clock"] + 1.0, block["gamma"]
-        newest = k * k * k * block["common_gamma"]
-        newest = ops.maximum(newest * newest, ops.tiny)
+        newest = k * k * block["common_gamma"]
+        newest = ops.maximum(newest * newest * k, ops.tiny)
         total = block["weight_total"] + newest
         weight = ops.minimum(k, LONG)
         fade = ops.minimum(k - weight, 1.0) * FORGET

@@ -61,6 +61,7 @@ class GradaGradRule(Rule):
     name = "gradagrad"
     numerator = "growth"
     denominator = "accumulator"
+    measures = True
     decay_remedy = "use decoupled_weight_decay=True with lazy=True, which decays the touched rows."
 
     def fields(self, s: Settings) -> tuple[Field, ...]:
@@ -70,12 +71,6 @@ class GradaGradRule(Rule):
             # Both use one lane, because never both change in the same step.
             Field("accumulator", "block", start="initial_accumulator_value", least="initial_accumulator_value", lane=1),
         )
-
-    def measures(self, s: Settings) -> bool:
-        return True
-
-    def learns(self, s: Settings) -> bool:
-        return False
 
     def measure(self, values: Values, s: Settings, sums: Reduction, ops: Ops) -> tuple[Array, Array]:
         """Σ g² and Σ g·m."""

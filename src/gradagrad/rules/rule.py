@@ -96,18 +96,14 @@ class Rule(Protocol):
     """The field under the root; it is above 0 once there has been a gradient."""
     clock: str | None = None
     """The shared field that tells idle rows how long they have been idle; None: the parameter's count of steps."""
+    measures: bool = False
+    """Whether the gradients must be measured before anything moves."""
+    learns: bool = False
+    """Whether the move returns statistics, from which `learn` decides for the next step. A block is a tensor then."""
 
     def fields(self, s: Any) -> tuple[Field, ...]:
         """The state that these settings need."""
         ...
-
-    def measures(self, s: Any) -> bool:
-        """Whether the gradients must be measured before anything moves."""
-        return False
-
-    def learns(self, s: Any) -> bool:
-        """Whether the move returns statistics, from which `learn` decides for the next step."""
-        return False
 
     def measure(self, values: Values, s: Any, sums: Reduction, ops: Ops) -> tuple[Array, ...]:
         """The sums that `decide` is given."""

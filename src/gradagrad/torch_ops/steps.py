@@ -1,6 +1,7 @@
 """The backend that always works: the rule's own lines over torch tensors, one by one or laid end to end."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -28,21 +29,16 @@ class TorchSteps:
         batch.prepared = None
 
     def step(self, batch: Batch) -> None:
-        if batch.learns:
+        if batch.shared:
             step_in_phases(self, batch)
             return
-        if batch.is_shared:
-            after, factors = decide(batch, self.measure(batch))
-            self._move_shared(batch, factors)
-            _write_block(batch, after)
-        else:
-            for view in self._views(batch):  # One after the other, so that only one holds temporaries.
-                view.step(view.measure())
+        for view in self._views(batch):  # One after the other, so that only one holds temporaries.
+            view.step(view.measure())
         torch._foreach_add_(batch.steps, 1)
 
     def measure(self, batch: Batch) -> Any:
         """A shared block's sums, (1, numbers); otherwise each tensor's own, (numbers, blocks)."""
-        if not batch.rule.measures(batch.settings):
+        if not batch.rule.measures:
             return None
         batch.prepared = list(self._views(batch))
         if batch.is_shared:
@@ -50,15 +46,20 @@ class TorchSteps:
         return [sums for view in batch.prepared for sums in view.by_tensor(view.measure())]
 
     def move(self, batch: Batch, sums: Any) -> Tensor | None:
+        # The views that were measured, or new ones.
+        found, batch.prepared = batch.prepared or self._views(batch), None
         statistics: dict[int, Tensor] = {}
         if batch.is_shared:
-            self._move_shared(batch, decide(batch, sums)[1])
+            after, factors = _decide(batch, sums)
+            for view in found:
+                view.write(view.move(_narrowed(factors, view))[0], {})
+            batch.prepared = [after]
         else:
             remaining = iter(sums or ())
-            for view in self._read_views(batch):
-                found = view.step(() if sums is None else view.from_tensors(remaining))
-                if batch.learns:
-                    rows = torch.stack(found, -1).reshape(len(view.places), -1)
+            for view in found:
+                own = view.step(() if sums is None else view.from_tensors(remaining))
+                if batch.rule.learns:
+                    rows = torch.stack(own, -1).reshape(len(view.places), -1)
                     statistics.update(zip(view.places, rows, strict=True))
         torch._foreach_add_(batch.steps, 1)
         if not statistics:
@@ -67,19 +68,13 @@ class TorchSteps:
         return torch.stack([statistics[i].to(device) for i in range(len(batch.params))])
 
     def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
-        _write_block(batch, decide(batch, sums, counted=True)[0])
+        assert batch.prepared is not None
+        (after,) = batch.prepared
+        changed = [key for key, number in batch.shared.items() if after[key] is not number]
+        write_scalars([batch.shared[key] for key in changed], [after[key] for key in changed])
 
     def _views(self, batch: Batch) -> Any:
         return views(batch, together=self._together and not torch.compiler.is_compiling())
-
-    def _read_views(self, batch: Batch) -> Iterable[View]:
-        """The views that were measured, or new ones."""
-        found, batch.prepared = batch.prepared, None
-        return found or self._views(batch)
-
-    def _move_shared(self, batch: Batch, factors: Sequence[Any]) -> None:
-        for view in self._read_views(batch):
-            view.write(view.move(_narrowed(factors, view))[0], {})
 
 
 def step_in_phases(backend: Backend, batch: Batch) -> None:
@@ -93,25 +88,16 @@ def step_in_phases(backend: Backend, batch: Batch) -> None:
     backend.forget(batch)
 
 
-def decide(batch: Batch, sums: Tensor | None, *, counted: bool = False) -> tuple[dict[str, Any], tuple[Any, ...]]:
-    """What the rule decides for a batch that shares one block: the block after this step, and the factors of the move.
-
-    ``counted`` says that the step counters include this step already.
-    """
+def _decide(batch: Batch, sums: Tensor | None) -> tuple[dict[str, Any], tuple[Any, ...]]:
+    """(the block that a batch shares after this step, the factors of the move)."""
     block = batch.shared
     if batch.differentiable:  # Autograd saves these tensors, so they must not be overwritten.
         block = {key: number.clone() for key, number in block.items()}
     wide = next(iter(block.values())).dtype
     scalars = {key: a.reshape(()) for key, a in batch.settings._asdict().items() if isinstance(a, Tensor)}
-    scalars["lr"] = lr_of(batch, 0, wide, counted=counted)
+    scalars["lr"] = lr_of(batch, 0, wide)
     settings = batch.settings._replace(**scalars)
     return batch.rule.decide(() if sums is None else sums[0].unbind(), block, settings, tensor_ops(wide))
-
-
-def _write_block(batch: Batch, after: dict[str, Any]) -> None:
-    """Writes a shared block as it was decided."""
-    changed = [key for key, number in batch.shared.items() if after[key] is not number]
-    write_scalars([batch.shared[key] for key in changed], [after[key] for key in changed])
 
 
 def learn(batches: Sequence[Batch], statistics: Sequence[Tensor]) -> None:
@@ -148,8 +134,15 @@ def _decided(batch: Batch) -> tuple[dict[str, Any], TensorOps]:
 
 def _report(batch: Batch, statistics: Tensor, block: dict[str, Any], ops: TensorOps) -> Tensor:
     """What the tensors of a batch add to the totals over all tensors."""
-    sizes = torch.tensor([real_shape(p).numel() for p in batch.params], dtype=ops.dtype, device=statistics.device)
+    make = torch.tensor if torch.compiler.is_compiling() else _kept
+    sizes = make(tuple(real_shape(p).numel() for p in batch.params), dtype=ops.dtype, device=statistics.device)
     return torch.stack([a.sum() for a in batch.rule.report(statistics.unbind(1), block, sizes, batch.settings, ops)])
+
+
+@cache
+def _kept(numbers: tuple[int, ...], *, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A tensor that is kept, because a CUDA graph cannot copy numbers from the host and must not lose them."""
+    return torch.tensor(numbers, dtype=dtype, device=device)
 
 
 def added_up(parts: Sequence[Tensor], batch: Batch) -> Tensor:

@@ -35,26 +35,25 @@ Arrays = dict[str, Any]
 
 
 class View:
-    """Real arrays in computing precision: the values of elements, and the blocks that belong to the view alone."""
+    """Real arrays in computing precision: the values of elements, and their blocks unless all parameters share one."""
 
     places: Sequence[int]
     """Where its parameters are in the batch that was viewed."""
     values: Arrays
-    block: Arrays
     settings: Any
-    ops: Any
     sums: Any
     """How to sum over each block."""
-    device: torch.device
 
-    def __init__(self, batch: Batch) -> None:
-        self.batch, self.rule = batch, batch.rule
+    def __init__(self, batch: Batch, like: Tensor) -> None:
+        self.batch, self.rule, self.device = batch, batch.rule, like.device
+        self.ops = self.block_ops = tensor_ops(computing_dtype(like.dtype))
+        if batch.scope in SINGLE:  # The block of a whole tensor is in double.
+            self.block_ops = tensor_ops(wide_dtype(like.device))
+        self.block: Arrays = {} if batch.is_shared else {key: a.to(like.device) for key, a in batch.shared.items()}
 
     def measure(self) -> Any:
         """The rule's sums over each block of this view."""
-        if not self.rule.measures(self.settings):
-            return ()
-        return self.rule.measure(self.values, self.settings, self.sums, self.ops)
+        return self.rule.measure(self.values, self.settings, self.sums, self.ops) if self.rule.measures else ()
 
     def by_tensor(self, sums: Any) -> list[Tensor]:
         """Sums tensor by tensor, each of shape (numbers, blocks)."""
@@ -66,15 +65,7 @@ class View:
 
     def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
         """The view's own blocks after this step, and the factors of the move."""
-        return self.rule.decide(sums, self.whole_block(), self.settings, self._block_ops())
-
-    def whole_block(self) -> Arrays:
-        """The view's own blocks, and what all blocks share."""
-        return self.block if self.batch.is_shared else {**self.block, **on(self.device, self.batch.shared)}
-
-    def _block_ops(self) -> Any:
-        """Operations in the precision of blocks. A block of a whole tensor is in double."""
-        return tensor_ops(wide_dtype(self.device)) if self.batch.scope in SINGLE else self.ops
+        return self.rule.decide(sums, self.block, self.settings, self.block_ops)
 
     def move(self, factors: Sequence[Any]) -> tuple[Arrays, Any]:
         """The values after this step, and the statistics."""
@@ -99,62 +90,66 @@ class View:
     def _written_fields(self) -> list[Field]:
         """The fields that a step writes."""
         batch = self.batch
-        return [f for f in batch.fields if f.key in batch.state and (f.at == "element" or not batch.learns)]
+        return [f for f in batch.fields if f.key in batch.state and (f.at == "element" or not batch.rule.learns)]
 
 
 class OneTensor(View):
     """One parameter: the plainest view, with which all others are compared."""
 
-    def __init__(self, batch: Batch, i: int) -> None:
-        super().__init__(batch)
-        self.i, self.places = i, [i]
-        parameter = batch.params[i]
-        dtype = computing_dtype(parameter.dtype)
-        x = real_view(parameter).to(dtype)
-        self.values = {"x": x, "g": gradient_of(batch, real_view(batch.grads[i]).to(dtype), x)}
-        self.block = {}
+    index: tuple[Tensor, ...] = ()
+    """The rows that it shows; empty for all of them."""
+
+    def __init__(self, batch: Batch, i: int, gradient: Tensor) -> None:
+        parameter = real_view(batch.params[i])
+        super().__init__(batch, parameter)
+        self.i, self.places, dtype = i, [i], self.ops.dtype
+        x = (parameter[self.index] if self.index else parameter).to(dtype)
+        self.values = {"x": x, "g": gradient_of(batch, real_view(gradient).to(dtype), x)}
         for field, stored in own_fields(batch, i):
             fields = self.values if field.at == "element" else self.block
-            fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
+            a = stored[self.index] if self.index and (field.at == "element" or batch.scope not in SINGLE) else stored
+            fields[field.key] = a.to(torch.promote_types(dtype, a.dtype))
         if batch.differentiable:
             # Autograd saves these tensors, so they must not be overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
             self.block = {key: a.clone() for key, a in self.block.items()}
-        self.settings = batch.settings._replace(lr=lr_of(batch, i, dtype))
-        self.ops, self.sums, self.device = tensor_ops(dtype), reduction(batch.scope), x.device
+        self.settings, self.sums = batch.settings._replace(lr=lr_of(batch, i, dtype)), reduction(batch.scope)
 
     def write(self, new: Arrays, after: Arrays) -> None:
         batch, i = self.batch, self.i
-        bits = random_bits(batch, i)
-        parameter = real_view(batch.params[i])
-        x_bits = bits if batch.stochastic_rounding else None
-        parameter.copy_(new["x"] if x_bits is None else precision.stored(parameter, new["x"], x_bits, PARAMETER_LANE))
-        single = batch.scope in SINGLE
+        bits = random_bits(batch, i, self.index)
+        written = [(real_view(batch.params[i]), new["x"], PARAMETER_LANE, bits if batch.stochastic_rounding else None)]
         scalars: list[tuple[Tensor, Tensor]] = []
         for field in self._written_fields():
             values, target = (new if field.at == "element" else after)[field.key], batch.state[field.key][i]
-            if single and field.at == "block":
-                scalars.append((target, values))
+            if field.at == "block" and batch.scope in SINGLE:
+                scalars.append((target, values.to(target.dtype)))
             else:
-                target.copy_(values if bits is None else precision.stored(target, values, bits, field.lane))
-        write_scalars([target for target, _ in scalars], [value.to(target.dtype) for target, value in scalars])
+                written.append((target, values, field.lane, bits))
+        for target, values, lane, own_bits in written:
+            stored = values if own_bits is None else precision.stored(target, values, own_bits, lane)
+            if self.index:
+                target.index_put_(self.index, stored.to(target.dtype))
+            else:
+                target.copy_(stored)
+        write_scalars([target for target, _ in scalars], [value for _, value in scalars])
 
 
 class ManyTensors(View):
     """All parameters of a batch, of one device and precision, laid end to end: an operation on all of them is one."""
 
     def __init__(self, batch: Batch) -> None:
-        super().__init__(batch)
-        dtype = computing_dtype(batch.params[0].dtype)
         self._params = [real_view(p) for p in batch.params]
+        super().__init__(batch, self._params[0])
+        dtype = self.ops.dtype
         x, g = joined(self._params).to(dtype), joined([real_view(a) for a in batch.grads]).to(dtype)
-        self.values, self.block, self.device = {"x": x, "g": gradient_of(batch, g, x)}, {}, x.device
+        self.values = {"x": x, "g": gradient_of(batch, g, x)}
         for field in batch.fields:
             if field.key in batch.state:
                 stored = joined(batch.state[field.key])
                 fields = self.values if field.at == "element" else self.block
                 fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
-        self.ops, self._has_blocks = tensor_ops(dtype), batch.scope in ("row", "tensor")
+        self._has_blocks = batch.scope in ("row", "tensor")
         self.sums = self._own if self._has_blocks else reduction(batch.scope)
         self._lr = lr_of(batch, None, dtype)
         lr = self._tensors.spread(self._lr) if batch.lr_decay else self._lr
@@ -199,8 +194,7 @@ class ManyTensors(View):
         lr = self._lr
         if self.batch.lr_decay:
             lr = torch.cat([a.expand(t.numel()) for a, t in zip(lr, self._block_tensors(), strict=True)])
-        settings = self.settings._replace(lr=lr)
-        after, factors = self.rule.decide(sums, self.whole_block(), settings, self._block_ops())
+        after, factors = self.rule.decide(sums, self.block, self.settings._replace(lr=lr), self.block_ops)
         return after, [self._own.spread(self.ops.narrow(a)) for a in factors]
 
     def touched(self) -> Tensor:
@@ -224,58 +218,29 @@ class ManyTensors(View):
             torch._foreach_copy_(targets, values)
 
 
-class TouchedRows(View):
+class TouchedRows(OneTensor):
     """The touched rows of one parameter with a sparse gradient: gathered, stepped like any tensor, scattered back."""
 
     def __init__(self, batch: Batch, i: int) -> None:
-        super().__init__(batch)
-        self.i, self.places = i, [i]
-        parameter = real_view(batch.params[i])
-        dtype = computing_dtype(parameter.dtype)
-        gradient = batch.grads[i].coalesce()
+        gradient, own = batch.grads[i].coalesce(), batch.param_states[i]
         self.index = tuple(gradient.indices())
-        if "row_clocks" in batch.param_states[i] and batch.param_states[i]["row_clocks"].dim() != len(self.index):
+        if "row_clocks" in own and own["row_clocks"].dim() != len(self.index):
             catch_up(batch, i)  # Clocks of rows cannot serve entries, nor the other way round.
-        g = real_view(gradient.values()).to(dtype)
-        self.values = {"x": parameter[self.index].to(dtype), "g": -g if batch.maximize else g}
-        self.block = {}
-        for field, stored in own_fields(batch, i):
-            fields = self.values if field.at == "element" else self.block
-            fields[field.key] = stored[self.index].to(dtype) if self._has_rows(field.at) else stored
-        self.settings = batch.settings._replace(lr=lr_of(batch, i, dtype))
-        self.ops, self.sums, self.device = tensor_ops(dtype), reduction(batch.scope), parameter.device
-        self._catch_up()
-
-    def _has_rows(self, at: str) -> bool:
-        return at == "element" or self.batch.scope in ("element", "row")
-
-    def _catch_up(self) -> None:
-        """Brings rows that were idle to where dense gradients of zero would have brought them."""
-        own = self.batch.param_states[self.i]
+        super().__init__(batch, i, gradient.values())
         if "row_clocks" not in own or not self.rule.needs_catch_up(self.settings):
             return
+        # Bring rows that were idle to where dense gradients of zero would have brought them.
         since = own["row_clocks"][self.index].reshape(-1, *(1 for _ in range(self.values["x"].dim() - 1)))
-        now = clock(self.batch, self.i)
-        for key, a in _after_idling(self.batch, self.values, self.block, since, now, self.ops).items():
+        for key, a in _after_idling(batch, self.values, self.block, since, clock(batch, i), self.ops).items():
             (self.values if key in self.values else self.block)[key] = a
 
     def write(self, new: Arrays, after: Arrays) -> None:
-        batch, i, index = self.batch, self.i, self.index
-        bits = random_bits(batch, i, index)
-        parameter = real_view(batch.params[i])
-        x_bits = bits if batch.stochastic_rounding else None
-        parameter.index_put_(index, precision.stored(parameter, new["x"], x_bits, PARAMETER_LANE))
-        for field in self._written_fields():
-            values, target = (new if field.at == "element" else after)[field.key], batch.state[field.key][i]
-            if self._has_rows(field.at):
-                target.index_put_(index, precision.stored(target, values, bits, field.lane))
-            else:
-                target.copy_(values)
+        super().write(new, after)
         if self.rule.needs_catch_up(self.settings):
-            now = clock(batch, i)
-            clocks = row_clocks(batch, i, len(index), now)
+            now = clock(self.batch, self.i)
+            clocks = row_clocks(self.batch, self.i, len(self.index), now)
             later = after[self.rule.clock] if self.rule.clock else now + 1
-            clocks.index_put_(index, later.to(clocks))
+            clocks.index_put_(self.index, later.to(clocks))
 
 
 def views(batch: Batch, *, together: bool) -> Iterator[View]:
@@ -293,12 +258,7 @@ def views(batch: Batch, *, together: bool) -> Iterator[View]:
         if gradient.layout != torch.strided:
             yield TouchedRows(batch, i)
         elif not together:
-            yield OneTensor(batch, i)
-
-
-def on(device: torch.device, numbers: Arrays) -> Arrays:
-    """Single numbers on a device."""
-    return {key: a.to(device) for key, a in numbers.items()}
+            yield OneTensor(batch, i, gradient)
 
 
 def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:
@@ -328,8 +288,8 @@ def gradient_of(batch: Batch, g: Any, x: Any) -> Any:
     return g + x * batch.coupled_decay if batch.coupled_decay else g
 
 
-def random_bits(batch: Batch, i: int, index: tuple[Tensor, ...] | None = None) -> precision.RandomBits | None:
-    """The random bits of a batch's i-th parameter in this step (at ``index``, if given); None if none are needed."""
+def random_bits(batch: Batch, i: int, index: tuple[Tensor, ...] = ()) -> precision.RandomBits | None:
+    """The random bits of the i-th parameter in this step (at ``index``, unless it is empty); None if none are used."""
     like = next((stored for field, stored in own_fields(batch, i) if field.at == "element"), None)
     rounds_x = batch.stochastic_rounding and batch.params[i].dtype == torch.bfloat16
     if not rounds_x and (like is None or like.dtype != torch.bfloat16):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import new_field, shared_keys
+from gradagrad.engine.state import new_field
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import computing_dtype, real_view
 from gradagrad.torch_ops.steps import TorchSteps, step_in_phases
@@ -71,7 +71,7 @@ class TritonBackend:
     def step(self, batch: Batch) -> None:
         """Counts and takes the whole step of a batch that shares nothing with others: measure, decide, move, learn."""
         self.forget(batch)
-        if batch.learns:
+        if batch.rule.learns:
             step_in_phases(self, batch)
             return
         run = self._run(batch, ahead=1)
@@ -98,7 +98,7 @@ class TritonBackend:
         run = self._run(batch, ahead=1)
         given = run.given(sums)
         statistics = run.move(given)
-        if not batch.is_shared and not batch.learns:
+        if not batch.is_shared and not batch.rule.learns:
             run.write_shared(given)
         torch._foreach_add_(batch.steps, 1)
         return run.complete(statistics)
@@ -180,7 +180,7 @@ def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
     sample.param_states = [{} for _ in params]
     for f in sample.fields:
         made = [new_field(f, {"state_dtype": torch.float32}, s, spec.scope, p) for p in params]
-        if f.key in shared_keys(sample.fields, spec.scope):
+        if f.key in sample.shared_keys:
             sample.shared[f.key] = made[0]
         else:
             dtype = batch.state[f.key][i].dtype

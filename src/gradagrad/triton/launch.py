@@ -234,7 +234,7 @@ def prepare(batch: Batch, common: Spec, sizes: Sizes) -> Prepared:
     copies: list[Any] = []
     tables = [_table(batch, spec, indices, copies) for (spec, _), indices in members.items()]
     total = sum(rows * length for _, extents in tables for rows, length, _ in extents)
-    few = batch.scope in SINGLE and batch.rule.measures(batch.settings)
+    few = batch.scope in SINGLE and batch.rule.measures
     size = max(-(-total // (sizes.programs * sizes.chunk)), 1) * sizes.chunk if few else sizes.chunk
     parts: list[Part] = []
     spans, first = [0] * (2 * len(batch.params)), 0

@@ -114,7 +114,7 @@ class Source:
     def _trace(self) -> None:
         spec, rule, s, variable = self.spec, self.spec.rule, self.s, self.spec.variable
         products = trace.Contribution if self.single and self.computing == "float32" else trace.Bounded
-        self.measure = trace.measure(rule, s, variable, blocks=products) if rule.measures(s) else None
+        self.measure = trace.measure(rule, s, variable, blocks=products) if rule.measures else None
         self.sums = len(self.measure.results) if self.measure else 0
         self.step = trace.element_step(rule, s, variable) if spec.scope == "element" else None
         decide = trace.decide(rule, s, variable, self.sums, wide=self.single)
@@ -133,7 +133,7 @@ class Source:
         """The kernels in the order of a step."""
         if not self.single:
             return ("step",)
-        written = () if self.spec.rule.learns(self.s) else ("write_shared",)
+        written = () if self.spec.rule.learns else ("write_shared",)
         return (*(("measure",) if self.sums else ()), "move", *written)
 
     def text(self) -> str:

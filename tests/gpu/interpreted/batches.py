@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import new_field, shared_keys
+from gradagrad.engine.state import new_field
 from gradagrad.rules import auto, gradagrad
 from gradagrad.torch_ops.steps import TorchSteps
 from gradagrad.triton.backend import Sizes, TritonBackend, results_of
@@ -37,7 +37,7 @@ def batch_of(
     batch.steps = [torch.zeros((), dtype=torch.int64) for _ in params]
     for f in batch.fields:
         made = [new_field(f, {"state_dtype": state}, s, scope, p) for p in params]
-        if f.key in shared_keys(batch.fields, scope):
+        if f.key in batch.shared_keys:
             batch.shared[f.key] = made[0]
         else:
             batch.state[f.key] = made

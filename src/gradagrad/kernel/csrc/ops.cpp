@@ -107,10 +107,11 @@ void run(StableIValue* stack, uint64_t, uint64_t) {
   steps.release(ticket);
 }
 
+// Only steps of dense gradients measure and write blocks.
 void measure(StableIValue* stack, uint64_t, uint64_t) {
   const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
   const Tensor sums = to<Tensor>(stack[1]);
-  step->measure(doubles_at(sums, step->blocks() * step->rule().sums));
+  dynamic_cast<Step&>(*step).measure(doubles_at(sums, step->blocks() * step->rule().sums));
 }
 
 void move(StableIValue* stack, uint64_t, uint64_t) {
@@ -123,7 +124,7 @@ void move(StableIValue* stack, uint64_t, uint64_t) {
 void write_blocks(StableIValue* stack, uint64_t, uint64_t) {
   const std::shared_ptr<Prepared> step = steps.get(to<int64_t>(stack[0]));
   const Tensor sums = to<Tensor>(stack[1]);
-  step->write_blocks(doubles_at(sums, step->blocks() * step->rule().sums));
+  dynamic_cast<Step&>(*step).write_blocks(doubles_at(sums, step->blocks() * step->rule().sums));
 }
 
 void keep(StableIValue* stack, uint64_t, uint64_t) { stack[0] = from(lists.add(std::make_shared<const Handles>(stack[0]))); }

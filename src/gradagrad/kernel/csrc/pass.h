@@ -41,7 +41,6 @@ class Pass {
 
   // The same for rows that a sparse gradient touches.
   void step(const Range* rows, int64_t count) { run(loops_.step, rows, count, job_.width, nullptr); }
-  void measure(const Range* rows, int64_t count, double* sums) { run(loops_.measure, rows, count, job_.width, sums); }
   void move(const Range* rows, int64_t count, const double* factors, double* statistics);
   void step_rows(const Range* rows, int64_t count);
   // Brings rows up to date that were so when the clock was at what `clocks` have for them, until `now`, and sets these to

@@ -122,13 +122,6 @@ double SparseStep::now() const {
 }
 
 void SparseStep::run() {
-  if (settings_.single()) {
-    std::vector<double> sums(rule().sums), statistics(rule().statistics);
-    measure(sums.data());
-    move(sums.data(), statistics.data());
-    write_blocks(sums.data());
-    return;
-  }
   gather();
   const double now = this->now();
   parallel([&](auto& pass, const Range* rows, int64_t count, int64_t) {
@@ -142,25 +135,13 @@ void SparseStep::run() {
   ++*counter_;
 }
 
-void SparseStep::measure(double* sums) {
-  const int count = rule().sums;
-  if (count == 0) return;
-  gather();
-  std::vector<double> groups(touched_.size() * count);  // more than enough
-  parallel([&](auto& pass, const Range* rows, int64_t size, int64_t group) {
-    pass.measure(rows, size, groups.data() + group * count);
-  });
-  std::fill(sums, sums + count, 0.0);
-  for (size_t i = 0; i < groups.size(); ++i) sums[i % count] += groups[i];
-}
-
 void SparseStep::move(const double* sums, double* statistics) {
   const int count = rule().statistics;
   gather();
   Block block(job_);
   block.decide(sums);
   const double now = this->now(), after = clock_block_ < 0 ? now + 1.0 : block.field(clock_block_);
-  std::vector<double> groups(touched_.size() * count);
+  std::vector<double> groups(touched_.size() * count);  // more than enough
   parallel([&](auto& pass, const Range* rows, int64_t size, int64_t group) {
     if (clocks_) pass.catch_up(rows, size, clocks_, now, after, row_blocks_);
     pass.move(rows, size, block.factors(), groups.data() + group * count);
@@ -168,12 +149,6 @@ void SparseStep::move(const double* sums, double* statistics) {
   std::fill(statistics, statistics + count, 0.0);
   for (size_t i = 0; i < groups.size(); ++i) statistics[i % count] += groups[i];
   ++*counter_;
-}
-
-void SparseStep::write_blocks(const double* sums) {
-  Block block(job_);
-  block.decide(sums);
-  block.write();
 }
 
 }  // namespace gradagrad

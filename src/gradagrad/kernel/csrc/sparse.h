@@ -32,9 +32,7 @@ class SparseStep : public Prepared {
   void run() override;
   int64_t blocks() const override { return 1; }
   const Rule& rule() const override { return *settings_.rule; }
-  void measure(double* sums) override;
   void move(const double* sums, double* statistics) override;
-  void write_blocks(const double* sums) override;
 
  private:
   void gather();

@@ -43,9 +43,7 @@ class Prepared {
   virtual int64_t blocks() const = 0;
   virtual const Rule& rule() const = 0;
   // Sums and statistics have the rule's count of numbers for each block.
-  virtual void measure(double* sums) = 0;
   virtual void move(const double* sums, double* statistics) = 0;
-  virtual void write_blocks(const double* sums) = 0;  // as they are decided
 };
 
 class Step : public Prepared {
@@ -59,9 +57,9 @@ class Step : public Prepared {
   void run() override;
   int64_t blocks() const override { return settings_.shared() ? 1 : static_cast<int64_t>(jobs_.size()); }
   const Rule& rule() const override { return *settings_.rule; }
-  void measure(double* sums) override;
+  void measure(double* sums);
   void move(const double* sums, double* statistics) override;
-  void write_blocks(const double* sums) override;
+  void write_blocks(const double* sums);  // as they are decided
 
  private:
   // Where a job's elements lie among all, and how they are divided.

@@ -1,0 +1,37 @@
+"""AutoGradaGrad's rule where there may be no double precision: the sum of weights in units that float32 can hold.
+
+A weight is (k³·G)², so the sum of all weights is about k⁷·G²/7. Both k and G range over many powers of ten, and float32
+ends at 3e38. In units of G² the sum depends on k alone, from 1 to about 1e50 at the step where float32 can count no
+further; a constant factor moves this range to the middle of what float32 can hold. Nothing else changes, because only
+ratios of sums of weights are ever used.
+"""
+
+from collections.abc import Sequence
+
+from gradagrad.rules.auto import AutoRule, Settings
+from gradagrad.rules.rule import Array, Block, Ops
+
+UNIT = 2.0**-42
+"""What G counts as in a weight."""
+
+
+class SingleRule(AutoRule):
+    """The rule with the field "weight_total" in units of (G/``UNIT``)²."""
+
+    def decide(
+        self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
+    ) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        # It is always ``UNIT``, but XLA would move a plain number out of the square, and k⁶ is too large from 2²¹ on.
+        unit = ops.where(ops.less(block["clock"], ops.largest), UNIT, 1.0)
+        after, factors = super().decide(sums, {**block, "common_gamma": unit}, s, ops)
+        return {**after, "common_gamma": block["common_gamma"]}, factors
+
+    def learn(
+        self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
+    ) -> dict[str, Array]:
+        after = super().learn(statistics, totals, block, s, ops)
+        change = block["common_gamma"] / after["common_gamma"]
+        return {**after, "weight_total": ops.minimum(after["weight_total"] * change * change, ops.largest)}
+
+
+RULE = SingleRule()
