@@ -162,7 +162,11 @@ def _panel(panel: Any, own: Records) -> dict[str, Any]:
             style = _style(row.method, "--" if row.tuned else "-")
             (shown[row.label],) = panel.plot([point[0][0] for point in points], means, **style)
             ends += means[2:]
-    panel.set(title=own.workload.title, xlabel="steps", ylabel="test accuracy, %" if classes else "test loss")
+    panel.set(
+        title=own.workload.title + _older(own, AVERAGED),
+        xlabel="steps",
+        ylabel="test accuracy, %" if classes else "test loss",
+    )
     if ends:  # a method that is far behind is cut off, so that the others can be told apart
         ends.sort()
         cut = len(ends) // 12
