@@ -286,7 +286,7 @@ class Case:
             optimizer.state[p] = {k: v.clone() for k, v in old.items() if k != "x"}
             fields = [v for v in optimizer.state[p].values() if v.shape == p.shape and v.is_floating_point()]
             for a in (p.data, *fields):
-                noise = torch.randint(-1, 2, a.shape, generator=generator) * torch.finfo(a.dtype).eps / 2
+                noise = torch.randint(-1, 2, a.shape, generator=generator) * torch.finfo(a.dtype).eps
                 a.copy_((a.double() * (1.0 + noise)).to(a.dtype))
         join_shared(optimizer)
         optimizer.step()
