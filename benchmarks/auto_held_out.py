@@ -10,7 +10,6 @@ iterate and the average are tuned separately. The best rates are then trained fr
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import sys
@@ -22,18 +21,15 @@ from typing import Any
 
 import torch
 
-from benchmarks.auto_reference import Setting
 from benchmarks.stacked import Finals, Stack, ours, separate, train
 from benchmarks.tuned import BASELINES, lanes, tune
 from gradagrad_lab.problems.fresh import SECOND_HELD_OUT
 from gradagrad_lab.problems.training import TrainingProblem
 
-# These values were chosen on development problems before any held-out problem was run: see docs/auto-choices.md of
-# commit d6e1255. The variants are for comparison.
-CHOSEN = Setting(gamma0=1e-4, w=0.5, guard=True)
-VARIANTS = {
-    "ours, no guard": dataclasses.replace(CHOSEN, guard=False),
-    "ours, w = 0.7": dataclasses.replace(CHOSEN, w=0.7),
+VARIANTS: dict[str, dict[str, Any]] = {
+    "ours": {},
+    "ours, no guard": {"guard": False},
+    "ours, β = 0.85": {"momentum": 0.85},
 }
 SWEEP = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 _CHAOTIC = "movement_libras-lstm"
@@ -84,7 +80,7 @@ def _run(problem: TrainingProblem, rows: Rows, keep: Callable[[], None]) -> None
               for name, rates in rows[_RATES].items()
               for key, rate in zip(("last", "averaged"), rates, strict=True)}  # fmt: skip
     blocks |= {name: separate(optimizer, options) for name, (optimizer, options) in _peers().items()}
-    blocks |= {name: ours([setting]) for name, setting in {"ours": CHOSEN, **VARIANTS}.items()}
+    blocks |= {name: ours([options]) for name, options in VARIANTS.items()}
     stack = Stack(problem, range(many))
     for name, block in blocks.items():
         if name not in rows:
@@ -92,7 +88,7 @@ def _run(problem: TrainingProblem, rows: Rows, keep: Callable[[], None]) -> None
             keep()
     for name, (last, averaged) in rows.pop(_RATES).items():
         rows[f"{name}, tuned for the last"]["lr"], rows[f"{name}, tuned for the averaged"]["lr"] = last, averaged
-    starts = [dataclasses.replace(CHOSEN, gamma0=start) for start in SWEEP]
+    starts = [{"gamma0": start} for start in SWEEP]
     for start, finals in zip(SWEEP, train(Stack(problem, range(several)), [ours(starts)]), strict=True):
         rows[f"ours, γ₀ = {start:g}"] = _record(finals)
 

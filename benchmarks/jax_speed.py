@@ -31,7 +31,6 @@ CONTENDERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "gradagrad group": lambda: gradagrad(1e-3, granularity="group"),
     "auto_gradagrad": auto_gradagrad,
     "auto_gradagrad guard=False": lambda: auto_gradagrad(guard=False),
-    "auto_gradagrad with average": lambda: auto_gradagrad(averaging="polynomial"),
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
-from benchmarks.auto_reference import AutoRows, Setting
+from gradagrad import AutoGradaGrad
 from gradagrad_lab.problems import convex
 from gradagrad_lab.problems.training import Supervised, TrainingProblem
 
@@ -49,10 +50,11 @@ class Stepper(Protocol):
 
 @dataclass(frozen=True)
 class Block:
-    """Some lanes that step together. ``make`` gets their iterates (lanes, seeds, elements), which it moves in place."""
+    """Some lanes that step together. ``make`` gets their iterates (lanes, seeds, elements), which it moves in place,
+    and the stack, which can split them into the model's tensors."""
 
     lanes: int
-    make: Callable[[Tensor], Stepper]
+    make: Callable[[Tensor, Stack], Stepper]
 
 
 @dataclass
@@ -91,7 +93,8 @@ class Stack:
         # When one run fills the processor, a map over runs is no faster, and it is slower for convolutions.
         self._one_by_one = pictures or self.start.shape[1] > _LARGE
 
-    def _split(self, iterate: Tensor) -> list[Tensor]:
+    def tensors(self, iterate: Tensor) -> list[Tensor]:
+        """Views of one iterate (elements) in the shapes of the model's parameters."""
         pieces = iterate.split(self._sizes)
         return [piece.view(shape) for piece, shape in zip(pieces, self._shapes, strict=True)]
 
@@ -101,7 +104,7 @@ class Stack:
             return 0.5 * (task._curvatures * iterate.square()).sum() + rows[0] @ iterate
         names = [name for name, parameter in task.model.named_parameters() if parameter.requires_grad]
         *inputs, targets = rows
-        outputs = functional_call(task.model, dict(zip(names, self._split(iterate), strict=True)), tuple(inputs))
+        outputs = functional_call(task.model, dict(zip(names, self.tensors(iterate), strict=True)), tuple(inputs))
         return _MAPPABLE.get(task._loss, task._loss)(outputs, targets)
 
     def _batch(self, step: int) -> tuple[Tensor, ...]:
@@ -128,7 +131,7 @@ class Stack:
 
     @torch.no_grad()
     def _place(self, iterate: Tensor, task: Any) -> None:
-        for parameter, piece in zip(task.parameters, self._split(iterate), strict=True):
+        for parameter, piece in zip(task.parameters, self.tensors(iterate), strict=True):
             parameter.copy_(piece)
 
     @torch.no_grad()
@@ -152,7 +155,7 @@ def train(stack: Stack, blocks: Sequence[Block]) -> list[Finals]:
     for block in blocks:
         begin = steppers[-1][0].stop if steppers else 0
         own = slice(begin, begin + block.lanes)
-        steppers.append((own, block.make(iterates[own])))
+        steppers.append((own, block.make(iterates[own], stack)))
     average = iterates.clone()
     for step in range(stack.problem.steps):
         g = stack.gradients(iterates, step)
@@ -162,37 +165,53 @@ def train(stack: Stack, blocks: Sequence[Block]) -> list[Finals]:
     initial, finals = stack.losses(stack.start), []
     for own, stepper in steppers:
         last, mean = iterates[own], average[own]
-        if hasattr(stepper, "evaluated"):  # Schedule-Free evaluates at an iterate of its own
-            last = mean = stepper.evaluated()
+        if hasattr(stepper, "evaluated"):  # AutoGradaGrad has an average of its own, and Schedule-Free evaluates there.
+            last, mean = stepper.evaluated()
         detail = stepper.detail() if hasattr(stepper, "detail") else [None] * (own.stop - own.start)
         last, mean = stack.losses(last), stack.losses(mean)
         finals += [Finals(x, y, initial, found) for x, y, found in zip(last, mean, detail, strict=True)]
     return finals
 
 
-def ours(settings: Sequence[Setting]) -> Block:
-    """A lane of the reference rule for each setting."""
+def ours(lanes: Sequence[dict[str, Any]]) -> Block:
+    """A lane of AutoGradaGrad for each dictionary of options. It learns γ from all tensors of a run, so every run has
+    its own instance."""
 
     class Lanes:
-        def __init__(self, iterates: Tensor) -> None:
-            rows = [setting for setting in settings for _ in range(iterates.shape[1])]
-            self._shape = iterates.shape[:2]
-            self._rule = AutoRows(iterates.flatten(0, 1), rows)
+        def __init__(self, iterates: Tensor, stack: Stack) -> None:
+            self._iterates = iterates
+            self._runs: list[tuple[list[nn.Parameter], AutoGradaGrad]] = []
+            for options, lane in zip(lanes, iterates, strict=True):
+                for run in lane:
+                    parameters = [nn.Parameter(tensor) for tensor in stack.tensors(run)]
+                    self._runs.append((parameters, AutoGradaGrad(parameters, **options)))
+            self._tensors = stack.tensors
 
         def step(self, g: Tensor) -> None:
-            self._rule.step(g.flatten(0, 1))
+            for (parameters, optimizer), gradient in zip(self._runs, g.flatten(0, 1), strict=True):
+                for parameter, own in zip(parameters, self._tensors(gradient), strict=True):
+                    parameter.grad = own
+                optimizer.step()
+
+        def evaluated(self) -> tuple[Tensor, Tensor]:
+            with ExitStack() as averages:
+                for _, optimizer in self._runs:
+                    averages.enter_context(optimizer.averaged())
+                mean = self._iterates.clone()
+            return self._iterates, mean
 
         def detail(self) -> Tensor:
-            return self._rule.gamma.view(self._shape)
+            means = [optimizer.state[parameters[0]]["common_gamma"] for parameters, optimizer in self._runs]
+            return torch.stack(means).view(self._iterates.shape[:2])
 
-    return Block(len(settings), Lanes)
+    return Block(len(lanes), Lanes)
 
 
 def elementwise(optimizer: Callable[..., torch.optim.Optimizer], lanes: Sequence[dict[str, Any]]) -> Block:
     """A lane for each dictionary of options. The optimizer must step each element by itself: seeds share a tensor."""
 
     class Lanes:
-        def __init__(self, iterates: Tensor) -> None:
+        def __init__(self, iterates: Tensor, stack: Stack) -> None:
             self._parameters = [nn.Parameter(own) for own in iterates]
             groups = [{"params": [p], **options} for p, options in zip(self._parameters, lanes, strict=True)]
             self._optimizer = optimizer(groups)
@@ -209,7 +228,7 @@ def separate(optimizer: Callable[..., Any], options: dict[str, Any]) -> Block:
     """One lane of an optimizer with statistics that all parameters share, so every seed has its own instance."""
 
     class Lane:
-        def __init__(self, iterates: Tensor) -> None:
+        def __init__(self, iterates: Tensor, stack: Stack) -> None:
             self._parameters = [nn.Parameter(iterate) for iterate in iterates[0]]
             self._optimizers = [optimizer([parameter], **options) for parameter in self._parameters]
             if hasattr(self._optimizers[0], "train"):
@@ -222,9 +241,10 @@ def separate(optimizer: Callable[..., Any], options: dict[str, Any]) -> Block:
                 parameter.grad = gradient.clone()
                 own.step()
 
-        def _evaluated(self) -> Tensor:
+        def _evaluated(self) -> tuple[Tensor, Tensor]:
             for own in self._optimizers:
                 own.eval()
-            return torch.stack([parameter.detach() for parameter in self._parameters]).unsqueeze(0)
+            found = torch.stack([parameter.detach() for parameter in self._parameters]).unsqueeze(0)
+            return found, found
 
     return Block(1, Lane)

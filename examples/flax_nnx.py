@@ -58,7 +58,7 @@ def averaged(model: Network, optimizer: nnx.Optimizer) -> Network:
 def main() -> None:
     """Prints the losses."""
     print(f"GradaGrad      {train(gradagrad(0.01))[2]:.4f}")
-    model, optimizer, loss = train(auto_gradagrad(averaging="polynomial"))
+    model, optimizer, loss = train(auto_gradagrad())
     print(f"AutoGradaGrad  {loss:.4f}")
     print(f"  averaged     {float(loss_of(averaged(model, optimizer), *data())):.4f}")
 

@@ -1,7 +1,7 @@
 """AutoGradaGrad, number by number in plain Python floats, as its definition reads: nothing scaled, nothing derived.
 
-Three points are kept for each element (y, the fast iterate z, the average x̄), where the rule keeps y and z − y. The mean
-of squares a and the displacement d are kept as they are defined, where the rule keeps a·k(k+1)/2 and d/c. From step
+Each element has three points (y, the fast iterate z, the average x̄), where the rule keeps y and z − y. The mean of
+squares a and the displacement d are kept as they are defined, where the rule keeps a·k(k+1)/2 and d/c. From step
 2²¹ on no square weighs more than those before it: the mean a forgets at the fixed rate 2⁻²⁰, and the a of an element
 that is idle stays, where before every step thinned it.
 """
@@ -33,7 +33,7 @@ class AutoOracle:
         tensors: Sequence[Sequence[float]],
         *,
         gamma0: float,
-        beta: float = 0.7,
+        beta: float = 0.5,
         decay: float = 0.0,
         guard: bool = True,
         lr: Sequence[float] = (),
@@ -50,7 +50,7 @@ class AutoOracle:
         moved = any(any(gradient) for gradient in gradients if gradient is not None)
         if not moved and self.k == 0:
             return
-        weight = (self.k + 1) ** 4 * self.common**2
+        weight = (self.k + 1) ** 5 * self.common**2
         self.weights += weight
         share = weight / self.weights
         self.k += moved
@@ -60,7 +60,7 @@ class AutoOracle:
             for i in range(len(tensor.y)):
                 self._move(tensor, i, gradient[i] if gradient is not None else 0.0, share, schedule)
             if moved:
-                tensor.d = [d * (1.0 - 0.5 / (self.k + 1)) for d in tensor.d]
+                tensor.d = [d * (1.0 - 1.0 / (self.k + 1)) for d in tensor.d]
         if moved:
             self._learn(present)
 
@@ -91,9 +91,13 @@ class AutoOracle:
         agreements = [sqrt(tensor.gamma) * tensor.agreement for tensor in tensors]
         P = sum(own * self.common / tensor.gamma for own, tensor in zip(agreements, tensors, strict=True))
         self.v += (P * P - self.v) * r
-        common_vote = P / sqrt(k * self.v) if self.v > 0.0 else 0.0
+        common_vote = _clipped(P / sqrt(k * self.v)) if self.v > 0.0 else 0.0
         for own, tensor in zip(agreements, tensors, strict=True):
             tensor.v += (own * own - tensor.v) * r
-            vote = own / sqrt(k * tensor.v) if tensor.v > 0.0 else 0.0
+            vote = _clipped(own / sqrt(k * tensor.v)) if tensor.v > 0.0 else 0.0
             pulled = exp((mean - log(tensor.gamma)) * 0.5 / (k + 1))
-            tensor.gamma = min(tensor.gamma * (1.0 + 0.25 * (vote + common_vote)) * pulled, self.gamma_max)
+            tensor.gamma = min(tensor.gamma * (1.0 + 0.5 * (vote + common_vote)) * pulled, self.gamma_max)
+
+
+def _clipped(vote: float) -> float:
+    return max(min(0.85 * vote, 0.1), -0.1)

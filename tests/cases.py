@@ -13,6 +13,20 @@ from gradagrad import GradaGrad
 from gradagrad.kernel.load import kernel_status
 from gradagrad.projections import Box
 
+
+class Ball:
+    """A user's projection that couples coordinates: onto the Euclidean ball, exact where the metric is one number."""
+
+    def __init__(self, radius: float) -> None:
+        self.radius = radius
+
+    def __call__(self, point: Tensor, metric: Tensor) -> Tensor:
+        return point * (self.radius / point.norm().clamp(min=self.radius))
+
+    def __repr__(self) -> str:
+        return f"Ball({self.radius})"
+
+
 GRANULARITIES = ("element", "row", "tensor", "group")
 ROWS = 12  # of tables with sparse gradients
 
@@ -37,6 +51,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "eps": {"eps": 0.1, "momentum": 0.5},
     "box": {"projection": Box(-0.5, 0.5)},
     "box_momentum": {"projection": Box(-0.5, 0.5), "momentum": 0.9, "gamma_max": 0.5},
+    "box_far_below": {"projection": Box(-0.5, 0.5), "momentum": 0.5, "grad_bound": 1e-30},
     "everything": {
         "rho": 4.0,
         "momentum": 0.9,

@@ -7,10 +7,10 @@ from typing import Any
 import oracle
 import pytest
 import torch
-from cases import DRIVERS, OPTIONS
+from cases import DRIVERS, OPTIONS, Ball
 
 from gradagrad import GradaGrad
-from gradagrad.projections import Ball, Box
+from gradagrad.projections import Box
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 

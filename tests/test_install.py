@@ -27,6 +27,32 @@ def setup():
     return module
 
 
+WORKFLOWS = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / ".github/workflows").glob("*.yml")}
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_workflows_run_nothing_that_can_change_behind_our_back(name):
+    """Actions by commit, packages by version, and no permission but to read unless a job names it."""
+    text = WORKFLOWS[name]
+    actions = re.findall(r"uses: (.+)", text)
+    assert actions
+    assert [action for action in actions if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action)] == []
+    packages = [word for line in re.findall(r"pip install (.+)", text) for word in line.split()]
+    assert [package for package in packages if not re.fullmatch(r"[\w-]+==[\w.]+", package)] == []
+    assert re.findall(r"^permissions:\n((?:  .+\n)+)", text, re.MULTILINE) == ["  contents: read\n"]
+    assert set(re.findall(r"^ {6}(.+: write)$", text, re.MULTILINE)) <= {"id-token: write", "pages: write"}
+
+
+def test_every_wheel_that_is_published_was_checked_where_it_runs():
+    jobs = {
+        job.partition(":")[0]: job for job in re.split(r"^  (?=\w+:\n)", WORKFLOWS["wheels.yml"], flags=re.MULTILINE)
+    }
+    built, checked = (re.findall(r"runs-on: (\[.+\])", jobs[name]) for name in ("kernel", "check"))
+    assert built == checked != []
+    assert 'pattern: "{kernel-${{ matrix.runs-on }},portable}"' in jobs["check"]
+    assert "needs: check\n" in jobs["publish"]
+
+
 # What setup.py records, a word of the reason, a word of the remedy, and what the remedy must not advise: it was done.
 RECORDS = [
     ({"kind": "no torch"}, "torch was not there", "--no-build-isolation", "compiler"),

@@ -139,11 +139,13 @@ def test_mixed_precisions_share_one_group():
 @pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e-19, 1e15, 1e19])
 @pytest.mark.parametrize("beta", [0.0, 0.9])
 @pytest.mark.parametrize("eps", [0.0, 1e-10])
-def test_float32_survives_extreme_gradients(scale, beta, eps):
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_float32_survives_extreme_gradients(scale, beta, eps, granularity, driver):
     """Squares that underflow or overflow, tiny α followed by an ordinary gradient: nothing becomes NaN or infinite."""
     p = torch.nn.Parameter(torch.tensor([1.0, -1.0, 0.0]))
-    optimizer = GradaGrad([p], lr=0.1, momentum=beta, eps=eps, rho=10.0)
-    pattern = [scale, scale, -scale, 0.0, scale, 1.0, 1.0, scale, -1.0]
+    optimizer = GradaGrad([p], lr=0.1, momentum=beta, eps=eps, rho=10.0, granularity=granularity, **DRIVERS[driver])
+    pattern = [0.0, scale, scale, -scale, 0.0, scale, 1.0, 1.0, scale, -1.0]
     for g in pattern * 3:
         p.grad = torch.tensor([g, -g, 0.0])
         optimizer.step()

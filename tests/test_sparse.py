@@ -4,10 +4,10 @@ import copy
 
 import pytest
 import torch
-from cases import GRANULARITIES, ROWS, Largest, coo, row_gradient
+from cases import GRANULARITIES, ROWS, Ball, Largest, coo, row_gradient
 
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.projections import Ball, Box, NonNegative
+from gradagrad.projections import Box, NonNegative
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 

@@ -6,6 +6,7 @@ on import. Functions are looked up at their first call (`RTLD_LAZY`). Variables 
 at once, so the empty libraries define the versioned names that torch expects.
 """
 
+import platform
 import re
 import shutil
 import subprocess
@@ -17,11 +18,11 @@ LAZY = "import os, sys\n\nsys.setdlopenflags(os.RTLD_LAZY)\n"
 
 
 def pip_target(folder: Path, python: str, machine: str, *packages: str) -> None:
-    """Installs wheels made for another Python or machine into a folder."""
+    """Installs wheels made for another Python, or on Linux for another machine, into a folder."""
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-cache-dir", "--target", str(folder)]
     command += ["--upgrade", "--only-binary", ":all:", "--python-version", python]
-    for platform in ("manylinux_2_28", "manylinux_2_17", "manylinux2014"):
-        command += ["--platform", f"{platform}_{machine}"]
+    for system in ("manylinux_2_28", "manylinux_2_17", "manylinux2014") if sys.platform == "linux" else ():
+        command += ["--platform", f"{system}_{machine}"]
     result = subprocess.run([*command, *packages], capture_output=True, text=True)
     if result.returncode:
         raise SystemExit(f"pip could not install {' '.join(packages)}:\n{result.stderr[-1500:]}")
@@ -76,7 +77,7 @@ def stand_in_for_cuda(torch: Path, python: str, machine: str, compiler: str) -> 
     return names
 
 
-def install(folder: Path, version: str, python: str, machine: str = "x86_64", compiler: str = "cc") -> Path:
+def install(folder: Path, version: str, python: str, machine: str = platform.machine(), compiler: str = "cc") -> Path:
     """A folder for PYTHONPATH with this torch and what it imports. An existing folder is reused."""
     if (folder / "ready").exists():
         return folder

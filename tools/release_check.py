@@ -87,7 +87,7 @@ def check_wheel(wheel: Path, kernel: bool) -> str:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"gradagrad", "gradagrad_lab"}, tops
-    for wanted in ("gradagrad/py.typed", "gradagrad/_build.json"):
+    for wanted in ("gradagrad/py.typed", "gradagrad/kernel/_build.json"):
         assert wanted in names, f"{wanted} is missing"
     assert any(name.endswith("licenses/LICENSE") for name in names), "the licence is missing"
     assert not [name for name in names if name.endswith((".cpp", ".h"))], "it holds the kernel's sources"

@@ -10,8 +10,7 @@ from torch.optim.optimizer import ParamsT
 
 from gradagrad.checks.arguments import GRADAGRAD
 from gradagrad.engine.optimizer import EngineOptimizer
-from gradagrad.projections import Projection
-from gradagrad.projections.checked import Checked
+from gradagrad.projections import Checked, Projection
 from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
 from gradagrad.rules.rule import settings_of
 from gradagrad.rules.scope import Scope

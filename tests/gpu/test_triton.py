@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from cases import Ball
 from torch._subclasses import FakeTensorMode
 
 from benchmarks import gpu_model
@@ -16,7 +17,7 @@ from gpu import golden
 from gpu.interpreted.batches import batch_of, set_gradients
 from gradagrad.engine import step as choose_backend
 from gradagrad.engine.batch import Batch
-from gradagrad.projections import Ball, Box
+from gradagrad.projections import Box
 from gradagrad.rules import gradagrad
 from gradagrad.triton import backend, check, launch
 from gradagrad.triton.backend import TritonBackend

@@ -8,6 +8,7 @@ import numpy as np
 import optax
 import torch
 
+from gradagrad import AutoGradaGrad
 from gradagrad.projections import Box
 
 SHAPES: dict[str, tuple[int, ...]] = {"matrix": (4, 3), "vector": (5,), "number": (), "nothing": (0, 2)}
@@ -92,7 +93,7 @@ def run_jax(optimizers: dict[str, Any], steps: int, signs: dict[str, float], dty
 
 
 def run_torch(optimizer_of: Any, steps: int, sign: float) -> dict[str, np.ndarray]:
-    """The parameters after every step."""
+    """The parameters after every step, and in "…/average" the average after the last one, if there is one."""
     params = {k: torch.nn.Parameter(torch.tensor(v, dtype=torch.float64)) for k, v in starts().items()}
     optimizer = optimizer_of(params.values())
     noise = {k: torch.tensor(v) for k, v in noises(steps).items()}
@@ -103,4 +104,8 @@ def run_torch(optimizer_of: Any, steps: int, sign: float) -> dict[str, np.ndarra
         optimizer.step()
         for k, p in params.items():
             trace[k].append(p.detach().numpy().copy())
-    return {k: np.stack(v) for k, v in trace.items()}
+    result = {k: np.stack(v) for k, v in trace.items()}
+    if isinstance(optimizer, AutoGradaGrad):
+        with optimizer.averaged():
+            result |= {f"{k}/average": p.detach().numpy().copy() for k, p in params.items()}
+    return result

@@ -18,7 +18,7 @@ OPTIMIZERS: dict[str, Any] = {
     "group": lambda **more: gradagrad(0.3, granularity="group", **more),
     "decay": lambda **more: gradagrad(0.3, weight_decay=1e-3, decoupled_weight_decay=True, **more),
     "options": lambda **more: gradagrad(0.3, grad_bound=5.0, gamma_max=2.0, growth_limit=1.5, lazy=True, **more),
-    "auto": lambda **more: auto_gradagrad(gamma0=1e-2, averaging="polynomial", **more),
+    "auto": lambda **more: auto_gradagrad(gamma0=1e-2, **more),
     "auto_decay": lambda **more: auto_gradagrad(gamma0=1e-2, guard=False, weight_decay=1e-3, **more),
     "auto_coupled": lambda **more: auto_gradagrad(gamma0=1e-2, decoupled_weight_decay=False, weight_decay=1e-3, **more),
 }
@@ -33,6 +33,11 @@ def parameters(dtype=jnp.float32):
         "layer": {"kernel": jnp.asarray(generator.standard_normal((3, 4)), dtype), "bias": jnp.zeros(4, dtype)},
         "scale": jnp.asarray(1.5, dtype),
     }
+
+
+def elementwise(state):
+    """A tree of the state that is shaped as the parameters."""
+    return state.offset if hasattr(state, "offset") else state.momentum
 
 
 def loss(params):

@@ -12,7 +12,7 @@ import pytest
 from oracle import algorithm_2
 
 from gradagrad.keras import AutoGradaGrad, GradaGrad
-from gradagrad.optax import auto_gradagrad
+from gradagrad.optax import auto_gradagrad, auto_gradagrad_eval_params
 
 LISTING = (
     ({}, {}),
@@ -55,9 +55,11 @@ def follows_the_listing() -> None:
 
 def finds_its_rate_as_jax_does() -> None:
     is_double = keras.backend.result_type("float64", "float64") == "float64"
-    for options in ({}, {"guard": False, "gamma_max": 0.02}, {"weight_decay": 0.1, "momentum": 0.0}):
-        ours, theirs = AutoGradaGrad(gamma0=1e-2, **options), auto_gradagrad(gamma0=1e-2, **options)
+    for options in ({}, {"guard": False, "gamma_max": 0.02}, {"weight_decay": 0.1, "momentum": 0.4}):
+        ours = AutoGradaGrad(0.5, gamma0=1e-2, use_ema=True, **options)
+        theirs = auto_gradagrad(0.5, gamma0=1e-2, **options)
         xs = [keras.Variable(start, dtype="float64") for start in (np.linspace(-1.0, 2.0, 6), np.ones((2, 3)))]
+        ours.build([*xs, keras.Variable(1.0)])  # The third has no gradient, so it neither moves nor votes.
         params = [keras.ops.convert_to_numpy(x).astype(np.float64) for x in xs]
         state = theirs.init(params)
         for k in range(40 if is_double else 10):
@@ -65,9 +67,14 @@ def finds_its_rate_as_jax_does() -> None:
             ours.apply([keras.ops.convert_to_tensor(g, dtype="float64") for g in gradients], xs)
             updates, state = theirs.update(gradients, state, params)
             params = [np.asarray(x + u) for x, u in zip(params, updates, strict=True)]
-        for x, expected in zip(xs, params, strict=True):
+        iterates = [keras.ops.convert_to_numpy(x) for x in xs]
+        ours.finalize_variable_values(ours._trainable_variables)
+        for x, iterate, at, mean in zip(xs, iterates, params, auto_gradagrad_eval_params(state, params), strict=True):
             rtol = 1e-9 if is_double else 1e-4
-            np.testing.assert_allclose(keras.ops.convert_to_numpy(x), expected, rtol=rtol, atol=rtol)
+            np.testing.assert_allclose(iterate, at, rtol=rtol, atol=rtol)
+            np.testing.assert_allclose(keras.ops.convert_to_numpy(x), mean, rtol=rtol, atol=rtol)
+            assert np.abs(mean - at).max() > 1e-3
+        assert not any(np.any(keras.ops.convert_to_numpy(offset)) for offset in ours._fields["offset"])
 
 
 def trains() -> None:
@@ -78,10 +85,13 @@ def trains() -> None:
         GradaGrad(rate, granularity=granularity, momentum=0.5, lazy=True, weight_decay=1e-4)
         for granularity, rate in (("element", 0.02), ("row", 0.3), ("tensor", 0.3))
     ]
-    for optimizer in (*optimizers, AutoGradaGrad(gamma0=1e-3, weight_decay=1e-4)):
+    for optimizer in (*optimizers, AutoGradaGrad(gamma0=1e-3, weight_decay=1e-4), AutoGradaGrad(use_ema=True)):
         model = keras.Sequential([keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
         model.compile(optimizer=optimizer, loss="mse")
-        losses = model.fit(x, y, epochs=8, batch_size=32, verbose=0).history["loss"]
+        at_average = [keras.callbacks.SwapEMAWeights()] if optimizer.use_ema else []
+        fit = model.fit(x, y, epochs=8, batch_size=32, verbose=0, validation_data=(x, y), callbacks=at_average)
+        losses = fit.history["loss"]
+        np.testing.assert_allclose(model.evaluate(x, y, verbose=0), fit.history["val_loss"][-1], rtol=1e-5)
         assert losses[-1] < 0.6 * losses[0], (optimizer.get_config(), losses)
         goes_on_after_saving(model, x, y)
 
@@ -103,6 +113,8 @@ def refuses() -> None:
             GradaGrad(**wrong)
     with pytest.raises(ValueError, match="weight_decay must be None or a finite number >= 0, got -1"):
         AutoGradaGrad(weight_decay=-1)
+    with pytest.raises(ValueError, match="ema_overwrite_frequency must be None, got 5"):
+        AutoGradaGrad(use_ema=True, ema_overwrite_frequency=5)
 
 
 if __name__ == "__main__":

@@ -35,10 +35,9 @@ SAME = [
 SAME_AUTO = [
     {"gamma0": 0.0},
     {"gamma0": 1j},
-    {"momentum": -0.1},
+    {"momentum": 0.0},
     {"gamma_max": 1e-5},
     {"guard": 1},
-    {"averaging": "ema"},
     {"weight_decay": -1.0},
 ]
 

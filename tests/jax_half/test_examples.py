@@ -12,7 +12,7 @@ def test_flax_nnx():
     from examples import flax_nnx
 
     assert flax_nnx.train(gradagrad(0.01), 60)[2] < 0.4
-    model, optimizer, loss = flax_nnx.train(auto_gradagrad(averaging="polynomial"), 60)
+    model, optimizer, loss = flax_nnx.train(auto_gradagrad(), 60)
     assert loss < 0.4
     assert flax_nnx.averaged(model, optimizer)(flax_nnx.jnp.ones((2, 4))).shape == (2,)
 

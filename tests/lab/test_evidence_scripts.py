@@ -1,54 +1,204 @@
-"""The scripts behind the held-out and the at-size evidence: what they keep, and how they resume from it."""
+"""The scripts behind the held-out evidence and the benchmarks: what they keep, and how they resume from it."""
 
 import dataclasses
+import functools
+import gzip
+import hashlib
 import json
+import math
 
 import pytest
-from rich.progress import Progress
+import torch
+from sklearn import datasets
 
-from benchmarks import at_size, auto_held_out
+from benchmarks import auto_held_out
+from benchmarks.evidence import data, methods, models, show, workloads
+from benchmarks.evidence.run import Job, Records, train
+from gradagrad import AutoGradaGrad
 from gradagrad_lab.figures.suite.catalogue import problem_of
+
+STEPS = 6
 
 
 @pytest.fixture
-def kept(tmp_path):
-    with Progress(disable=True) as progress:
-        yield at_size.Kept(tmp_path / "kept.json", 1, progress)
+def pictures(monkeypatch):
+    """scikit-learn's digits, enlarged, in place of the data sets."""
+    digits = datasets.load_digits()
+    images = torch.nn.functional.interpolate(torch.tensor(digits.images).float().unsqueeze(1) / 16, (28, 28))
+    names = torch.tensor(digits.target)
+    parts = {"train": slice(0, 1300), "validation": slice(1300, 1400), "test": slice(1400, 1600)}
+    made = {part: (images[rows] - images.mean(), names[rows]) for part, rows in parts.items()}
+    monkeypatch.setattr(data, "pictures", lambda name: made)
+    monkeypatch.setattr(workloads, "REFRESHED", 2)
+    return made
 
 
-def test_the_rate_of_adamw_is_sought_beyond_the_grid_and_nothing_is_trained_twice(kept, monkeypatch):
+def _short(name, steps=STEPS):
+    return dataclasses.replace(workloads.WORKLOADS[name], steps=steps, tuning=steps, points=(1.0,))
+
+
+def test_a_quick_look_trains_every_kind_of_net(pictures, monkeypatch):
+    tiny = functools.partial(models.Transformer, 32, 1, 2, workloads.CONTEXT, causal=True)
+    monkeypatch.setitem(
+        workloads.WORKLOADS, "gpt", dataclasses.replace(_short("gpt"), make=lambda seed: workloads.gpt(seed, tiny))
+    )
+    text = show.quick({"fashion-mlp": 80, "fashion-cnn": 8, "fashion-vit": 8, "gpt": 4}, rows=200)
+    mlp = [float(cell) for cell in text.splitlines()[2].split("|")[2:-1]]
+    assert len(text.splitlines()) == 6
+    assert "diverged" not in text
+    assert max(mlp) > 0.7, "an MLP learns digits in 80 steps"
+
+
+@pytest.mark.parametrize("method", methods.METHODS)
+def test_a_run_measures_both_points_and_repeats(method, pictures):
+    work = _short("fashion-cnn")
+    job = Job(method, methods.METHODS[method].default, 1, STEPS)
+    first, again = train(work, job), train(work, job)
+    places = ["last"] if method.startswith("Schedule-Free") else ["last", "averaged"]
+    assert [place for place in ("last", "averaged") if place in first] == places
+    for place in places:
+        assert first[place] == again[place]
+        assert set(first[place]) == {"train", "validation", "test"}
+        assert first["curve"][place][-1][0] == STEPS
+
+
+def test_short_runs_never_see_the_test_set(pictures):
+    task = workloads.WORKLOADS["fashion-mlp"].make(0)
+    del task.fixed["test"]
+    work = dataclasses.replace(workloads.WORKLOADS["fashion-mlp"], make=lambda seed: task)
+    assert set(train(work, Job("AdamW", 1e-3, 0, STEPS))["last"]) == {"validation"}
+
+
+def test_parts_do_not_overlap_and_a_changed_file_is_refused(tmp_path, monkeypatch):
+    def store(shift):
+        (tmp_path / "mnist").mkdir(exist_ok=True)
+        sums = []
+        for name, count in zip(data.FILES, (6000, 6000, 50, 50), strict=True):
+            size, head = (784, 16) if "images" in name else (1, 8)
+            content = bytes(head) + bytes((k * 7 + shift) % 251 for k in range(count * size))
+            (tmp_path / "mnist" / f"{name}.gz").write_bytes(gzip.compress(content))
+            sums.append(hashlib.sha256(content).hexdigest())
+        return tuple(sums)
+
+    monkeypatch.setenv("GRADAGRAD_DATA", str(tmp_path))
+    monkeypatch.setitem(data.SUMS, "mnist", store(0))
+    found = data.pictures.__wrapped__("mnist")
+    assert {part: len(names) for part, (_, names) in found.items()} == {"train": 1000, "validation": 5000, "test": 50}
+    store(1)
+    with pytest.raises(SystemExit, match="not the expected file"):
+        data.pictures.__wrapped__("mnist")
+
+
+def test_docstrings_do_not_name_their_package():
+    found = data.docstrings()
+    texts = [text for part in found.values() for text in part[0]]
+    assert len(set(texts)) == len(texts)
+    assert not any(package in text.lower() for text in texts for package in data.PACKAGES)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_clicks_touch_few_rows_of_large_tables(monkeypatch):
+    monkeypatch.setattr(workloads, "CLICK_CAP", 1000)
+    workloads._clicked.cache_clear()
+    task = workloads.clicks(0, size=16, steps=3)
+    task.loss(2).backward()
+    assert task.tables[0].grad.is_sparse
+    work = dataclasses.replace(_short("clicks", 3), make=lambda seed: workloads.clicks(seed, size=16, steps=3))
+    for method in ("AdamW", "SGD", "Adagrad", "GradaGrad", methods.OURS):
+        assert math.isfinite(train(work, Job(method, 1e-3, 0, 3))["last"]["test"]["loss"])
+    workloads._clicked.cache_clear()
+
+
+def test_adapters_start_as_the_layer_they_adapt():
+    layer = torch.nn.Linear(5, 3)
+    adapted, rows = models.Adapted(layer), torch.randn(4, 5)
+    assert torch.equal(adapted(rows), layer(rows))
+    assert [name for name, parameter in adapted.named_parameters() if parameter.requires_grad] == ["down", "up"]
+
+
+def test_statistics_of_batch_normalisation_are_made_for_the_average_and_put_back(pictures):
+    task = workloads.WORKLOADS["fashion-cnn"].make(0)
+    before = {name: tensor.clone() for name, tensor in task.model.state_dict().items()}
+    with task.fresh_statistics():
+        inside = task.model.state_dict()["1.running_mean"].clone()
+    assert not torch.equal(inside, before["1.running_mean"])
+    assert all(torch.equal(tensor, before[name]) for name, tensor in task.model.state_dict().items())
+
+
+def _pretend(job):
+    """A run whose validation loss is least at 0.0316 at the last iterate, and at 0.316 averaged."""
+    if job.value > 1:
+        return {"diverged": 1}
+    near = {place: abs(math.log10(job.value) - best) for place, best in (("last", -1.5), ("averaged", -0.5))}
+    parts = ("train", "validation", "test")
+    found = {
+        place: {part: {"loss": x, "accuracy": 0.5 + job.seed / 100} for part in parts} for place, x in near.items()
+    }
+    return {**found, "ms": 1.0, "size": 7, "curve": {place: [[1, 0.0, 0.5]] for place in near}}
+
+
+def _finish(own, most=10_000):
     trained = []
-
-    def run(name, make, seed, setting, advance):
-        (optimizer, *_) = make(at_size.cnn(seed))
-        trained.append(rate := optimizer.param_groups[0]["lr"])
-        return {"loss": None if rate > 0.05 else abs(rate - 0.04), "seconds": 0.0, "size": 1}
-
-    monkeypatch.setattr(at_size, "run", run)
-    assert kept.best_rate("cnn") == 0.0316
-    assert trained == [at_size._rate(place) for place in (*at_size.PLACES, -3, -2)], "until the best has neighbours"
-    monkeypatch.setattr(at_size, "run", None)
-    again = at_size.Kept(kept.path, 1, Progress(disable=True))
-    assert again.best_rate("cnn") == 0.0316
-    assert len(json.loads(kept.path.read_text())["cnn"]) == len(trained)
+    while jobs := own.missing():
+        trained.append(jobs[0])
+        own.add(jobs[0], _pretend(jobs[0]))
+        if len(trained) == most:
+            break
+    return trained
 
 
-@pytest.mark.parametrize("words", ["warm-up and cosine", "clipping at norm 1", "4 batches to a step"])
-def test_a_run_counts_steps_and_measures(words, monkeypatch):
-    title, build, _ = at_size.MODELS["cnn"]
-    monkeypatch.setitem(at_size.MODELS, "cnn", (title, build, 4))
-    steps, advanced = [], []
+def test_tuning_goes_on_until_the_best_rate_has_neighbours_and_nothing_is_trained_twice(tmp_path):
+    trained = _finish(Records("mnist-mlp", tmp_path), most=5)
+    own = Records("mnist-mlp", tmp_path)
+    trained += _finish(own)
+    assert len({job.key for job in trained}) == len(trained) == len(own.runs)
+    assert own.best("AdamW", averaged=False) == (0.0316, [])
+    assert own.best("AdamW", averaged=True) == (0.316, [])
+    assert {job.seed for job in trained if job.steps == own.workload.tuning} == {0}
+    finals = [job for job in trained if job.steps == own.workload.steps and job.method == "SGD, cosine"]
+    assert [(job.value, job.seed) for job in finals] == [(0.0316, seed) for seed in range(3)]
+    lines = json.loads((tmp_path / "mnist-mlp.json").read_text())
+    assert {"commit", "date", "torch"} <= set(lines["made"][0])
+    assert own.outdated(trained[-1].key) is False
 
-    def counted(work):
-        (optimizer,) = at_size._auto(work)
-        optimizer.register_step_post_hook(lambda *_: steps.append(optimizer.param_groups[0]["lr"]))
-        return [optimizer]
 
-    found = at_size.run("cnn", counted, 0, at_size.SETTINGS[words], lambda: advanced.append(1))
-    assert len(advanced) == 4
-    assert len(steps) == (1 if words.startswith("4") else 4)
-    assert ("cosine" in words) == (len(set(steps)) > 1)
-    assert {"loss", "averaged loss", "accuracy", "averaged accuracy"} <= set(found)
+def test_the_other_rule_is_trained_again_and_marked(tmp_path):
+    own = Records("fashion-mlp", tmp_path)
+    _finish(own)
+    assert {job.value for job in own.sweep("AdamW")} == {methods.rate(place) for place in range(-12, 1)}
+    assert "missing" not in show.table(own)
+    assert "an older rule" not in show.table(own)
+    own.runs["AutoGradaGrad | 1 | seed 1 | 2145 steps"]["rule"] = "another"
+    assert [job.seed for job in own.missing()] == [1]
+    assert "an older rule" in show.table(own)
+
+
+def test_tables_name_what_is_missing_and_give_intervals(tmp_path):
+    own = Records("fashion-cnn", tmp_path)
+    assert show.table(own).endswith("all rows are missing.")
+    own.add(job := Job("GradaGrad", 0.01, 0, own.workload.steps), _pretend(job))
+    assert show.table(own).count("missing") == 3 * (len(methods.ROWS) - 1)
+    _finish(own)
+    rows = dict(line.strip("| ").split(" | ", 1) for line in show.table(own).splitlines() if line.startswith("| "))
+    half = 4.303 * torch.tensor([0.5, 0.51, 0.52]).std().item() / 3**0.5
+    assert rows["AdamW + cosine, tuned"].startswith(f"0.0316 | 51.00 ± {100 * half:.2f} | ")
+    del own.runs["AutoGradaGrad | 1 | seed 0 | 1287 steps"]
+    assert show._gains(own, methods.ROWS[0]) == [0.0, 0.0], "pairs are of one seed"
+    summary = show.summary([own, Records("gpt", tmp_path)])
+    assert "| Fashion-MNIST, residual CNN | accuracy | +0.00 ± 0.00 (2 seeds) |" in summary
+    assert "Not trained yet: GPT, Python's sources." in summary
+
+
+def test_the_page_shows_the_records():
+    """`python -m benchmarks.evidence --page` writes it anew."""
+    assert show.differences() is None
+
+
+def test_the_digest_of_the_rule_follows_what_it_does(monkeypatch):
+    before = methods.rule_digest()
+    for option in ({"momentum": 0.71}, {"guard": False}, {"gamma0": 1.1e-4}):
+        monkeypatch.setattr(methods, "AutoGradaGrad", functools.partial(AutoGradaGrad, **option))
+        assert methods.rule_digest.__wrapped__() != before
 
 
 def test_an_interrupted_problem_goes_on_where_it_was():

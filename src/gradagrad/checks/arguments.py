@@ -90,7 +90,7 @@ AUTOGRADAGRAD = Table(
             "It is the learning rate to start from; 1e-4 is the default.",
         ),
         "momentum": Number(
-            "in (0, 1)", lambda v: 0.0 < v < 1.0, "It is the part of the average in the parameters; 0.7 is the default."
+            "in (0, 1)", lambda v: 0.0 < v < 1.0, "It is the part of the average in the parameters; 0.5 is the default."
         ),
         "weight_decay": _not_negative(),
         "eps": _not_negative(),

@@ -16,7 +16,7 @@ from gradagrad.checks.arguments import checked as checked_anywhere
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """By name too, because command lines cannot pass a dtype."""
-_PROJECTIONS = "gradagrad.projections has Box, NonNegative, Ball, Simplex and L1Ball."
+_PROJECTIONS = "gradagrad.projections has Box and NonNegative."
 
 
 def checked(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:

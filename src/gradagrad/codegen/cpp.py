@@ -125,8 +125,14 @@ class _Writer:
                 lines.append(f"  streams.template copy<{to}, {self.streams[text]}>(i);")
             else:
                 lines.append(f"  streams.template write<{to}>(i, {text});")
-        lines += [f"  total_{name} += bounded<P>({CPP.text(results[name], 'value')});" for name in self.totals]
+        lines += [f"  total_{name} += {self._bounded(results[name])};" for name in self.totals]
         return [*lines, "}", *(f"totals[{i}] += total_{name};" for i, name in enumerate(self.totals))]
+
+    def _bounded(self, result: Symbol) -> str:
+        """A result as it is added up. Squares may be infinite, because their sum has no inf − inf."""
+        made = next((o for o in self.function.operations if o.target is result), None)
+        is_square = made is not None and made.op == "mul" and made.arguments[0] is made.arguments[1]
+        return result.name if is_square else f"bounded<P>({CPP.text(result, 'value')})"
 
     def _read(self, name: str) -> str:
         return f"streams.template read<{self.streams[name]}>(i)"

@@ -223,11 +223,11 @@ def element_step(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | No
 
 
 class Bounded(Contribution):
-    """The same without widening: products stop at the largest number."""
+    """The same without widening: products stop at the largest number, except for squares."""
 
     def dot(self, a: Any, b: Any) -> Any:
         tape = self._tape
-        return tape.maximum(tape.minimum(a * b, tape.largest), -tape.largest)
+        return a * b if a is b else tape.maximum(tape.minimum(a * b, tape.largest), -tape.largest)
 
 
 def measure(

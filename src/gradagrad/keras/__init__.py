@@ -15,7 +15,7 @@ import keras
 from keras import ops
 
 from gradagrad.checks.arguments import AUTOGRADAGRAD, GRADAGRAD, Table, check_one_of, checked, error_text
-from gradagrad.rules import auto, gradagrad
+from gradagrad.rules import auto, gradagrad, single
 from gradagrad.rules.rule import Field, Rule, settings_of
 from gradagrad.rules.scope import block_shape
 
@@ -47,12 +47,28 @@ class _Optimizer(keras.optimizers.Optimizer):
     def _settings(self, learning_rate: Any, **more: Any) -> Any:
         raise NotImplementedError
 
-    def _start(self, field: Field) -> float:
-        return self._given[field.start] if isinstance(field.start, str) else float(field.start)
+    def build(self, variables: list[Any]) -> None:
+        """Makes the state: arrays for each variable, and numbers that all share or that have an entry for each."""
+        if self.built:
+            return
+        super().build(variables)
+        dtypes = [_computing_dtype(v.dtype) for v in variables]
+        self._wide = "float64" if "float64" in dtypes else "float32"
+        self._fields: dict[str, list[Any]] = {}
+        self._numbers: dict[str, Any] = {}
+        scope: Any = self._given.get("granularity")
+        for field in self._rule.fields(self._settings(1.0)):
+            if field.at == "element" or scope:
+                shapes = [v.shape if field.at == "element" else block_shape(v.shape, scope) for v in variables]
+                self._fields[field.key] = [self._add(field, *kind) for kind in zip(shapes, dtypes, strict=True)]
+            else:
+                shape = (len(variables),) if field.at == "block" else ()
+                self._numbers[field.key] = self._add(field, shape, self._wide)
 
     def _add(self, field: Field, shape: Any, dtype: str) -> Any:
-        start = keras.initializers.Constant(self._start(field))
-        return self.add_variable(shape, initializer=start, name=field.key, dtype=dtype)  # pyright: ignore[reportArgumentType]
+        start = getattr(self._settings(1.0), str(field.start), field.start)
+        initializer = keras.initializers.Constant(float(start))
+        return self.add_variable(shape, initializer=initializer, name=field.key, dtype=dtype)  # pyright: ignore[reportArgumentType]
 
     def get_config(self) -> dict[str, Any]:
         """All arguments; infinite limits are left out, since JSON has none."""
@@ -102,18 +118,6 @@ class GradaGrad(_Optimizer):
         check_one_of("granularity", granularity, GRANULARITIES)
         super().__init__(GRADAGRAD, given, learning_rate, name, kwargs)
 
-    def build(self, variables: list[Any]) -> None:
-        """Makes the state: momentum for each entry, growth and accumulator for each step size."""
-        if self.built:
-            return
-        super().build(variables)
-        scope = self._given["granularity"]
-        self._fields: dict[str, list[Any]] = {}
-        for field in self._rule.fields(self._settings(1.0)):
-            shapes = [v.shape if field.at == "element" else block_shape(v.shape, scope) for v in variables]
-            dtypes = [_computing_dtype(v.dtype) for v in variables]
-            self._fields[field.key] = [self._add(field, *kind) for kind in zip(shapes, dtypes, strict=True)]
-
     def update_step(self, gradient: Tensor, variable: Any, learning_rate: Tensor) -> None:
         """One step of one variable."""
         index = self._get_variable_index(variable)
@@ -146,28 +150,29 @@ class GradaGrad(_Optimizer):
 
 @keras.saving.register_keras_serializable(package="gradagrad")
 class AutoGradaGrad(_Optimizer):
-    """AdaGrad that finds its own learning rate: `gradagrad.AutoGradaGrad`, which describes the method, for Keras.
+    """Trains without a learning rate to choose: `gradagrad.AutoGradaGrad`, which describes the method, for Keras.
 
-    All variables share one γ. For an average of the weights use Keras's ``use_ema``.
+    With ``use_ema=True`` the average that Keras keeps is that of the method, in place of an exponential one:
+    `keras.callbacks.SwapEMAWeights` evaluates there, and the weights have it after ``fit``.
 
     Args:
         learning_rate: multiplies the step, a float or a Keras schedule. Not a rate to tune: leave it at 1.
         gamma0: γ to start from.
-        momentum: β in [0, 1).
-        weight_decay: decoupled: shrinks variables by learning_rate · γ/√k · weight_decay.
-        epsilon: added to the root of the squares. 0 keeps the method independent of the loss's scale.
+        momentum: β in (0, 1), the part of the average in the variables.
+        weight_decay: decoupled: shrinks variables by learning_rate · γ · weight_decay.
+        epsilon: added to the root. 0 keeps the method independent of the loss's scale.
         gamma_max: a cap on γ.
-        guard: lets no gradient weigh more than all before it together.
+        guard: lets no gradient of an element weigh more than all before it together.
         kwargs: Keras's own: clipnorm, use_ema, gradient_accumulation_steps, name, …
     """
 
-    _rule = auto.RULE
+    _rule = single.RULE
 
     def __init__(
         self,
         learning_rate: Any = 1.0,
         gamma0: float = 1e-4,
-        momentum: float = 0.7,
+        momentum: float = 0.5,
         weight_decay: float | None = None,
         epsilon: float = 0.0,
         gamma_max: float = math.inf,
@@ -180,72 +185,72 @@ class AutoGradaGrad(_Optimizer):
         }  # fmt: skip
         if weight_decay is not None and not 0.0 <= weight_decay < math.inf:
             raise ValueError(error_text("weight_decay", "None or a finite number >= 0", weight_decay))
+        if (every := kwargs.get("ema_overwrite_frequency")) is not None:
+            remedy = "The average goes on by itself; fit puts it into the weights at its end."
+            raise ValueError(error_text("ema_overwrite_frequency", "None", every, remedy))
         super().__init__(AUTOGRADAGRAD, given, learning_rate, name, {**kwargs, "weight_decay": weight_decay})
-        self._steady_lr = float(learning_rate) if isinstance(learning_rate, int | float) else 1.0
-
-    def build(self, variables: list[Any]) -> None:
-        """Makes the state: three numbers for each entry, and those that all variables share."""
-        if self.built:
-            return
-        super().build(variables)
-        dtypes = [_computing_dtype(v.dtype) for v in variables]
-        self._wide = "float64" if "float64" in dtypes else "float32"
-        self._fields: dict[str, list[Any]] = {}
-        self._shared: dict[str, Any] = {}
-        for field in self._rule.fields(self._settings(1.0)):
-            if field.at == "block":
-                self._shared[field.key] = self._add(field, (), self._wide)
-            else:
-                kinds = zip(variables, dtypes, strict=True)
-                self._fields[field.key] = [self._add(field, v.shape, dtype) for v, dtype in kinds]
+        self._largest_lr = (float(learning_rate) if isinstance(learning_rate, int | float) else 1.0) or 1.0
 
     def _apply_weight_decay(self, variables: list[Any]) -> None:
         """Nothing: the rule decays weights, in units of its own step."""
 
     def _backend_update_step(self, grads: list[Tensor], trainable_variables: list[Any], learning_rate: Tensor) -> None:
-        """One step of all variables, which share a decision."""
-        blocks = _Blocks(_Ops(self._wide), "tensor")
-        wide = blocks.ops
+        """One step of all variables, which vote together. Numbers of variables are arrays with an entry for each."""
+        wide = _Ops(self._wide)
         settings = self._settings(ops.cast(learning_rate, self._wide))
-        states: list[dict[str, Any]] = []
-        values: list[dict[str, Tensor]] = []
-        for variable, gradient in zip(trainable_variables, grads, strict=True):
-            index, dtype = self._get_variable_index(variable), _computing_dtype(variable.dtype)
-            states.append({key: found[index] for key, found in self._fields.items()})
-            value = {key: ops.convert_to_tensor(state) for key, state in states[-1].items()}
-            values.append(value | {"x": ops.cast(variable, dtype), "g": ops.cast(gradient, dtype)})
-
-        def total(parts: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-            columns: Any = zip(*parts, strict=True)
-            return tuple(ops.sum(ops.stack([ops.cast(a, self._wide) for a in column])) for column in columns)
-
-        sums = total([self._rule.measure(value, settings, blocks, wide) for value in values]) if settings.guard else ()
-        block = {key: ops.convert_to_tensor(value) for key, value in self._shared.items()}
-        block, factors = self._rule.decide(sums, block, self._settings(settings.lr, decays=True), wide)
-        statistics: list[tuple[Tensor, ...]] = []
-        for variable, state, value in zip(trainable_variables, states, values, strict=True):
+        indices = [self._get_variable_index(variable) for variable in trainable_variables]
+        block = {key: ops.take(v, indices) if v.shape else ops.convert_to_tensor(v) for key, v in self._numbers.items()}
+        block, factors = self._rule.decide((), block, settings, wide)
+        rows: list[list[Tensor]] = []
+        for place, (index, variable, gradient) in enumerate(zip(indices, trainable_variables, grads, strict=True)):
+            dtype = _computing_dtype(variable.dtype)
+            narrow = _Ops(dtype)
+            values = {key: ops.convert_to_tensor(found[index]) for key, found in self._fields.items()}
+            values |= {"x": ops.cast(variable, dtype), "g": ops.cast(gradient, dtype)}
             own = self._settings(settings.lr, decays=self._use_weight_decay(variable))
-            narrow = _Ops(_computing_dtype(variable.dtype))
-            new, part = self._rule.move(value, factors, own, _Blocks(narrow, "tensor"), narrow)
-            statistics.append(part)
+            numbers = [a[place] if len(a.shape) else a for a in factors]
+            new, statistics = self._rule.move(values, numbers, own, _Blocks(narrow, "tensor"), narrow)
+            rows.append([ops.cast(a, self._wide) for a in (*statistics, math.prod(variable.shape))])
             self.assign(variable, ops.cast(new.pop("x"), variable.dtype))
             for key, after in new.items():
-                self.assign(state[key], after)
-        for key, after in self._rule.learn(total(statistics), block, settings, wide).items():
-            self.assign(self._shared[key], after)
+                self.assign(self._fields[key][index], after)
+        *statistics, sizes = [ops.stack(column) for column in zip(*rows, strict=True)]
+        totals = [ops.sum(a) for a in self._rule.report(statistics, block, sizes, settings, wide)]
+        for key, after in self._rule.learn(statistics, totals, block, settings, wide).items():
+            number = self._numbers[key]
+            places = [[index] for index in indices]  # A variable without a gradient keeps its numbers.
+            self.assign(number, ops.scatter_update(number, places, after) if number.shape else after)
+
+    def _update_model_variables_moving_average(self, trainable_variables: list[Any]) -> None:
+        """Keeps the average of the method where Keras would keep an exponential one."""
+        averages: Any = self._model_variables_moving_average
+        for variable, average, offset in zip(trainable_variables, averages, self._fields["offset"], strict=True):
+            values = {"x": ops.cast(variable, offset.dtype), "offset": ops.convert_to_tensor(offset)}
+            if average is not None:  # Keras keeps none of what it overwrites with gradients.
+                average.assign(ops.cast(self._rule.average(values, self._settings(1.0)), average.dtype))
+
+    def _overwrite_model_variables_with_average_value(self, trainable_variables: list[Any]) -> None:
+        """Puts the average into the variables, as Keras does at the end of ``fit``. Further training starts there."""
+        super()._overwrite_model_variables_with_average_value(trainable_variables)
+        for variable, offset in zip(trainable_variables, self._fields["offset"], strict=True):
+            variable.assign(ops.copy(variable))  # Keras 3.15 on JAX donates the buffer that it shares with the average.
+            offset.assign(ops.zeros(offset.shape, offset.dtype))
 
     def _settings(self, learning_rate: Any, *, decays: bool = False, **more: Any) -> Any:
         given, decay = self._given, float(self.weight_decay or 0.0) if decays else 0.0
-        steady, beta = self._steady_lr, given["momentum"]
+        largest = self._largest_lr  # Only ratios of lr matter.
         return settings_of(
-            auto.Settings, given, lr=learning_rate, steady_lr=steady, weight_decay=decay, beta=beta,
-            gamma0=given["gamma0"] / (steady or 1.0), gamma_max=given["gamma_max"] / (steady or 1.0),
-            eps=given["epsilon"], **more
+            auto.Settings, given, lr=learning_rate, weight_decay=decay, beta=given["momentum"], eps=given["epsilon"],
+            gamma0=given["gamma0"] / largest, gamma_max=given["gamma_max"] / largest, **more
         )  # fmt: skip
 
 
 class _Ops:
     """The rule's `Ops` over keras.ops. Plain numbers get the precision first: Keras would make them float32."""
+
+    sqrt = staticmethod(ops.sqrt)
+    exp = staticmethod(ops.exp)
+    log = staticmethod(ops.log)
 
     def __init__(self, dtype: str) -> None:
         is_double = dtype == "float64"
@@ -255,9 +260,6 @@ class _Ops:
 
     def _tensor(self, a: Tensor | float) -> Tensor:
         return ops.convert_to_tensor(a, dtype=self._dtype) if isinstance(a, int | float) else a
-
-    def sqrt(self, a: Tensor) -> Tensor:
-        return ops.sqrt(self._tensor(a))
 
     def maximum(self, a: Tensor, b: Tensor) -> Tensor:
         return ops.maximum(self._tensor(a), self._tensor(b))
@@ -287,7 +289,7 @@ class _Blocks:
 
     def dot(self, a: Tensor, b: Tensor) -> Tensor:
         largest = self.ops.largest
-        return self._sum(self.ops.maximum(self.ops.minimum(a * b, largest), -largest))
+        return self._sum(a * b if a is b else self.ops.maximum(self.ops.minimum(a * b, largest), -largest))
 
     def total(self, a: Tensor) -> Tensor:
         return self._sum(self.ops.where(ops.isfinite(a), a, 0.0))

@@ -40,6 +40,8 @@ class ArrayOps:
     """A rule's `Ops` for arrays of one precision."""
 
     sqrt = staticmethod(jnp.sqrt)
+    exp = staticmethod(jnp.exp)
+    log = staticmethod(jnp.log)
     maximum = staticmethod(jnp.maximum)
     minimum = staticmethod(jnp.minimum)
     less = staticmethod(jnp.less)
@@ -59,7 +61,9 @@ class ArrayOps:
         return (a != 0).astype(self.dtype)
 
     def narrow(self, a: Array) -> Array:
-        return a if isinstance(a, int | float) else a.astype(self.dtype)
+        if isinstance(a, int | float) or a.dtype == self.dtype:
+            return a
+        return jnp.minimum(a, self.largest).astype(self.dtype)
 
 
 def in_precision(settings: Any, dtype: Any) -> Any:
@@ -112,7 +116,7 @@ class Blocks:
             axes = tuple(range(a.ndim))
             return jax.lax.dot_general(a, b, ((axes, axes), ((), ())), precision=jax.lax.Precision.HIGHEST)
         product = a.astype(self._dtype) * b.astype(self._dtype)
-        return self._sum(jnp.clip(product, -self._largest, self._largest))
+        return self._sum(product if a is b else jnp.clip(product, -self._largest, self._largest))
 
     def total(self, a: Array) -> Array:
         return self._sum(jnp.where(jnp.isfinite(a), a, 0.0).astype(self._dtype))

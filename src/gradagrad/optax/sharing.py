@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from gradagrad.checks.arguments import error_text
 
@@ -57,10 +58,11 @@ def over_devices(a: Array, names: Names) -> Array:
     return jax.lax.psum(a, names) if names else a
 
 
-def over_leaves(parts: Sequence[Array], axes: Sequence[Names]) -> Array:
-    """Σ over leaves and the devices that hold parts of them: one message for each set of axes."""
-    by_axes: dict[Names, Array] = {}
-    for part, names in zip(parts, axes, strict=True):
-        by_axes[names] = by_axes[names] + part if names in by_axes else part
-    first, *others = [over_devices(a, names) for names, a in by_axes.items()]
-    return sum(others, first)
+def rows_over_devices(parts: Sequence[Array], axes: Sequence[Names]) -> Array:
+    """A row for each leaf, added over the devices that hold parts of it: one message for each set of axes."""
+    rows = list(parts)
+    for names in filter(None, dict.fromkeys(axes)):  # in one order on every host
+        here = [i for i, own in enumerate(axes) if own == names]
+        for i, row in zip(here, over_devices(jnp.stack([rows[i] for i in here]), names), strict=True):
+            rows[i] = row
+    return jnp.stack(rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -14,7 +15,6 @@ from gradagrad.checks.arguments import error_text
 from gradagrad.optax.arrays import (
     Array,
     ArrayOps,
-    as_real,
     block_dtype,
     computing_dtype,
     filled,
@@ -23,12 +23,14 @@ from gradagrad.optax.arrays import (
 )
 from gradagrad.optax.leaf import Leaf, evaluate
 from gradagrad.optax.rounding import Rounder
-from gradagrad.optax.sharing import axes_of_leaves, over_devices, over_leaves
+from gradagrad.optax.sharing import axes_of_leaves, over_devices, rows_over_devices
 from gradagrad.rules.gradagrad import is_off
-from gradagrad.rules.rule import PARAMETER, Field, Rule
+from gradagrad.rules.rule import Block, Field, Rule
 from gradagrad.rules.scope import SHARED
 
 Tree = Any
+Results = dict[str, Any]
+"""What a leaf makes of a step: "update", "statistics", and its fields by key."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class Method:
     scope: str
     state: type[Any]
     """A NamedTuple with ``count`` and a name for each of the rule's fields."""
+    kept: Sequence[str] = ()
+    """Settings that are kept in the state too, for functions that are given the state alone."""
     learning_rate: Any = 1.0
     lr_decay: Any = 0.0
     weight_decay: Any = 0.0
@@ -59,22 +63,31 @@ class Method:
         """The method as Optax takes it."""
         return optax.GradientTransformationExtraArgs(self._init, self._update)  # pyright: ignore[reportArgumentType]
 
+    @cached_property
+    def _fields(self) -> tuple[Field, ...]:
+        return self.rule.fields(self.settings)
+
     def _init(self, params: Tree) -> Any:
-        fields = self.rule.fields(self.settings)
-        return self.state(count=jnp.zeros((), jnp.int32), **{field.key: self._start(field, params) for field in fields})
+        start = {field.key: self._start(field, params) for field in self._fields}
+        return self.state(count=jnp.zeros((), jnp.int32), **start, **self._kept())
+
+    def _kept(self) -> dict[str, Array]:
+        return {name: jnp.asarray(getattr(self.settings, name), wide_dtype()) for name in self.kept}
+
+    def _is_shared(self, field: Field) -> bool:
+        """Whether all parameters share one number."""
+        return field.at == "shared" or (field.at == "block" and self.scope in SHARED)
 
     def _start(self, field: Field, params: Tree) -> Any:
         """A field before the first step: one array that all share, or one for each parameter."""
-        value = field.start if field.start == PARAMETER else getattr(self.settings, str(field.start), field.start)
-        if field.at == "block" and self.scope in SHARED:
+        value = getattr(self.settings, str(field.start), field.start)
+        if self._is_shared(field):
             return jnp.asarray(value, wide_dtype())
         scope = "element" if field.at == "element" else self.scope
 
         def start(parameter: Array) -> Array:
             rounds = scope == "element" and self.state_dtype == jnp.bfloat16
             dtype = jnp.bfloat16 if rounds else block_dtype(computing_dtype(jnp.asarray(parameter).dtype), scope)
-            if field.start == PARAMETER:
-                return jnp.array(as_real(parameter, dtype), copy=True)  # a buffer of its own: parameters may be donated
             return filled(parameter, value, dtype, scope)
 
         return jax.tree.map(start, params)
@@ -85,52 +98,63 @@ class Method:
         count = optax.safe_increment(state.count)
         if not gradients:
             return updates, state._replace(count=count)
-        fields = self.rule.fields(self.settings)
-        shared = {f.key: getattr(state, f.key) for f in fields if f.at == "block" and self.scope in SHARED}
-        own = {f.key: tree.flatten_up_to(getattr(state, f.key)) for f in fields if f.key not in shared}
+        shared = {f.key: getattr(state, f.key) for f in self._fields if self._is_shared(f)}
+        own = {f.key: tree.flatten_up_to(getattr(state, f.key)) for f in self._fields if f.key not in shared}
         settings = self.settings._replace(lr=self._lr(state.count), weight_decay=self._decay("rule"))
         leaves = self._leaves(tree, gradients, params, own, settings, count)
-
-        after: list[dict[str, Array]] = []
-        moves: list[Sequence[Array]] = [()] * len(leaves)  # the factors of each leaf
-        if self.scope != "element":
-            sums = self._summed(leaves, [leaf.measure() for leaf in leaves])
-            if shared:
-                decided = [self.rule.decide(sums[0], shared, *_wide(settings))]
-            else:
-                decided = [leaf.decide(part) for leaf, part in zip(leaves, sums, strict=True)]
-            after = [block for block, _ in decided]
-            moves = [factors for _, factors in decided] * (len(leaves) if shared else 1)
-        results = [self._results(leaf, factors, fields) for leaf, factors in zip(leaves, moves, strict=True)]
-        if shared and self.rule.learns(settings):
-            statistics = self._summed(leaves, [result["statistics"] for result in results])
-            after = [self.rule.learn(statistics[0], after[0], *_wide(settings))]
-
-        new: dict[str, Any] = {}
-        for f in fields:
+        step = self._learning_step if self.rule.learns else self._step
+        results, after = step(leaves, shared, settings)
+        new = self._kept()
+        for f in self._fields:
             if f.key in shared:
                 new[f.key] = jnp.asarray(after[0][f.key], shared[f.key].dtype)
             elif f.key in results[0]:
                 new[f.key] = tree.unflatten(result[f.key] for result in results)
             else:
-                new[f.key] = tree.unflatten(
-                    leaf.stored(f, block[f.key]) for leaf, block in zip(leaves, after, strict=True)
-                )
+                blocks = zip(leaves, after, strict=True)
+                new[f.key] = tree.unflatten(leaf.stored(f, block[f.key]) for leaf, block in blocks)
         return tree.unflatten(result["update"] for result in results), state._replace(count=count, **new)
 
-    def _results(self, leaf: Leaf, factors: Sequence[Array], fields: Sequence[Field]) -> dict[str, Any]:
+    def _step(self, leaves: Sequence[Leaf], shared: Block, settings: Any) -> tuple[list[Results], list[Block]]:
+        """The results of each leaf, and the numbers of its block after the step."""
+        if self.scope == "element":
+            return [self._results(leaf, ()) for leaf in leaves], []
+        parts = [leaf.measure() for leaf in leaves]
+        if shared:
+            sums = rows_over_devices([jnp.stack(part) for part in parts], [leaf.axes for leaf in leaves]).sum(0)
+            decided = [self.rule.decide(tuple(sums), shared, *_wide(settings))] * len(leaves)
+        else:
+            own = zip(leaves, parts, strict=True)
+            decided = [leaf.decide([over_devices(a, leaf.axes) for a in part]) for leaf, part in own]
+        results = [self._results(leaf, factors) for leaf, (_, factors) in zip(leaves, decided, strict=True)]
+        return results, [block for block, _ in decided]
+
+    def _learning_step(self, leaves: Sequence[Leaf], shared: Block, settings: Any) -> tuple[list[Results], list[Block]]:
+        """The same for a rule that learns. The numbers of all leaves are one array, so that they are compiled once."""
+        rule, (wide, ops) = self.rule, _wide(settings)
+        own = {key: jnp.stack([leaf.block[key] for leaf in leaves]) for key in leaves[0].block}
+        block, factors = rule.decide((), {**shared, **own}, wide, ops)
+        results = [self._results(leaf, [a[i] if a.ndim else a for a in factors]) for i, leaf in enumerate(leaves)]
+        sizes = [jnp.asarray(leaf.values["g"].size, ops.dtype) for leaf in leaves]
+        parts = [jnp.stack([*a["statistics"], size]) for a, size in zip(results, sizes, strict=True)]
+        *statistics, sizes = rows_over_devices(parts, [leaf.axes for leaf in leaves]).T
+        totals = [a.sum() for a in rule.report(statistics, block, sizes, wide, ops)]
+        block = rule.learn(statistics, totals, block, wide, ops)
+        return results, [{**block, **{key: block[key][i] for key in own}} for i in range(len(leaves))]
+
+    def _results(self, leaf: Leaf, factors: Sequence[Array]) -> Results:
         """A leaf's update, what it leaves for the others, and its fields after the step."""
 
-        def outcome(leaf: Leaf) -> dict[str, Any]:
+        def outcome(leaf: Leaf) -> Results:
             step, new, statistics = leaf.outcome(factors)
-            new = {f.key: leaf.stored(f, new[f.key]) for f in fields if f.key in new}
+            new = {f.key: leaf.stored(f, new[f.key]) for f in self._fields if f.key in new}
             if self.stochastic_rounding:
                 return {"update": leaf.rounded_update(step), "statistics": statistics, **new}
             return {"update": leaf.update(step if self.descends else -step), "statistics": statistics, **new}
 
         # What depends on most comes first: see `evaluate`.
-        blocks = [f.key for f in fields if f.at == "block" and self.scope == "element"]
-        elements = [f.key for f in fields if f.at == "element"]
+        blocks = [f.key for f in self._fields if f.at == "block" and self.scope == "element"]
+        elements = [f.key for f in self._fields if f.at == "element"]
         return evaluate(leaf, outcome, ["update", "statistics", *blocks, *reversed(elements)])
 
     def _lr(self, count: Array) -> Any:
@@ -174,17 +198,8 @@ class Method:
             )
         return leaves
 
-    def _summed(self, leaves: Sequence[Leaf], parts: Sequence[tuple[Array, ...]]) -> Sequence[tuple[Array, ...]]:
-        """Sums of whole blocks from those of the leaves, whose parts may be on several devices."""
-        if not parts[0]:
-            return parts
-        if self.scope in SHARED:
-            total = over_leaves([jnp.stack(part) for part in parts], [leaf.axes for leaf in leaves])
-            return [tuple(total)] * len(leaves)
-        return [tuple(over_devices(a, leaf.axes) for a in part) for leaf, part in zip(leaves, parts, strict=True)]
-
 
 def _wide(settings: Any) -> tuple[Any, ArrayOps]:
-    """What the rule is given where all leaves share a block."""
+    """What the rule is given for numbers of all leaves."""
     dtype = wide_dtype()
     return in_precision(settings, dtype), ArrayOps(dtype)

@@ -11,14 +11,15 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     P   = √γ · c · Σ g·D                        agreement of this gradient with the displacement of y
     B  += k·g²                                  so that a = 2B/(k(k+1)) is a linearly weighted mean of squares
     δ   = lr·γ · g/√a                           z moves by −δ
-    W  += w,   w = (k²·G)²                      x̄ moves towards z by the share w/W
+    W  += w,   w = k⁵·G²                        x̄ moves towards z by the share w/W
     e'  = (1 − w/W)·(e − β·δ)                   what both moves leave of z − y
     y' = y − (δ − e + e')
     D  += (y − y')/(√γ·c)   where g ≠ 0         what a gradient moved
-    v  += r·(P² − v),   u = P/√(k·v)            a tensor's own vote, between −1 and 1, with r = 2/(k+1) …
+    v  += r·(P² − v),   r = 2/(k+1)
+    u   = 0.85·P/√(k·v), clipped to ±0.1        a tensor's own vote …
     V, U likewise from Σ P·G/γ                  … and the common vote
-    log γ ← log(γ·(1 + ¼·(u + U))) + (log G − log γ)·½/(k+1)
-    c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
+    log γ ← log(γ·(1 + (u + U)/2)) + (log G − log γ)·½/(k+1)
+    c  ← c·(1 − 1/(k+1))                        an old displacement fades as 1/k
 
 G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
 it, and tensors can be stepped one by one.
@@ -49,10 +50,14 @@ FORGET = 2.0**-20
 LONG = 2.0 / FORGET - 1.0
 """From this step on r is ``FORGET``: weights stay, and B fades by that much whenever its element moves. An idle
 element keeps its B, so B needs no clock."""
-FADE = 0.5
-"""An old displacement fades as k^−½. With 1 it would be the distance to the mean of all iterates."""
-RATE = 0.5
-"""AdaGrad's rate for log γ: at most a factor of 1 ± ½ in one step."""
+FADE = 1.0
+"""An old displacement fades as 1/k: with a constant γ it is the distance of y to the mean of all y. Slower fading
+keeps a collapsed γ down, because the displacement that must be undone goes on voting against growth."""
+RATE = 0.85
+"""AdaGrad's rate for log γ."""
+LARGEST_VOTE = 0.1
+"""γ changes by a tenth at most in one step. Faster growth overshoots: a γ that grows by the factor 1 + s in each step
+comes to s times the distance that was covered."""
 PULL = 0.5
 """How strongly log γ of a tensor is pulled to the mean: without it one tensor runs ahead and the others starve."""
 
@@ -65,7 +70,7 @@ class Settings(NamedTuple):
 
     lr: Array = 1.0
     gamma0: Array = 1e-4
-    beta: Array = 0.7
+    beta: Array = 0.5
     eps: Array = 0.0
     weight_decay: Array = 0.0  # decoupled; coupled decay is part of g
     gamma_max: Array | None = None
@@ -102,7 +107,7 @@ class AutoRule(Rule):
         """Counts the step and computes the factors of the move."""
         k, gamma = block["clock"] + 1.0, block["gamma"]
         newest = k * k * block["common_gamma"]
-        newest = ops.maximum(newest * newest, ops.tiny)
+        newest = ops.maximum(newest * newest * k, ops.tiny)
         total = block["weight_total"] + newest
         weight = ops.minimum(k, LONG)
         fade = ops.minimum(k - weight, 1.0) * FORGET
@@ -165,7 +170,7 @@ class AutoRule(Rule):
         own_vote, own_square = _vote(ops.sqrt(gamma) * c * statistics[0], block["agreement_square"], k, ops)
         common_vote, common_square = _vote(common_gamma * c * totals[0], block["common_square"], k, ops)
         pulled = ops.exp((mean - ops.log(gamma)) * (PULL / (k + 1.0)))
-        new_gamma = ops.maximum(gamma * ((own_vote + common_vote) * (RATE * 0.5) + 1.0) * pulled, ops.tiny)
+        new_gamma = ops.maximum(gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled, ops.tiny)
         if s.gamma_max is not None:
             new_gamma = ops.minimum(new_gamma, s.gamma_max)
         moved = ops.less(0.0, totals[3])
@@ -204,10 +209,11 @@ class AutoRule(Rule):
 
 
 def _vote(agreement: Array, square: Array, k: Array, ops: Ops) -> tuple[Array, Array]:
-    """The agreement over √k times the root of its mean square, which is at most 1, and that mean."""
+    """AdaGrad's step of log γ, clipped, and the mean square of the agreement."""
     length = ops.minimum(k, LONG) * 0.5 + 0.5  # 1/r, the length of the mean in steps
     new_square = ops.minimum(square + (agreement * agreement - square) / length, ops.largest)
-    return agreement / ops.sqrt(ops.maximum(new_square * k, ops.tiny)), new_square
+    vote = agreement / ops.sqrt(ops.maximum(new_square * k, ops.tiny)) * RATE
+    return ops.maximum(ops.minimum(vote, LARGEST_VOTE), -LARGEST_VOTE), new_square
 
 
 RULE = AutoRule()

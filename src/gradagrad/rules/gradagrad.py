@@ -98,7 +98,7 @@ class GradaGradRule(Rule):
         # Both divisors can be 0: no gradient yet, or a square that underflowed. With a floor 0/0 is 0 and x/0 is large,
         # and the minimum takes the other one.
         floored = ops.maximum(alpha, ops.tiny)
-        positive = ops.maximum(surplus, 0.0)
+        positive = ops.maximum(surplus, 0.0) if is_off(s.beta) else surplus  # The other case selects by sign.
         clip = positive / ops.maximum(gg, ops.tiny) + 1.0  # restricted increase: √(1+r) = ρ·gm/gg
         if s.growth_limit is not None:
             clip = ops.minimum(clip, s.growth_limit)
@@ -112,14 +112,17 @@ class GradaGradRule(Rule):
         new_growth = ops.minimum(growth * increase, cap)
         if s.gamma_max is not None:
             new_growth = ops.maximum(new_growth, growth)  # a schedule may lower the cap; growth never falls
-        new_alpha = ops.minimum(alpha - ops.minimum(surplus, 0.0), ops.largest)
-        new_root = ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps
+        unlimited = alpha - ops.minimum(surplus, 0.0)
+        new_alpha = ops.minimum(unlimited, ops.largest)
         after = {"growth": new_growth, "accumulator": new_alpha}
-        rate = new_growth / new_root
+        # A gradient whose square overflows must not move x by g/√largest. As in torch's Adagrad, x stays.
         if root is None:
-            return after, (rate,)  # Forming β·(A'/A)·m could give 0·inf.
-        old_root = ops.where(grows, new_root, root + s.eps)
-        return after, (rate, growth / (old_root * rate) * s.beta)
+            return after, (new_growth / (ops.sqrt(ops.maximum(unlimited, ops.tiny)) + s.eps),)
+        new_root = ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps
+        # m outlasts the gradient, so x stays for as long as α is at its limit. A NaN in α is not less and passes.
+        rate = ops.where(ops.less(ops.largest * 0.5, new_alpha), 0.0, new_growth / new_root)
+        change = ops.where(grows, growth, new_root) / ops.where(grows, new_growth, root + s.eps)  # A'/A
+        return after, (rate, change * s.beta)
 
     def move(
         self,
@@ -139,11 +142,14 @@ class GradaGradRule(Rule):
         if s.project is None:
             new_x = start - new_m * rate * s.lr
         else:
-            z = start - (g + m * carried[0] / share if carried else g) * (rate * s.lr)
-            # The metric stays finite at lr = 0, where z − p is 0.
-            metric = 1.0 / (rate * ops.maximum(s.lr, ops.sqrt(ops.tiny)))
+            z = start - new_m * (rate * s.lr / share)
+            # The metric stays finite where lr or the rate is 0, and p is x.
+            floor = ops.sqrt(ops.tiny)
+            metric = 1.0 / (ops.maximum(rate, floor) * ops.maximum(s.lr, floor))
             p = s.project(z, metric)
-            new_m = new_m + (z - p) * (metric * share)
+            # Adding (z − p)·A to m would cancel where the step leads far beyond the set.
+            moved = (start - p) * (metric * share)
+            new_m = ops.where(ops.less(p, z), moved, ops.where(ops.less(z, p), moved, new_m))
             new_x = start + (p - start) * share if carried else p
         if touched is not None:
             new_x, new_m = ops.where(touched, new_x, x), ops.where(touched, new_m, m)

@@ -64,7 +64,7 @@ class Ops(Protocol):
         ...
 
     def narrow(self, a: Array, /) -> Array:
-        """A block's number, computed in double, in the precision of the elements' arrays."""
+        """A block's number, computed in double, in the precision of the elements' arrays, and at most their largest."""
         ...
 
 
@@ -72,7 +72,10 @@ class Reduction(Protocol):
     """Sums over each block. For blocks of one element nothing is summed."""
 
     def dot(self, a: Array, b: Array, /) -> Array:
-        """Σ a·b. NaN arguments give NaN; finite ones never do, because products stop at the largest number."""
+        """Σ a·b. NaN arguments give NaN; finite ones never do, because products stop at the largest number.
+
+        Squares (``a is b``) need not stop: their sum may be infinite.
+        """
         ...
 
     def total(self, a: Array, /) -> Array:

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.integer[Any]]
 
 RULE: Rule = auto.RULE
-SETTINGS = auto.Settings()  # the rule's own defaults; the average is taken here, see `Descent`
+SETTINGS = auto.Settings()
 ROUNDING = 1e-12
 """Of a sample's gradient, as a share of its column's spread: anything real is far above it."""
 LARGEST_L1 = 1e100
@@ -22,14 +22,11 @@ ARRAYS, SCALARS, SUMS = ArrayOps(), NumberOps(), Sums()
 
 
 class Descent:
-    """Coefficients, the rule's state beside them, their weighted average, and the penalty ½ Σ l2·x² + Σ l1·|x|.
+    """Coefficients and intercept, one tensor to the rule, its state, and the penalty ½ Σ l2·x² + Σ l1·|x|.
 
     The penalty is part of the gradient, so that the minimiser is that of the penalised loss in any metric. Where a
     batch leaves a row untouched nothing is paid; the next touch pays for all steps since the last one, so that over
     time every row pays for every step.
-
-    The average is the rule's (the i-th of k iterates counts as about i⁸), written so that an idle row costs nothing:
-    with S_k = k(k+1)…(k+8) it is x_k − Σ S_{i−1}·(x_i − x_{i−1}) / S_k, and an idle row adds nothing to the sum.
     """
 
     def __init__(self, x: Floats, l2: Floats, l1: Floats, entries: int, sizes: Floats | None = None) -> None:
@@ -41,7 +38,7 @@ class Descent:
         self.penalise(l2, l1)
         self.sizes = np.ones_like(l2) if sizes is None else sizes  # the spread of each column
         starts = SETTINGS._replace(gamma0=1.0 / entries)._asdict()
-        self.elements: dict[str, Floats] = {"x": x, "lag": np.zeros_like(x)}
+        self.elements: dict[str, Floats] = {"x": x}
         self.block: dict[str, float] = {}
         for field in RULE.fields(SETTINGS):
             start = float(starts[field.start] if isinstance(field.start, str) else field.start)
@@ -50,13 +47,14 @@ class Descent:
             else:
                 self.block[field.key] = start
         self.steps = 0
+        self._clocks: Floats | None = None
+        """When each row was last up to date, as `_now` tells it; None while every step is one of all rows."""
         self._room: dict[str, Floats] | None = None
-        self.touched = np.zeros((len(x), 1))  # the step of each row's last touch
 
     def penalise(self, l2: Floats, l1: Floats) -> None:
         """Sets the penalty."""
-        self.l2, self.l1 = l2, np.minimum(l1, LARGEST_L1)
-        self.has_l2, self.has_l1 = bool(l2.any()), bool(l1.any())
+        given = {"l2": l2, "l1": np.minimum(l1, LARGEST_L1)}
+        self._penalties = {key: strength for key, strength in given.items() if strength.any()}
 
     @property
     def x(self) -> Floats:
@@ -66,70 +64,79 @@ class Descent:
     def gamma(self) -> float:
         return self.block["gamma"]
 
-    def average(self) -> Floats:
-        """The weighted mean of all iterates."""
-        return self.x - self.elements["lag"] / max(_total_weight(self.steps), 1.0)
+    @property
+    def _now(self) -> tuple[float, float]:
+        """What the penalty and the average count time by."""
+        return self.steps, self.block["weight_total"]
 
-    def penalty(self) -> float:
-        """Its value at the last iterate."""
-        x = self.x
-        total = 0.5 * float((self.l2 * x * x).sum()) if self.has_l2 else 0.0
-        return total + (float((self.l1 * np.abs(x)).sum()) if self.has_l1 else 0.0)
+    def point(self, averaged: bool) -> Floats:
+        """The weighted mean of all iterates, or the last one, with all rows up to date."""
+        self._catch_up()
+        return RULE.average(self.elements, SETTINGS) if averaged else self.x
+
+    def penalty(self, x: Floats) -> float:
+        """Its value."""
+        sizes = {"l2": 0.5 * np.square(x), "l1": np.abs(x)}
+        return sum(float((strength * sizes[key]).sum()) for key, strength in self._penalties.items())
 
     def step(self, g: Floats, samples: int) -> None:
         """One step of all coordinates along ``g``, the *sum* of a batch's gradients: the rule does not see scale."""
         self.steps += 1
         # With centred columns the intercept stays where its gradient is 0 but for rounding.
         _drop_rounding(g, self.sizes * samples)
-        self._move(self.elements, g, samples, self.l2, self.l1)
+        self._move(self.elements, self._penalties, g, samples)
 
     def rows(self, rows: Rows) -> dict[str, Floats]:
-        """All that is kept of these rows, copied to room that the next call uses again."""
-        if self._room is None or len(rows) > len(self._room["x"]):
-            self._room = {key: np.empty((len(rows), array.shape[1])) for key, array in self._by_row().items()}
-        return {key: _gather(array, rows, self._room[key][: len(rows)]) for key, array in self._by_row().items()}
+        """All that is kept of these rows, up to date, copied to room that the next call uses again."""
+        if self._clocks is None:
+            self._clocks = np.full((len(self.x), 2), self._now)
+        kept = {**self.elements, **self._penalties, "clocks": self._clocks}
+        if self._room is None or len(rows) > len(self._room["x"]) or kept.keys() != self._room.keys():
+            self._room = {key: np.empty((len(rows), array.shape[1])) for key, array in kept.items()}
+        values = {key: _gather(array, rows, self._room[key][: len(rows)]) for key, array in kept.items()}
+        return values | self._idle(values, values["clocks"])
 
     def step_rows(self, rows: Rows, values: dict[str, Floats], g: Floats, samples: int) -> None:
         """The same for the rows that a batch touches; ``values`` is what `rows` gave, and is overwritten."""
         self.steps += 1
         if self.steps == 1:  # where the intercept starts its gradient is 0 but for rounding
             _drop_rounding(g, self.sizes[rows] * samples)
-        paid = values.pop("touched")
-        np.subtract(self.steps, paid, out=paid)
-        penalties = {key: values.pop(key) for key in ("l2", "l1") if key in values}
-        for penalty in penalties.values():
-            penalty *= paid
-        self._move(values, g, samples, penalties.get("l2", self.l2), penalties.get("l1", self.l1))
+        owed = self.steps - values["clocks"][:, :1]
+        self._move(values, {key: values[key] * owed for key in self._penalties}, g, samples)
         for key, array in self.elements.items():
             _items(array)[rows] = _items(values[key])
-        self.touched[rows] = self.steps
+        assert self._clocks is not None
+        _items(self._clocks)[rows] = _items(np.array([self._now]))
 
     def transpose(self) -> None:
-        """Exchanges the dimensions; all rows count as touched by now."""
-        self.elements = {key: np.ascontiguousarray(array.T) for key, array in self.elements.items()}
-        self.l2, self.l1, self.sizes = (np.ascontiguousarray(a.T) for a in (self.l2, self.l1, self.sizes))
-        self.touched = np.full((len(self.x), 1), float(self.steps))
+        """Exchanges the dimensions, after steps of all rows."""
+        for arrays in (self.elements, self._penalties):
+            arrays.update({key: np.ascontiguousarray(array.T) for key, array in arrays.items()})
+        self.sizes = np.ascontiguousarray(self.sizes.T)
 
-    def _by_row(self) -> dict[str, Floats]:
-        penalties = ({"l2": self.l2} if self.has_l2 else {}) | ({"l1": self.l1} if self.has_l1 else {})
-        return {**self.elements, "touched": self.touched, **penalties}
+    def _catch_up(self) -> None:
+        """Brings all rows up to date, but for the penalty that they owe."""
+        if self._clocks is not None:
+            self.elements |= self._idle(self.elements, self._clocks)
+            self._clocks[:, 1] = self._now[1]
 
-    def _move(self, values: dict[str, Floats], g: Floats, samples: int, l2: Floats, l1: Floats) -> None:
+    def _idle(self, values: dict[str, Floats], clocks: Floats) -> dict[str, Floats]:
+        return RULE.idle(values, self.block, clocks[:, 1:], self._now[1], SETTINGS, ARRAYS)
+
+    def _move(self, values: dict[str, Floats], penalties: dict[str, Floats], g: Floats, samples: int) -> None:
         """Adds the penalty to ``g``, moves, and replaces the arrays in ``values``."""
         x = values["x"]
-        if self.has_l2:
-            g = g + l2 * x * samples
-        if self.has_l1:
-            l1 = l1 * samples
-            g = _nearest_to_zero(g, x, l1)
+        if "l2" in penalties:
+            g = g + penalties["l2"] * x * samples
+        if "l1" in penalties:
+            g = _nearest_to_zero(g, x, penalties["l1"] * samples)
         given = {**values, "g": g}
-        sums = RULE.measure(given, SETTINGS, SUMS, ARRAYS) if RULE.measures(SETTINGS) else ()
-        block, factors = RULE.decide(sums, self.block, SETTINGS, SCALARS)
+        block, factors = RULE.decide((), self.block, SETTINGS, SCALARS)
         new, statistics = RULE.move(given, factors, SETTINGS, SUMS, ARRAYS)
-        if self.has_l1:
-            _stop_at_zero(new, given, l1)
-        self.block = RULE.learn(statistics, block, SETTINGS, SCALARS) if RULE.learns(SETTINGS) else block
-        values["lag"] += (new["x"] - x) * _total_weight(self.steps - 1)
+        if "l1" in penalties:
+            _stop_at_zero(new, given, penalties["l1"])
+        totals = RULE.report(statistics, block, self.x.size, SETTINGS, SCALARS)
+        self.block = RULE.learn(statistics, totals, block, SETTINGS, SCALARS)
         values.update(new)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -159,18 +166,14 @@ def _nearest_to_zero(g: Floats, x: Floats, l1: Floats) -> Floats:
 
 
 def _stop_at_zero(new: dict[str, Floats], old: dict[str, Floats], l1: Floats) -> None:
-    """Stops coefficients that would cross zero, and shortens their displacement to the step that was made."""
+    """Stops coefficients that would cross zero, and shortens their displacement to the step that was made.
+
+    What is left of the offset would carry them on, so it becomes 0, and the average is at zero too.
+    """
     side = np.where(old["x"] == 0.0, -np.sign(old["g"]), np.sign(old["x"]))
     crossed = (new["x"] * side < 0.0) & (l1 > 0.0)
     if crossed.any():
         share = old["x"] / np.where(crossed, old["x"] - new["x"], 1.0)
         shorter = old["displacement"] + (new["displacement"] - old["displacement"]) * share
         new["displacement"] = np.where(crossed, shorter, new["displacement"])
-        new["x"][crossed] = 0.0
-
-
-def _total_weight(k: int) -> float:
-    total = float(k)
-    for t in range(1, auto.POWER + 1):
-        total *= k + t
-    return total
+        new["x"][crossed] = new["offset"][crossed] = 0.0

@@ -149,7 +149,7 @@ class LinearEstimator(BaseEstimator):
         if not first:
             self._see(model, samples)
         value = epoch(model, self._batches(model, samples, rng, streaming=True), rng)
-        model.history.append((value + model.descent.penalty()) * model.scale * model.scale)
+        model.history.append((value + model.descent.penalty(model.descent.x)) * model.scale * model.scale)
         self.n_iter_ = 1
         if self.verbose:
             print(f"step {model.descent.steps}: objective {model.history[-1]:.6f}, γ {model.descent.gamma:.3g}")

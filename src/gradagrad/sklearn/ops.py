@@ -18,6 +18,8 @@ class ArrayOps:
     tiny = TINY
     largest = LARGEST
     sqrt = staticmethod(np.sqrt)
+    exp = staticmethod(np.exp)
+    log = staticmethod(np.log)
     maximum = staticmethod(np.maximum)
     minimum = staticmethod(np.minimum)
     where = staticmethod(np.where)
@@ -36,6 +38,8 @@ class NumberOps:
     tiny = TINY
     largest = LARGEST
     sqrt = staticmethod(math.sqrt)
+    exp = staticmethod(math.exp)
+    log = staticmethod(math.log)
 
     def maximum(self, a: float, b: float, /) -> float:
         return b if b > a else a  # NaN in a passes through
@@ -61,7 +65,7 @@ class Sums:
 
     def dot(self, a: NDArray[Any], b: NDArray[Any], /) -> float:
         """Σ a·b."""
-        return float(np.add.reduce(np.clip(a * b, -LARGEST, LARGEST), axis=None))
+        return float(np.add.reduce(a * b if a is b else np.clip(a * b, -LARGEST, LARGEST), axis=None))
 
     def total(self, a: NDArray[Any], /) -> float:
         """Σ a over what is finite."""

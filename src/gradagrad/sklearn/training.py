@@ -52,11 +52,8 @@ class Model:
         return self.loss.encode(targets, outputs)
 
     def point(self, averaged: bool) -> Floats:
-        """The last iterate or the average. The average keeps the zeros of the last iterate."""
-        point = self.descent.x
-        if averaged:
-            average = self.descent.average()
-            point = np.where(point == 0.0, 0.0, average) if self.descent.has_l1 else average
+        """The last iterate or the average."""
+        point = self.descent.point(averaged)
         return point.T if self.by_rows else point
 
     def switch_to_rows(self) -> None:
@@ -81,21 +78,16 @@ class Model:
         ratio = np.append(np.divide(units.unit, self.units.unit, out=np.ones_like(units.unit), where=known), 1.0)
         shift = (units.centre - self.units.centre) / self.units.unit
         size = self.scale / scale if elements["x"].any() else 1.0  # equal targets do not tell a scale
-        total = float(elements["accumulator"].sum())
         for key, array in elements.items():
             array = array.T if self.by_rows else array  # (outputs, inputs), in place
             if key == "accumulator":
                 array *= np.minimum(size / ratio, 1e150) ** 2
-            elif key == "momentum":
-                array[:, :-1] -= shift * array[:, -1:]
-                array *= size / ratio
             else:
                 array[:, -1] += array[:, :-1] @ shift
                 array *= size * ratio
         elements["x"][(-1,) if self.by_rows else (slice(None), -1)] += (self.centre - centre) / scale
-        if total > 0.0:
-            block["square_total"] *= float(elements["accumulator"].sum()) / total
-        block["agreement_square"] *= size**4
+        for key in ("agreement_square", "common_square"):
+            block[key] *= size**4
         self.units, self.centre, self.scale = units, centre, scale
 
     def penalise(self, l2: Floats, l1: Floats) -> None:
@@ -133,11 +125,10 @@ def train(
     best_point: Floats | None = None
     while epochs < stop.max_iter:
         gamma = descent.gamma
-        for _ in range(min(stride, stop.max_iter - epochs) - 1):
-            epoch(model, batches, rng, judged=False)
+        for _ in range(min(stride, stop.max_iter - epochs)):
+            value = epoch(model, batches, rng, judged=False)
             epochs += 1
-        value = epoch(model, batches, rng) + descent.penalty()
-        epochs += 1
+        value = objective(model, batches, averaged)
         model.history.append(value * model.scale * model.scale)
         judged = value if stop.score is None else -stop.score()
         if verbose:
@@ -148,7 +139,9 @@ def train(
             best_point = model.point(averaged).copy()
         if stop.tol is None:
             continue
-        waited = waited + 1 if judged > best - stop.tol and descent.gamma < RISE * gamma else 0
+        # An objective above its best is about to fall again; a score below its best may never rise again.
+        unsettled = descent.gamma >= RISE * gamma or (stop.score is None and judged > best + stop.tol)
+        waited = 0 if judged <= best - stop.tol or unsettled else waited + 1
         best = min(best, judged)
         if waited >= stop.patience:
             return (model.point(averaged) if best_point is None else best_point), epochs, True
@@ -172,7 +165,6 @@ def follow_path(
     best, chosen, waited = -np.inf, float(alphas[0]), 0
     for alpha in map(float, alphas):
         model.penalise(*penalty(alpha))
-        model.descent.elements["lag"][...] = 0.0  # the average begins anew
         train(model, batches, stop, rng, True, 0)
         value = score()
         if verbose:
@@ -195,22 +187,32 @@ def epoch(model: Model, batches: Sequence[Batch], rng: np.random.RandomState, *,
     return total / samples
 
 
+def objective(model: Model, batches: Sequence[Batch], averaged: bool) -> float:
+    """The objective at the average or at the last iterate."""
+    x = model.descent.point(averaged)
+    total = sum(_derive(x if b.touched is None else x[b.touched], b, model.loss, True)[0] for b in batches)
+    return total / sum(batch.samples for batch in batches) + model.descent.penalty(x)
+
+
+def _derive(x: Floats, batch: Batch, loss: Loss, judged: bool) -> tuple[float, Floats]:
+    """(the sum of losses where it is to be ``judged``, its gradient with respect to the outputs)."""
+    x = x.astype(batch.X.dtype, copy=False)
+    outputs = x @ batch.X_T if batch.touched is None else (batch.X @ x[:-1] + x[-1]).T
+    return loss.derive(outputs, batch.targets, batch.weights, judged)
+
+
 def _step(descent: Descent, batch: Batch, loss: Loss, judged: bool) -> float:
-    outputs = descent.x.astype(batch.X.dtype, copy=False) @ batch.X_T
-    value, slope = loss.derive(outputs, batch.targets, batch.weights, judged)
+    value, slope = _derive(descent.x, batch, loss, judged)
     descent.step((slope @ batch.X).astype(np.float64, copy=False), batch.samples)
     return value
 
 
 def _step_touched(descent: Descent, batch: Batch, loss: Loss, judged: bool) -> float:
-    X, touched = batch.X, batch.touched
-    assert touched is not None
-    values = descent.rows(touched)
-    x = values["x"].astype(X.dtype, copy=False)
-    outputs = (X @ x[:-1] + x[-1]).T
-    value, slope = loss.derive(outputs, batch.targets, batch.weights, judged)
+    assert batch.touched is not None
+    values = descent.rows(batch.touched)
+    value, slope = _derive(values["x"], batch, loss, judged)
     g = np.empty_like(values["x"])
     g[:-1] = batch.X_T @ slope.T
     g[-1] = slope.sum(axis=1) if batch.intercept else 0.0
-    descent.step_rows(touched, values, g, batch.samples)
+    descent.step_rows(batch.touched, values, g, batch.samples)
     return value

@@ -55,7 +55,9 @@ class TensorOps:
         return (a != 0).to(a.dtype)
 
     def narrow(self, a: Any) -> Any:
-        return a.to(self.dtype) if isinstance(a, Tensor) else a
+        if not isinstance(a, Tensor) or a.dtype == self.dtype:
+            return a
+        return a.clamp(max=self.largest).to(self.dtype)
 
 
 _OPS = {dtype: TensorOps(dtype) for dtype in (torch.float32, torch.float64)}
@@ -139,9 +141,12 @@ class Segments:
 
 
 def products(a: Tensor, b: Tensor) -> Tensor:
-    """a·b in double, where products of float32 numbers are finite; those of float64 numbers stop at the largest."""
+    """a·b in double, where products of float32 numbers are finite; those of float64 numbers stop at the largest.
+
+    Squares may be infinite.
+    """
     result = a.to(wide_dtype(a.device)) * b
-    return result if a.dtype != result.dtype else limited(result, bounded=True)
+    return result if a is b or a.dtype != result.dtype else limited(result, bounded=True)
 
 
 def limited(a: Tensor, *, bounded: bool) -> Tensor:

@@ -156,7 +156,7 @@ def _narrowed(factors: Sequence[Any], view: View) -> list[Any]:
     """The factors on the view's device and in its precision, moved in one transfer."""
     tensors = [a for a in factors if isinstance(a, Tensor)]
     together = torch.stack(tensors) if len(tensors) > 1 else tensors[0].reshape(1)
-    moved = iter(together.to(view.device, view.ops.dtype).unbind())
+    moved = iter(view.ops.narrow(together.to(view.device)).unbind())
     return [next(moved) if isinstance(a, Tensor) else a for a in factors]
 
 

@@ -94,10 +94,15 @@ def smaller(a, b):
 
 
 @triton.jit
-def widened(a):  # a sum of finite numbers can overflow in float32
-    if a.dtype == tl.float32:
-        a = larger(smaller(a, 3.4028234663852886e38), -3.4028234663852886e38)
-    return a.to(tl.float64)
+def widened(a):  # a sum of finite numbers can overflow in float32, and then it must not become finite there again
+    limit = tl.full([], 3.5e38, tl.float64)
+    return larger(smaller(a.to(tl.float64), limit), -limit) if a.dtype == tl.float32 else a
+
+
+@triton.jit
+def narrowed(a, dtype: tl.constexpr):
+    limit = tl.full([], 3.4028234663852886e38, tl.float64)
+    return smaller(a, limit).to(dtype) if dtype == tl.float32 else a.to(dtype)
 
 
 @triton.jit

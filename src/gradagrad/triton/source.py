@@ -262,7 +262,7 @@ class Source:
         if name == "move":
             factors = self.factors.results
             lines += [*self._block(self.factors), f"{', '.join(factors)} = rule_factors({_used(self.factors)})"]
-            lines += [f"{key} = tl.full([], {key}, tl.float64).to(tl.{self.computing})" for key in factors]
+            lines += [f"{key} = narrowed(tl.full([], {key}, tl.float64), tl.{self.computing})" for key in factors]
         lines += ["begin = tl.load(work + 4 * program + 1)", "count = tl.load(work + 4 * program + 2).to(tl.int32)"]
         if any(extra.startswith("key") for extra in extras):
             lines.append(f"stream = {self._row('stream')}")

@@ -22,15 +22,15 @@ class BatchNorm2d(nn.BatchNorm2d):
 class Attention(nn.Module):
     """A pre-norm transformer block: attention, then two linear layers, each beside a shortcut.
 
-    ``causal``: a place sees only the places before it.
+    ``causal``: a place sees only the places before it. ``wider``: how many times as wide the inner layer is.
     """
 
-    def __init__(self, width: int, heads: int, causal: bool = False) -> None:
+    def __init__(self, width: int, heads: int, causal: bool = False, wider: int = 2) -> None:
         super().__init__()
         self.heads, self.causal = heads, causal
         self.before, self.between = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attend, self.project = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.widen, self.narrow = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.widen, self.narrow = nn.Linear(width, wider * width), nn.Linear(wider * width, width)
 
     def forward(self, hidden: Tensor) -> Tensor:
         rows, length, width = hidden.shape

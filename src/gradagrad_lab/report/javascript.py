@@ -22,7 +22,8 @@ def _constant(number: float, kind: Kind) -> str:
 JAVASCRIPT = Language(
     {
         "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
-        "sqrt": "Math.sqrt({0})", "max": "Math.max({0}, {1})", "min": "Math.min({0}, {1})", "narrow": "{0}",
+        "sqrt": "Math.sqrt({0})", "exp": "Math.exp({0})", "log": "Math.log({0})",
+        "max": "Math.max({0}, {1})", "min": "Math.min({0}, {1})", "narrow": "{0}",
         "where": "{0} ? {1} : {2}", "less": "{0} < {1}", "unequal": "{0} !== {1}",
     },
     _constant,
@@ -36,6 +37,14 @@ def _rates(rule: Rule, s: Any, variable: tuple[str, ...]) -> Function:
     symbols = {name: Symbol(tape, name, "value") for name in [*(f.key for f in rule.fields(s)), *variable]}
     results = rule.rates(symbols, symbols, s._replace(**{name: symbols[name] for name in variable}), tape)
     return Function("rates", symbols, dict(zip(("gamma", "growth", "rate"), results, strict=True)), tape.operations)
+
+
+def _average(s: Any) -> Function:
+    """x̄ of one element of AutoGradaGrad."""
+    tape = Tape()
+    symbols = {name: Symbol(tape, name, "value") for name in ("x", "offset", "beta")}
+    average = auto.RULE.average(symbols, s._replace(beta=symbols["beta"]))
+    return Function("average", symbols, {"average": average}, tape.operations)
 
 
 def _start(rule: Rule, s: Any) -> str:
@@ -56,21 +65,25 @@ def functions() -> dict[str, Function]:
     """What the page calls: GradaGrad's element step with and without momentum, AutoGradaGrad's phases, both's rates."""
     plain, momentum = gradagrad.Settings(), gradagrad.Settings(beta=0.5)
     own = auto.Settings()
-    measure = trace.measure(auto.RULE, own, ())
-    decide = trace.decide(auto.RULE, own, ("lr", "steady_lr"), len(measure.results))
-    factors = sum(name.startswith("factor") for name in decide.results)
-    move = trace.move(auto.RULE, own, ("beta",), factors)
-    statistics = sum(name.startswith("statistic") for name in move.results)
+    decide = trace.decide(auto.RULE, own, ("lr",), 0)
+    move = trace.move(auto.RULE, own, ("beta",), _count(decide, "factor"))
+    statistics = _count(move, "statistic")
+    report = trace.report(auto.RULE, own, (), statistics)
     return {
         "gradagradStep": trace.element_step(gradagrad.RULE, plain, ("lr", "rho")),
         "gradagradMomentumStep": trace.element_step(gradagrad.RULE, momentum, ("lr", "rho", "beta")),
         "gradagradRates": _rates(gradagrad.RULE, plain, ("lr",)),
-        "autoMeasure": measure,
         "autoDecide": decide,
         "autoMove": move,
-        "autoLearn": trace.learn(auto.RULE, own, (), statistics),
+        "autoReport": report,
+        "autoLearn": trace.learn(auto.RULE, own, (), statistics, len(report.results)),
+        "autoAverage": _average(own),
         "autoRates": _rates(auto.RULE, own, ("lr", "gamma0")),
     }
+
+
+def _count(function: Function, kind: str) -> int:
+    return sum(name.startswith(kind) for name in function.results)
 
 
 def script() -> str:
@@ -82,7 +95,7 @@ def script() -> str:
         + "\n".join(texts)
         + f"\nconst gradagradRules = {{\n  {', '.join(functions())},\n"
         + f"  gradagradStart: {_start(gradagrad.RULE, gradagrad.Settings())},\n"
-        + f"  autoStart: {_start(auto.RULE, auto.Settings())},\n}};\n"
+        + f"  autoStart: {_start(auto.RULE, auto.Settings())},\n  beta: {auto.Settings().beta!r},\n}};\n"
         + 'if (typeof module !== "undefined") module.exports = gradagradRules;\n'
     )
 

@@ -5,23 +5,26 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 AVERAGED = "averaged "
 """What the names of measures at the average begin with."""
+POWER = 6
+"""AutoGradaGrad weighs its iterates by k⁶ while γ is constant."""
 
 
 class Average:
-    """x̄ += 9/(k + 8)·(x − x̄), kept beside any optimizer: the average that DoG's authors recommend."""
+    """x̄ += (p + 1)/(k + p)·(x − x̄), kept beside any optimizer; p = 8 is the average that DoG's authors recommend."""
 
-    def __init__(self, parameters: Sequence[Tensor]) -> None:
+    def __init__(self, parameters: Sequence[Tensor], power: int = 8) -> None:
         self._parameters: list[Tensor] = list(parameters)
         self._average: list[Tensor] = [parameter.detach().clone() for parameter in parameters]
-        self._steps = 0
+        self._steps, self._power = 0, power
 
     @torch.no_grad()
     def update(self) -> None:
         self._steps += 1
-        torch._foreach_lerp_(self._average, self._parameters, 9.0 / (self._steps + 8))
+        torch._foreach_lerp_(self._average, self._parameters, (self._power + 1) / (self._steps + self._power))
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
@@ -32,3 +35,8 @@ class Average:
         yield
         with torch.no_grad():
             torch._foreach_copy_(self._parameters, kept)
+
+
+def has_average(optimizer: Optimizer) -> bool:
+    """Whether none needs to be kept: AutoGradaGrad has its own, and Schedule-Free evaluates at one."""
+    return hasattr(optimizer, "averaged") or hasattr(optimizer, "eval")

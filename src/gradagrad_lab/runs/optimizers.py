@@ -34,7 +34,6 @@ class Entry:
     ``fixed`` are arguments that only make it faster here; they are no options of the method.
     ``watched``: what is recorded of it during training, by name, a function of (group, state) for every coordinate, or
     None where `gradagrad.learning_rates` is asked.
-    ``averages``: it keeps an average of its own, which is in the parameters inside ``averaged()``.
     """
 
     name: str
@@ -47,7 +46,6 @@ class Entry:
     defaults: dict[str, Any] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
     watched: dict[str, Watch | None] = field(default_factory=dict)
-    averages: bool = False
 
     def factory(self) -> Callable[..., Optimizer]:
         try:
@@ -88,8 +86,6 @@ def _torch(name: str, title: str, attribute: str, step_size: Watch, **fixed: boo
     return Entry(name, title, "torch.optim", attribute, "torch", True, True, fixed=fixed, watched=watched)
 
 
-# AutoGradaGrad's average is an option today and always there in its third version.
-_AVERAGE = {"averaging": "polynomial"} if "averaging" in inspect.signature(gradagrad.AutoGradaGrad).parameters else {}
 _OURS = ("gradagrad", "GradaGrad", "gradagrad")
 _ENTRIES = (
     Entry("gradagrad", "GradaGrad", *_OURS, True, watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: _growth}),
@@ -103,12 +99,7 @@ _ENTRIES = (
         defaults={"rho": 0.0, "granularity": "group"},
         watched={LEARNING_RATE: _gradagrad_step_size},
     ),
-    Entry(
-        *("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad"),
-        fixed=_AVERAGE,
-        watched={LEARNING_RATE: None},
-        averages=True,
-    ),
+    Entry("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad", watched={LEARNING_RATE: None}),
     Entry("dadapt_adam", "D-Adaptation Adam", "dadaptation", "DAdaptAdam", "dadaptation", defaults={"lr": 1.0}),
     Entry("prodigy", "Prodigy", "prodigyopt", "Prodigy", "prodigyopt", defaults={"lr": 1.0}),
     # Its authors' own wrapper around Adam, at their defaults.

@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from gradagrad import AutoGradaGrad
 from gradagrad_lab.problems.training import ACCURACY, LOSS, Task
-from gradagrad_lab.runs.average import AVERAGED, Average
+from gradagrad_lab.runs.average import AVERAGED, Average, has_average
 from gradagrad_lab.runs.optimizers import evaluation_point
 from gradagrad_lab.runs.training import Training
 
@@ -46,9 +45,7 @@ class Single(Training):
             self._random = torch.get_rng_state()
         if hasattr(self.optimizer, "train"):  # Schedule-Free refuses to step before train() is called
             self.optimizer.train()
-        # AutoGradaGrad keeps an average of its own; Schedule-Free's point of evaluation is one.
-        has_own = hasattr(self.optimizer, "eval") or isinstance(self.optimizer, AutoGradaGrad)
-        self._average = None if has_own else Average(task.parameters)
+        self._average = None if has_average(self.optimizer) else Average(task.parameters)
 
     def advance(self, number: int) -> None:
         begin, end = number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds
@@ -74,7 +71,7 @@ class Single(Training):
         return loss.detach()
 
     def curves(self) -> list[dict[str, list[float]]]:
-        """Losses at the start and the end, held-out measures, mini-batch losses, and γ where there is one."""
+        """Losses at the start and the end, held-out measures, mini-batch losses, and AutoGradaGrad's mean γ."""
         points = {name: [math.nan] * count for name, count in MEASURES.items()}
         points |= {"initial loss": [self.initial], "mini-batch loss": self._losses}
         if self.broken:
@@ -84,8 +81,8 @@ class Single(Training):
             averaged = getattr(self._average or self.optimizer, "averaged", contextlib.nullcontext)
             with averaged():
                 points |= self._measured(AVERAGED)
-        if numerators := [state["gamma"] for state in self.optimizer.state.values() if "gamma" in state]:
-            points["gamma"] = [float(numerators[0])]
+        if means := [state["common_gamma"] for state in self.optimizer.state.values() if "common_gamma" in state]:
+            points["gamma"] = [float(means[0])]
         return [points]
 
     def _measured(self, where: str) -> dict[str, list[float]]:

@@ -14,7 +14,7 @@ from gradagrad.triton import launch
 from gradagrad.triton.backend import TritonBackend, sample_of
 from gradagrad.triton.source import source_of
 
-# Each change makes a kernel wrong: its move, a block's decision, how it adds partial sums, the statistics, the clocks.
+# Each change makes a kernel wrong: its move, a decision, how partial sums are added, the statistics, the clocks.
 MAKERS: dict[str, tuple[Any, bool, tuple[str, str]]] = {
     "element": (lambda p, **how: GradaGrad(p, 0.1, **how), False, ("x - ", "x + ")),
     "row": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), False, ("tl.sqrt(", "(")),

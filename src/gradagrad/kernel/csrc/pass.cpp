@@ -100,7 +100,8 @@ bool Pass<T>::any_gradient(const Range& range) {
 
 template <class T>
 void Pass<T>::set_factors(const double* factors) {
-  for (int k = 0; k < job_.rule->factors; ++k) factors_[k] = static_cast<T>(factors[k]);
+  constexpr double largest = std::numeric_limits<T>::max();
+  for (int k = 0; k < job_.rule->factors; ++k) factors_[k] = static_cast<T>(at_most(factors[k], largest));
 }
 
 template <class T>

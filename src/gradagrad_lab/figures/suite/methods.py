@@ -13,8 +13,7 @@ from gradagrad_lab.runs.optimizers import OPTIMIZERS, entry_of
 from gradagrad_lab.runs.study import Method
 
 Side = Literal["tuned", "peer", "gradagrad", "ours"]
-GAMMA0 = "gamma_0" if "gamma_0" in inspect.signature(AutoGradaGrad).parameters else "gamma0"
-DEFAULT_GAMMA0: float = inspect.signature(AutoGradaGrad).parameters[GAMMA0].default
+DEFAULT_GAMMA0: float = inspect.signature(AutoGradaGrad).parameters["gamma0"].default
 # The sweep of γ₀; "flat" is asked for between these two.
 SWEEP = tuple(sorted({1e-8, 1e-6, DEFAULT_GAMMA0, 1e-2, 1.0}))
 QUICK_SWEEP = tuple(sorted({1e-6, DEFAULT_GAMMA0, 1e-2}))
@@ -63,7 +62,7 @@ _tuned = [
     for key, (title, method) in TUNED.items()
 ]
 _peers = [_both(Contestant(name, OPTIMIZERS[name].title, name, "peer")) for name in _PEERS]
-# At its defaults, which keep no average; and with one, as everybody else.
+# At its parameters y and at its own average x̄.
 OURS, OURS_AVERAGED = _both(Contestant("ours", "AutoGradaGrad", "autogradagrad", "ours"))
 CONTESTANTS: tuple[Contestant, ...] = (
     *(plain for plain, _ in _tuned),

@@ -15,7 +15,6 @@ from gradagrad_lab.figures.suite.evaluate import loss_of, outcome_of
 from gradagrad_lab.figures.suite.methods import (
     CONTESTANTS,
     DEFAULT_GAMMA0,
-    GAMMA0,
     OURS,
     QUICK_SWEEP,
     SWEEP,
@@ -129,7 +128,7 @@ class Size:
 
     def sweep_run(self, entry: Entry, gamma0: float, seed: int) -> Run:
         # The default is the default run itself, with nothing said about γ₀.
-        options: dict[str, Any] = {} if gamma0 == DEFAULT_GAMMA0 else {GAMMA0: gamma0}
+        options: dict[str, Any] = {} if gamma0 == DEFAULT_GAMMA0 else {"gamma0": gamma0}
         return self.run(entry, Method.of(OURS.optimizer, **options), seed)
 
     def untuned(self) -> list[Run]:

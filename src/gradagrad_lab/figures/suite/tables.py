@@ -65,8 +65,8 @@ def summary(standings: Standings) -> Table:
         f"{count(len(standings.size.seeds), 'seed')}. In brackets: 95 % bootstrap interval over seeds, paired; with so "
         f"few seeds rather narrow. {TREATMENT} "
         "“As documented” is the README's table: lr = 1 for convex problems; for nets and tables lr = 0.01 (element, "
-        "lazy for tables) or lr = 1e-4 with ρ = 100 (group). “Averaged” is the average of iterates that DoG's "
-        "authors recommend for DoG and that AutoGradaGrad offers; all are judged with and without it.",
+        "lazy for tables) or lr = 1e-4 with ρ = 100 (group). “Averaged”: AutoGradaGrad's own average x̄; for all "
+        "others the average that DoG's authors recommend, kept beside them.",
     )
 
 
@@ -103,7 +103,7 @@ def by_problem(standings: Standings) -> Table:
             "ratio",
             "held out: best tuned",
             "held out: ours",
-            "γ in the end",
+            "mean γ in the end",
         ],
         rows,
         note=f"{ROLE_MEANING} Held out: loss, and accuracy where there are classes, on rows never trained on; "

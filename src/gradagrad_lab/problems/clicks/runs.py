@@ -21,14 +21,13 @@ from torch import Tensor
 from torch.nn import functional
 from torch.optim import Optimizer
 
-from gradagrad import GradaGrad
+from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad_lab.data.clicks.stream import log_loss
 from gradagrad_lab.problems.clicks.batched import BatchedDLRM
 from gradagrad_lab.problems.clicks.dlrm import DLRM
 from gradagrad_lab.problems.clicks.rows import Cut, Setup, clicks_of
 from gradagrad_lab.problems.clicks.scalar import ScalarStack
 from gradagrad_lab.runs.average import AVERAGED
-from gradagrad_lab.runs.optimizers import entry_of
 from gradagrad_lab.runs.study import Method, Run
 from gradagrad_lab.runs.training import Resumable, Training
 
@@ -105,8 +104,7 @@ def optimizers_of(model: BatchedDLRM, methods: Sequence[Method]) -> list[Optimiz
     if name == "gradagrad element":
         return [GradaGrad(both, lazy=True)]
     if name == AUTO:  # one optimizer for each run, since all parameters of an optimizer decide together
-        entry = entry_of(AUTO)
-        return [entry.factory()([own, table], **entry.fixed) for _, own, table in runs]
+        return [AutoGradaGrad([own, table]) for _, own, table in runs]
     if name == "gradagrad row":
         return [GradaGrad([*own, *({**group, "granularity": "row"} for group in tables)], lazy=True)]
     raise ValueError(f"unknown optimizer {name!r}")

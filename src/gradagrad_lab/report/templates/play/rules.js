@@ -24,7 +24,7 @@ function gradagradStep({ x, g, momentum, growth, accumulator, lr, rho }) {
   const t17 = Math.min(t5, 0.0);
   const t18 = accumulator - t17;
   const t19 = Math.min(t18, LARGEST);
-  const t20 = Math.max(t19, TINY);
+  const t20 = Math.max(t18, TINY);
   const t21 = Math.sqrt(t20);
   const t22 = t21 + 1e-10;
   const t23 = t16 / t22;
@@ -43,42 +43,44 @@ function gradagradMomentumStep({ x, g, momentum, growth, accumulator, lr, rho, b
   const t4 = Math.min(t3, LARGEST);
   const t5 = t4 - t0;
   const t6 = Math.max(accumulator, TINY);
-  const t7 = Math.max(t5, 0.0);
-  const t8 = Math.max(t0, TINY);
-  const t9 = t7 / t8;
-  const t10 = t9 + 1.0;
-  const t11 = 0.0 < t5;
-  const t12 = t5 / t6;
-  const t13 = t12 + 1.0;
-  const t14 = t11 ? t13 : t6;
-  const t15 = Math.sqrt(t14);
-  const t16 = Math.min(t15, t10);
-  const t17 = t11 ? t16 : 1.0;
-  const t18 = growth * t17;
-  const t19 = Math.min(t18, LARGEST);
-  const t20 = Math.min(t5, 0.0);
-  const t21 = accumulator - t20;
-  const t22 = Math.min(t21, LARGEST);
-  const t23 = Math.max(t22, TINY);
-  const t24 = Math.sqrt(t23);
-  const t25 = t24 + 1e-10;
-  const t26 = t19 / t25;
-  const t27 = t15 + 1e-10;
-  const t28 = t11 ? t25 : t27;
-  const t29 = t28 * t26;
-  const t30 = growth / t29;
-  const t31 = beta;
-  const t32 = t30 * t31;
-  const t33 = 1.0 - beta;
-  const t34 = momentum * t32;
-  const t35 = t33;
-  const t36 = g * t35;
-  const t37 = t34 + t36;
-  const t38 = t37 * t26;
-  const t39 = lr;
-  const t40 = t38 * t39;
-  const t41 = x - t40;
-  return { x: t41, momentum: t37, growth: t19, accumulator: t22 };
+  const t7 = Math.max(t0, TINY);
+  const t8 = t5 / t7;
+  const t9 = t8 + 1.0;
+  const t10 = 0.0 < t5;
+  const t11 = t5 / t6;
+  const t12 = t11 + 1.0;
+  const t13 = t10 ? t12 : t6;
+  const t14 = Math.sqrt(t13);
+  const t15 = Math.min(t14, t9);
+  const t16 = t10 ? t15 : 1.0;
+  const t17 = growth * t16;
+  const t18 = Math.min(t17, LARGEST);
+  const t19 = Math.min(t5, 0.0);
+  const t20 = accumulator - t19;
+  const t21 = Math.min(t20, LARGEST);
+  const t22 = Math.max(t21, TINY);
+  const t23 = Math.sqrt(t22);
+  const t24 = t23 + 1e-10;
+  const t25 = LARGEST * 0.5;
+  const t26 = t25 < t21;
+  const t27 = t18 / t24;
+  const t28 = t26 ? 0.0 : t27;
+  const t29 = t10 ? growth : t24;
+  const t30 = t14 + 1e-10;
+  const t31 = t10 ? t18 : t30;
+  const t32 = t29 / t31;
+  const t33 = beta;
+  const t34 = t32 * t33;
+  const t35 = 1.0 - beta;
+  const t36 = momentum * t34;
+  const t37 = t35;
+  const t38 = g * t37;
+  const t39 = t36 + t38;
+  const t40 = t39 * t28;
+  const t41 = lr;
+  const t42 = t40 * t41;
+  const t43 = x - t42;
+  return { x: t43, momentum: t39, growth: t18, accumulator: t21 };
 }
 
 function gradagradRates({ growth, accumulator, lr }) {
@@ -89,132 +91,176 @@ function gradagradRates({ growth, accumulator, lr }) {
   return { gamma: t0, growth: growth, rate: t3 };
 }
 
-function autoMeasure({ g }) {
-  const t0 = g * g;
-  const t1 = t0 * 0.0;
-  const t2 = t1 !== 0.0;
-  const t3 = t2 ? 0.0 : t0;
-  return { sum0: t3 };
-}
-
-function autoDecide({ sum0, clock, gamma, agreement_square, displacement_scale, square_total, lr, steady_lr }) {
+function autoDecide({ gamma, agreement_square, clock, displacement_scale, weight_total, common_gamma, common_square, lr }) {
   const t0 = clock + 1.0;
-  const t1 = Math.min(t0, 2097151.0);
-  const t2 = t0 - t1;
-  const t3 = Math.min(t2, 1.0);
-  const t4 = t3 * 9.5367431640625e-07;
-  const t5 = t1 * sum0;
-  const t6 = Math.max(t5, TINY);
-  const t7 = square_total / t6;
-  const t8 = Math.min(t7, 1.0);
-  const t9 = square_total < TINY;
-  const t10 = t9 ? 1.0 : t8;
-  const t11 = Math.sqrt(t10);
-  const t12 = 0.0 < sum0;
-  const t13 = 1.0 - t4;
-  const t14 = square_total * t13;
-  const t15 = t5 * t10;
-  const t16 = t14 + t15;
-  const t17 = t12 ? t16 : square_total;
-  const t18 = Math.sqrt(gamma);
-  const t19 = t18 / displacement_scale;
-  const t20 = t19 * steady_lr;
-  const t21 = t1 + 1.0;
-  const t22 = t1 * t21;
-  const t23 = t0 / t22;
-  const t24 = t23 * 2.0;
-  const t25 = gamma * lr;
-  return { clock: t0, gamma: gamma, agreement_square: agreement_square, displacement_scale: displacement_scale, square_total: t17, factor0: t1, factor1: t4, factor2: t24, factor3: t25, factor4: t20, factor5: 0.0, factor6: t11, factor7: 0.0 };
+  const t1 = t0 * t0;
+  const t2 = t1 * t0;
+  const t3 = t2 * common_gamma;
+  const t4 = t3 * t3;
+  const t5 = Math.max(t4, TINY);
+  const t6 = weight_total + t5;
+  const t7 = Math.min(t0, 2097151.0);
+  const t8 = t0 - t7;
+  const t9 = Math.min(t8, 1.0);
+  const t10 = t9 * 9.5367431640625e-07;
+  const t11 = t7 + 1.0;
+  const t12 = t7 * t11;
+  const t13 = 2.0 / t12;
+  const t14 = Math.sqrt(gamma);
+  const t15 = t14 * displacement_scale;
+  const t16 = 1.0 / t15;
+  const t17 = 2.0 * t10;
+  const t18 = 4.0 - t17;
+  const t19 = t11 / t18;
+  const t20 = Math.sqrt(t19);
+  const t21 = gamma * lr;
+  const t22 = weight_total / t6;
+  return { gamma: gamma, agreement_square: agreement_square, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, factor0: t7, factor1: t10, factor2: t13, factor3: t20, factor4: t21, factor5: t22, factor6: t16 };
 }
 
-function autoMove({ x, g, momentum, accumulator, displacement, factor0, factor1, factor2, factor3, factor4, factor6, beta }) {
+function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, factor2, factor3, factor4, factor5, factor6, beta }) {
   const t0 = g !== 0.0;
   const t1 = t0 ? 1.0 : 0.0;
-  const t2 = g * factor6;
-  const t3 = t2 * t2;
-  const t4 = t3 * factor0;
-  const t5 = accumulator * factor1;
-  const t6 = t4 - t5;
-  const t7 = t6 * t1;
-  const t8 = accumulator + t7;
-  const t9 = Math.min(t8, LARGEST);
-  const t10 = t2 - momentum;
-  const t11 = 1.0 - beta;
-  const t12 = t11;
-  const t13 = t1 * t12;
-  const t14 = t10 * t13;
-  const t15 = momentum + t14;
-  const t16 = t9 * factor2;
-  const t17 = Math.max(t16, TINY);
-  const t18 = Math.sqrt(t17);
-  const t19 = t15 / t18;
-  const t20 = t19 * t1;
-  const t21 = t20 * factor3;
-  const t22 = x - t21;
-  const t23 = t20 * factor4;
-  const t24 = displacement + t23;
-  const t25 = t2 * displacement;
-  const t26 = t25 * 0.0;
-  const t27 = t26 !== 0.0;
-  const t28 = t27 ? 0.0 : t25;
-  const t29 = t1 * 0.0;
-  const t30 = t29 !== 0.0;
-  const t31 = t30 ? 0.0 : t1;
-  return { x: t22, momentum: t15, accumulator: t9, displacement: t24, statistic0: t28, statistic1: t31 };
+  const t2 = g * g;
+  const t3 = t2 * factor0;
+  const t4 = accumulator < TINY;
+  const t5 = Math.min(t3, accumulator);
+  const t6 = t4 ? t3 : t5;
+  const t7 = accumulator * factor1;
+  const t8 = t6 - t7;
+  const t9 = t8 * t1;
+  const t10 = accumulator + t9;
+  const t11 = Math.min(t10, LARGEST);
+  const t12 = t11 * factor2;
+  const t13 = Math.max(t12, TINY);
+  const t14 = Math.sqrt(t13);
+  const t15 = t14 * factor3;
+  const t16 = Math.min(g, t15);
+  const t17 = -t15;
+  const t18 = Math.max(t16, t17);
+  const t19 = t4 ? g : t18;
+  const t20 = t19 / t14;
+  const t21 = t20 * factor4;
+  const t22 = beta;
+  const t23 = t21 * t22;
+  const t24 = offset - t23;
+  const t25 = t24 * factor5;
+  const t26 = t21 - offset;
+  const t27 = t26 + t25;
+  const t28 = x - t27;
+  const t29 = t27 * t1;
+  const t30 = t29 * factor6;
+  const t31 = displacement + t30;
+  const t32 = t19 * displacement;
+  const t33 = t32 * 0.0;
+  const t34 = t33 !== 0.0;
+  const t35 = t34 ? 0.0 : t32;
+  const t36 = t1 * 0.0;
+  const t37 = t36 !== 0.0;
+  const t38 = t37 ? 0.0 : t1;
+  return { x: t28, accumulator: t11, offset: t25, displacement: t31, statistic0: t35, statistic1: t38 };
 }
 
-function autoLearn({ statistic0, statistic1, clock, gamma, agreement_square, displacement_scale, square_total }) {
+function autoReport({ statistic0, statistic1, gamma, elements }) {
   const t0 = Math.sqrt(gamma);
-  const t1 = t0 * displacement_scale;
-  const t2 = t1 * statistic0;
-  const t3 = Math.min(clock, 2097151.0);
-  const t4 = t3 * 0.5;
-  const t5 = t4 + 0.5;
-  const t6 = t2 * t2;
-  const t7 = t6 - agreement_square;
-  const t8 = t7 / t5;
-  const t9 = agreement_square + t8;
-  const t10 = Math.min(t9, LARGEST);
-  const t11 = t10 * clock;
-  const t12 = Math.max(t11, TINY);
-  const t13 = Math.sqrt(t12);
-  const t14 = t2 / t13;
-  const t15 = t14 * 0.5;
-  const t16 = t15 + 1.0;
-  const t17 = gamma * t16;
-  const t18 = Math.max(t17, TINY);
-  const t19 = 0.0 < statistic1;
-  const t20 = clock - 1.0;
-  const t21 = t19 ? clock : t20;
-  const t22 = t19 ? t18 : gamma;
-  const t23 = t19 ? t10 : agreement_square;
-  const t24 = displacement_scale * 0.5;
-  const t25 = clock + 1.0;
-  const t26 = t24 / t25;
-  const t27 = displacement_scale - t26;
-  const t28 = t19 ? t27 : displacement_scale;
-  return { clock: t21, gamma: t22, agreement_square: t23, displacement_scale: t28, square_total: square_total };
+  const t1 = statistic0 / t0;
+  const t2 = Math.log(gamma);
+  const t3 = t2 * elements;
+  return { total0: t1, total1: t3, total2: elements, total3: statistic1 };
 }
 
-function autoRates({ accumulator, clock, gamma, lr, gamma0 }) {
+function autoLearn({ statistic0, total0, total1, total2, total3, gamma, agreement_square, clock, displacement_scale, weight_total, common_gamma, common_square }) {
+  const t0 = Math.max(total2, 1.0);
+  const t1 = total1 / t0;
+  const t2 = Math.exp(t1);
+  const t3 = Math.sqrt(gamma);
+  const t4 = t3 * displacement_scale;
+  const t5 = t4 * statistic0;
+  const t6 = Math.min(clock, 2097151.0);
+  const t7 = t6 * 0.5;
+  const t8 = t7 + 0.5;
+  const t9 = t5 * t5;
+  const t10 = t9 - agreement_square;
+  const t11 = t10 / t8;
+  const t12 = agreement_square + t11;
+  const t13 = Math.min(t12, LARGEST);
+  const t14 = t13 * clock;
+  const t15 = Math.max(t14, TINY);
+  const t16 = Math.sqrt(t15);
+  const t17 = t5 / t16;
+  const t18 = t17 * 0.85;
+  const t19 = Math.min(t18, 0.1);
+  const t20 = Math.max(t19, -0.1);
+  const t21 = t2 * displacement_scale;
+  const t22 = t21 * total0;
+  const t23 = t22 * t22;
+  const t24 = t23 - common_square;
+  const t25 = t24 / t8;
+  const t26 = common_square + t25;
+  const t27 = Math.min(t26, LARGEST);
+  const t28 = t27 * clock;
+  const t29 = Math.max(t28, TINY);
+  const t30 = Math.sqrt(t29);
+  const t31 = t22 / t30;
+  const t32 = t31 * 0.85;
+  const t33 = Math.min(t32, 0.1);
+  const t34 = Math.max(t33, -0.1);
+  const t35 = Math.log(gamma);
+  const t36 = t1 - t35;
+  const t37 = clock + 1.0;
+  const t38 = 0.5 / t37;
+  const t39 = t36 * t38;
+  const t40 = Math.exp(t39);
+  const t41 = t20 + t34;
+  const t42 = t41 * 0.5;
+  const t43 = t42 + 1.0;
+  const t44 = gamma * t43;
+  const t45 = t44 * t40;
+  const t46 = Math.max(t45, TINY);
+  const t47 = 0.0 < total3;
+  const t48 = t47 ? t46 : gamma;
+  const t49 = t47 ? t13 : agreement_square;
+  const t50 = clock - 1.0;
+  const t51 = t47 ? clock : t50;
+  const t52 = displacement_scale * 1.0;
+  const t53 = t52 / t37;
+  const t54 = displacement_scale - t53;
+  const t55 = t47 ? t54 : displacement_scale;
+  const t56 = Math.min(t50, 1.0);
+  const t57 = t47 ? 1.0 : t56;
+  const t58 = weight_total * t57;
+  const t59 = t47 ? t2 : common_gamma;
+  const t60 = t47 ? t27 : common_square;
+  return { gamma: t48, agreement_square: t49, clock: t51, displacement_scale: t55, weight_total: t58, common_gamma: t59, common_square: t60 };
+}
+
+function autoAverage({ x, offset, beta }) {
+  const t0 = 1.0 - beta;
+  const t1 = t0 / beta;
+  const t2 = offset * t1;
+  const t3 = x - t2;
+  return { average: t3 };
+}
+
+function autoRates({ accumulator, gamma, clock, lr, gamma0 }) {
   const t0 = gamma * lr;
-  const t1 = Math.max(clock, 1.0);
-  const t2 = Math.min(t1, 2097151.0);
+  const t1 = Math.min(clock, 2097151.0);
+  const t2 = Math.max(t1, 1.0);
   const t3 = t2 + 1.0;
   const t4 = t2 * t3;
-  const t5 = t1 / t4;
-  const t6 = t5 * 2.0;
-  const t7 = accumulator * t6;
-  const t8 = Math.sqrt(t7);
-  const t9 = t8 + 0.0;
-  const t10 = gamma / gamma0;
-  const t11 = t0 / t9;
-  return { gamma: t0, growth: t10, rate: t11 };
+  const t5 = 2.0 / t4;
+  const t6 = accumulator * t5;
+  const t7 = Math.sqrt(t6);
+  const t8 = t7 + 0.0;
+  const t9 = gamma / gamma0;
+  const t10 = t0 / t8;
+  return { gamma: t0, growth: t9, rate: t10 };
 }
 
 const gradagradRules = {
-  gradagradStep, gradagradMomentumStep, gradagradRates, autoMeasure, autoDecide, autoMove, autoLearn, autoRates,
+  gradagradStep, gradagradMomentumStep, gradagradRates, autoDecide, autoMove, autoReport, autoLearn, autoAverage, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
-  autoStart: { momentum: 0.0, accumulator: 0.0, displacement: 0.0, clock: 0.0, gamma: 0.0001, agreement_square: 0.0, displacement_scale: 1.0, square_total: 0.0 },
+  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0 },
+  beta: 0.6,
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;

@@ -25,7 +25,7 @@ function uniform(seed) {
 }
 
 // An optimizer here is a function from settings and a starting point to a function from a gradient to
-// { x, rates, gamma }.
+// { x, average, rates, gamma }.
 function gradagrad({ gamma0, rho, beta }, start) {
   const step = beta > 0 ? rules.gradagradMomentumStep : rules.gradagradStep;
   let elements = start.map((x) => ({ ...rules.gradagradStart, x }));
@@ -36,44 +36,76 @@ function gradagrad({ gamma0, rho, beta }, start) {
   };
 }
 
-function autoGradagrad({ gamma0, beta }, start) {
-  const keys = ["momentum", "accumulator", "displacement"];
+// All coordinates are one tensor, so its γ is the common one, too.
+function autoGradagrad({ gamma0 }, start) {
+  const beta = rules.beta;
+  const keys = ["accumulator", "offset", "displacement"];
   let elements = start.map((x) => ({ x, ...Object.fromEntries(keys.map((key) => [key, rules.autoStart[key]])) }));
-  let block = { ...rules.autoStart, gamma: gamma0 };
+  let block = { ...rules.autoStart, gamma: gamma0, common_gamma: gamma0 };
   return (gradient) => {
-    const sum0 = gradient.reduce((sum, g) => sum + rules.autoMeasure({ g }).sum0, 0);
-    block = rules.autoDecide({ ...block, sum0, lr: 1, steady_lr: 1 });
+    block = rules.autoDecide({ ...block, lr: 1 });
     elements = elements.map((element, i) => rules.autoMove({ ...block, ...element, g: gradient[i], beta }));
     const total = (key) => elements.reduce((sum, e) => sum + e[key], 0);
-    block = rules.autoLearn({ ...block, statistic0: total("statistic0"), statistic1: total("statistic1") });
+    block = { ...block, statistic0: total("statistic0"), statistic1: total("statistic1") };
+    block = rules.autoLearn({ ...block, ...rules.autoReport({ ...block, elements: start.length }) });
     const rates = elements.map((e) => rules.autoRates({ ...block, accumulator: e.accumulator, lr: 1, gamma0 }));
-    return { x: elements.map((e) => e.x), rates: rates.map((r) => r.rate), gamma: block.gamma };
+    return {
+      x: elements.map((e) => e.x),
+      average: elements.map((e) => rules.autoAverage({ ...e, beta }).average),
+      rates: rates.map((r) => r.rate),
+      gamma: block.gamma,
+    };
   };
 }
 
+// Of torch's Adagrad and of ours.
+const defaults = { AdaGrad: 0.01, GradaGrad: 1, AutoGradaGrad: rules.autoStart.gamma };
+
 const optimizers = {
-  AdaGrad: (settings, start) => gradagrad({ ...settings, rho: 0 }, start),
+  AdaGrad: (settings, start) => gradagrad({ ...settings, rho: 0, beta: 0 }, start),
   GradaGrad: gradagrad,
   AutoGradaGrad: autoGradagrad,
 };
 
-// One run: the points, the losses there, and the learning rate of the first coordinate after each step.
+// One run: the points, the losses there and at the averages, and the learning rate of the first coordinate after each
+// step. Without a γ₀ the optimizer starts from its default.
 function run(name, settings) {
   const problem = problems[settings.problem];
   const noise = uniform(settings.seed);
-  const step = optimizers[name](settings, problem.start);
+  const step = optimizers[name]({ ...settings, gamma0: settings.gamma0 ?? defaults[name] }, problem.start);
   const points = [problem.start];
+  const averages = [];
   const rates = [];
   const gammas = [];
   for (let k = 0; k < settings.steps; k++) {
     const gradient = problem.gradient(points[k]).map((g) => g + settings.noise * noise());
     const after = step(gradient);
     points.push(after.x);
+    if (after.average) averages.push(after.average);
     rates.push(after.rates[0]);
     gammas.push(after.gamma);
   }
-  return { points, losses: points.map(problem.loss), rates, gammas };
+  return { points, averages, losses: points.map(problem.loss), averageLosses: averages.map(problem.loss), rates, gammas };
 }
 
-const gradagradRuns = { run, problems, optimizers, uniform };
+// What to try first: settings that differ from the page's own, and what can then be seen.
+const lessons = [
+  {
+    name: "1. γ₀ far too small",
+    settings: { gamma0: -8, steps: 400 },
+    says: "From γ₀ = 1e-8 AdaGrad does not move. GradaGrad and AutoGradaGrad reach 0: their γ grows more than a millionfold.",
+  },
+  {
+    name: "2. Noise forbids growth",
+    settings: { gamma0: -4, noise: 2, steps: 1000 },
+    says: "At ρ = 2 noise lets GradaGrad's γ grow about tenfold only, and x stays near 3. Drag ρ to 20, and it reaches 0 with this seed; with some others it takes longer. AutoGradaGrad reaches 0 as it is.",
+  },
+  {
+    name: "3. γ₀ far too large",
+    settings: { gamma0: 1 },
+    says: "From γ₀ = 10 GradaGrad's γ cannot fall, and x still jumps from side to side. AutoGradaGrad's γ falls below 1, and its loss ends several times lower.",
+  },
+];
+
+const gradagradRuns = { run, problems, optimizers, uniform, lessons };
 if (typeof module !== "undefined") module.exports = gradagradRuns;

@@ -1,0 +1,35 @@
+"""AutoGradaGrad's rule where there may be no double precision: the sum of weights in units that float32 can hold.
+
+A weight is k⁵·G², so the sum of all weights is about k⁶·G²/6. Both k and G range over many powers of ten, and float32
+ends at 3e38. In units of G² the sum depends on k alone, from 1 to 4e42 at the step where float32 can count no further;
+a constant factor moves this range to the middle of what float32 can hold. Nothing else changes, because only ratios of
+sums of weights are ever used. k⁵ itself must stay finite, because XLA may multiply by the constant last.
+"""
+
+from collections.abc import Sequence
+
+from gradagrad.rules.auto import AutoRule, Settings
+from gradagrad.rules.rule import Array, Block, Ops
+
+UNIT = 2.0**-42
+"""What G counts as in a weight."""
+
+
+class SingleRule(AutoRule):
+    """The rule with the field "weight_total" in units of (G/``UNIT``)²."""
+
+    def decide(
+        self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
+    ) -> tuple[dict[str, Array], tuple[Array, ...]]:
+        after, factors = super().decide(sums, {**block, "common_gamma": UNIT}, s, ops)
+        return {**after, "common_gamma": block["common_gamma"]}, factors
+
+    def learn(
+        self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
+    ) -> dict[str, Array]:
+        after = super().learn(statistics, totals, block, s, ops)
+        change = block["common_gamma"] / after["common_gamma"]
+        return {**after, "weight_total": ops.minimum(after["weight_total"] * change * change, ops.largest)}
+
+
+RULE = SingleRule()
