@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from gradagrad.rules import auto
 from gradagrad.sklearn.descent import Descent
 
 
@@ -18,18 +17,21 @@ def test_a_number_that_is_not_finite_spoils_its_element_alone():
 
 
 def test_the_average_is_the_rules():
+    """A weighted mean of all z, of which x keeps the part 1 − β away from z."""
     rng = np.random.RandomState(0)
     descent = Descent(np.ones((3, 2)), np.full((3, 1), 0.1), np.zeros((3, 1)), 3)
     mean, total = np.ones((3, 2)), 0.0
     for k in range(1, 200):
+        weight = k**5 * descent.block["common_gamma"] ** 2
+        total += weight
         descent.step(rng.randn(3, 2), 1)
-        mean += (descent.x - mean) * (auto.POWER + 1.0) / (k + auto.POWER)
-    np.testing.assert_allclose(descent.average(), mean, rtol=1e-10)
+        mean += (descent.x + descent.elements["offset"] - mean) * (weight / total)
+    np.testing.assert_allclose(descent.point(True), mean, rtol=1e-9)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_touched_rows_take_the_steps_of_all_rows(outputs):
-    """Without a penalty a row without a gradient rests, so naming the others is all the same."""
+    """Without a penalty a row without a gradient only catches up, so naming the others is all the same."""
     rng = np.random.RandomState(0)
     none = np.zeros((8, 1))
     whole, rows = (Descent(np.zeros((8, outputs)), none, none, 8) for _ in range(2))
@@ -39,8 +41,8 @@ def test_touched_rows_take_the_steps_of_all_rows(outputs):
         g[touched] = rng.randn(len(touched), outputs)
         whole.step(g, 1)
         rows.step_rows(touched, rows.rows(touched), g[touched], 1)
-    np.testing.assert_allclose(rows.x, whole.x, rtol=1e-9)
-    np.testing.assert_allclose(rows.average(), whole.average(), rtol=1e-9)
+    for averaged in (False, True):
+        np.testing.assert_allclose(rows.point(averaged), whole.point(averaged), rtol=1e-9)
     assert rows.gamma == pytest.approx(whole.gamma, rel=1e-9)
 
 

@@ -35,7 +35,9 @@ def test_smooth_losses(loss, options):
     model = estimator(loss, fit_intercept=intercept, **long())
     model.fit(sp.csr_matrix(X) if "sparse" in options else X, y, weights)
     best = least(loss, X, y, outputs, weights=weights, fit_intercept=intercept)
-    assert objective(loss, X, y, model.coef_, model.intercept_, weights=weights) <= best * (1.0 + 2e-4)
+    assert objective(loss, X, y, model.coef_, model.intercept_, weights=weights) <= best * (
+        1.0 + (1e-2 if "sparse" in options else 2e-4)
+    )
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -63,7 +63,7 @@ def auto_gradagrad(
     .. math::
        \begin{aligned}
          P_k &= \sqrt{\gamma_k} \sum g_k\, D_{k-1}, \qquad
-         a_k = \tfrac{2}{k(k+1)} \textstyle\sum_{i \le k} i\, g_i^2, \qquad
+         a_k = \tfrac{2}{k(k+1)} \sum_{i \le k} i\, g_i^2, \qquad
          z_k = z_{k-1} - \mathrm{lr} \cdot \gamma_k\, g_k / \sqrt{a_k} \\
          \bar x_k &= \bar x_{k-1} + \frac{w_k}{\sum_{i \le k} w_i} (z_k - \bar x_{k-1}), \qquad
          y_k = (1-\beta)\, z_k + \beta\, \bar x_k \\

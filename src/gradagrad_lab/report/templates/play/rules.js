@@ -94,9 +94,9 @@ function gradagradRates({ growth, accumulator, lr }) {
 function autoDecide({ gamma, agreement_square, clock, displacement_scale, weight_total, common_gamma, common_square, lr }) {
   const t0 = clock + 1.0;
   const t1 = t0 * t0;
-  const t2 = t1 * t0;
-  const t3 = t2 * common_gamma;
-  const t4 = t3 * t3;
+  const t2 = t1 * common_gamma;
+  const t3 = t2 * t2;
+  const t4 = t3 * t0;
   const t5 = Math.max(t4, TINY);
   const t6 = weight_total + t5;
   const t7 = Math.min(t0, 2097151.0);
@@ -261,6 +261,6 @@ const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoDecide, autoMove, autoReport, autoLearn, autoAverage, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
   autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0 },
-  beta: 0.6,
+  beta: 0.5,
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;
