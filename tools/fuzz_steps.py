@@ -118,20 +118,20 @@ class Case:
             if self.previous not in old:  # the first step
                 continue
             fine, own = ~self.spoilt[i], None
-            _require(not new["x"][fine & ~spoilt_before[i]].isnan().any(), "finite numbers made a NaN")
+            require(not new["x"][fine & ~spoilt_before[i]].isnan().any(), "finite numbers made a NaN")
             if self.auto:
                 self._auto_guarantees(before, old, new, g, fine, any(bool((a != 0).any()) for a in dense))
                 continue
             own = self._blocks(i, fine)
             growth, alpha = (new[key].double()[own] for key in ("growth", "accumulator"))
-            _require(bool(torch.isfinite(growth).all()), "growth is not finite")
-            _require(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
-            _require(bool((growth >= old["growth"].double()[own]).all()), "growth fell")
-            _require(bool((alpha >= old["accumulator"].double()[own]).all()), "the accumulator fell")
+            require(bool(torch.isfinite(growth).all()), "growth is not finite")
+            require(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
+            require(bool((growth >= old["growth"].double()[own]).all()), "growth fell")
+            require(bool((alpha >= old["accumulator"].double()[own]).all()), "the accumulator fell")
             self._increase(old, new, g, fine)
             idle = (g == 0) & fine
             if self.options["momentum"] == 0 and not self._decays() and self.options.get("projection") is None:
-                _require(torch.equal(new["x"][idle], old["x"][idle]), "a zero gradient moved something")
+                require(torch.equal(new["x"][idle], old["x"][idle]), "a zero gradient moved something")
 
     def _decays(self) -> bool:
         return "weight_decay" in self.options
@@ -154,40 +154,40 @@ class Case:
         factor = new["growth"].double() / old["growth"].double()
         if "growth_limit" in self.options and self.options.get("state_dtype") is None:
             own = torch.isfinite(factor)
-            _require(bool((factor[own] <= self.options["growth_limit"] * (1 + 1e-6)).all()), "γ grew beyond its limit")
+            require(bool((factor[own] <= self.options["growth_limit"] * (1 + 1e-6)).all()), "γ grew beyond its limit")
         if "gamma_max" in self.options and self.options["lr"] and self.options.get("state_dtype") is None:
             lr = self.options["lr"] / (1.0 + int(old["step"]) * self.options.get("lr_decay", 0.0))
             cap = max(self.options["gamma_max"] / lr, 1.0)
             own = torch.isfinite(factor)
-            _require(bool((new["growth"].double()[own] <= cap * (1 + 1e-6)).all()), "γ is above its cap")
+            require(bool((new["growth"].double()[own] <= cap * (1 + 1e-6)).all()), "γ is above its cap")
         if self.scope != "element" or self.options.get("state_dtype") or self._decays() or "maximize" in self.options:
             return
         a, m = g.double(), old["momentum"].double()
         # Only numbers whose products float32 represents with full precision.
         sane = fine & (a.abs() > 1e-18) & (a.abs() < 1e18) & (m.abs() < 1e18) & ((a * m).abs() > 1e-37)
         ratio = (self.options["rho"] * m / a).clamp(min=1.0)
-        _require(bool((factor[sane] <= ratio[sane] * (1 + 1e-5)).all()), "the increase was not restricted")
+        require(bool((factor[sane] <= ratio[sane] * (1 + 1e-5)).all()), "the increase was not restricted")
 
     def _auto_guarantees(
         self, before: Any, old: dict[str, Tensor], new: dict[str, Tensor], g: Tensor, fine: Tensor, moved: bool
     ) -> None:
-        _require(float(new["clock"]) == float(old["clock"]) + moved, "the clock does not count")
+        require(float(new["clock"]) == float(old["clock"]) + moved, "the clock does not count")
         for key in SCALARS:
-            _require(bool(torch.isfinite(new[key])) and float(new[key]) >= 0, f"{key} is not a number of at least 0")
+            require(bool(torch.isfinite(new[key])) and float(new[key]) >= 0, f"{key} is not a number of at least 0")
         sizes = [(float(b["gamma"]), b["x"].numel()) for b in before]
         mean = sum(math.log(gamma) * n for gamma, n in sizes) / max(sum(n for _, n in sizes), 1)
         own, now = float(old["gamma"]), float(new["gamma"])
         pull = abs(mean - math.log(own)) * 0.5 / (float(new["clock"]) + 1.0) + 1e-6
         cap = self.options.get("gamma_max", math.inf) / (self.options.get("lr", 1.0) or 1.0)
-        _require(0.9 * math.exp(-pull) <= now / own <= 1.1 * math.exp(pull) or now == cap, f"γ went from {own} to {now}")
-        _require(now <= cap * (1 + 1e-12), "γ is above its cap")
+        require(0.9 * math.exp(-pull) <= now / own <= 1.1 * math.exp(pull) or now == cap, f"γ went from {own} to {now}")
+        require(now <= cap * (1 + 1e-12), "γ is above its cap")
         alpha = new["accumulator"].double()[fine]
-        _require(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
-        _require(bool((alpha >= old["accumulator"].double()[fine]).all()), "the accumulator fell")
+        require(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
+        require(bool((alpha >= old["accumulator"].double()[fine]).all()), "the accumulator fell")
         idle = (g == 0) & fine
         if self.options.get("decoupled_weight_decay", True) or not self._decays():
             for key in ("accumulator", "displacement"):
-                _require(torch.equal(new[key][idle], old[key][idle]), f"{key} of an idle element changed")
+                require(torch.equal(new[key][idle], old[key][idle]), f"{key} of an idle element changed")
 
     def _agreement(self, before: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
         pairs = self._pairs(self.optimizers[1], self.others)
@@ -269,7 +269,7 @@ def _reduced(spoilt: Tensor, shape: torch.Size) -> Tensor:
     return spoilt.flatten(1).any(1).reshape(shape) if len(shape) else spoilt.any()
 
 
-def _require(holds: bool, words: str) -> None:
+def require(holds: bool, words: str) -> None:
     if not holds:
         raise ViolationError(words)
 
