@@ -22,7 +22,7 @@ ARRAYS, SCALARS, SUMS = ArrayOps(), NumberOps(), Sums()
 
 
 class Descent:
-    """Coefficients with the intercept, which are one tensor to the rule, its state, and the penalty ½Σ l2·x² + Σ l1·|x|.
+    """Coefficients and intercept, which are one tensor to the rule, its state, and the penalty ½ Σ l2·x² + Σ l1·|x|.
 
     The penalty is part of the gradient, so that the minimiser is that of the penalised loss in any metric. Where a
     batch leaves a row untouched nothing is paid; the next touch pays for all steps since the last one, so that over
@@ -33,11 +33,11 @@ class Descent:
         """``l2``, ``l1`` and ``sizes`` broadcast over ``x``. Rows, where steps name them, are of the first dimension.
 
         The first step moves every coordinate by γ₀. Columns have unit spread and a sample has so many ``entries``, so
-        with γ₀ = 1/entries outputs move by 1 at most, about: neither nothing nor too far. The rule does the rest.
+        with γ₀ = 2/entries outputs move by 2 at most, about: neither nothing nor too far. The rule does the rest.
         """
         self.penalise(l2, l1)
         self.sizes = np.ones_like(l2) if sizes is None else sizes  # the spread of each column
-        starts = SETTINGS._replace(gamma0=1.0 / entries)._asdict()
+        starts = SETTINGS._replace(gamma0=2.0 / entries)._asdict()
         self.elements: dict[str, Floats] = {"x": x}
         self.block: dict[str, float] = {}
         for field in RULE.fields(SETTINGS):
@@ -99,8 +99,8 @@ class Descent:
     def step_rows(self, rows: Rows, values: dict[str, Floats], g: Floats, samples: int) -> None:
         """The same for the rows that a batch touches; ``values`` is what `rows` gave, and is overwritten."""
         self.steps += 1
-        if self.steps == 1:  # where the intercept starts its gradient is 0 but for rounding
-            _drop_rounding(g, self.sizes[rows] * samples)
+        part = slice(0 if self.steps == 1 else -1, None)  # Later on only the intercept, which is cheap.
+        _drop_rounding(g[part], self.sizes[rows[part]] * samples)
         owed = self.steps - values["clocks"][:, :1]
         self._move(values, {key: values[key] * owed for key in self._penalties}, g, samples)
         for key, array in self.elements.items():

@@ -16,10 +16,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from gradagrad.sklearn.batches import Batch, Moments, Units, cut, dense_spread, sparse_spread
+from gradagrad.sklearn.batches import Batch, Moments, Units, cut, dense_spread, sparse_moments
 from gradagrad.sklearn.descent import Descent, Floats
 from gradagrad.sklearn.losses import Loss
-from gradagrad.sklearn.training import Model, Stop, automatic_size, epoch, follow_path, train
+from gradagrad.sklearn.training import Model, Stop, automatic_size, epoch, follow_path, objective, train
 
 WEAK = 1e-4
 """The strength of the penalty that SGDClassifier has, for where there are samples enough."""
@@ -148,8 +148,9 @@ class LinearEstimator(BaseEstimator):
             model.switch_to_rows()
         if not first:
             self._see(model, samples)
-        value = epoch(model, self._batches(model, samples, rng, streaming=True), rng)
-        model.history.append((value + model.descent.penalty(model.descent.x)) * model.scale * model.scale)
+        batches = self._batches(model, samples, rng, streaming=True)
+        model.history.append(objective(model, batches, self.average) * model.scale * model.scale)
+        epoch(model, batches, rng)
         self.n_iter_ = 1
         if self.verbose:
             print(f"step {model.descent.steps}: objective {model.history[-1]:.6f}, γ {model.descent.gamma:.3g}")
@@ -236,8 +237,10 @@ class LinearEstimator(BaseEstimator):
         """A model whose outputs are constant, ``start`` in units of the targets."""
         by_rows = not isinstance(X, np.ndarray)
         columns = None if by_rows else self._columns(X, weights)
-        spread = sparse_spread(X, weights) if columns is None else dense_spread(columns)
-        centre = np.zeros(X.shape[1]) if columns is None else columns.centre
+        if columns is None:
+            centre, spread = sparse_moments(X, weights, centred=self.fit_intercept)
+        else:
+            centre, spread = columns.centre, dense_spread(columns)
         units = Units.of(centre, spread, self._strengths(self.alpha_)[0], self.fit_intercept)
         x = np.zeros((len(start), X.shape[1] + 1))
         if self.fit_intercept:
