@@ -69,7 +69,6 @@ def ours() -> list[Contender]:
         _ours("group, momentum", fused=True, granularity="group", momentum=0.9),
         _auto("auto", fused=True),
         _auto("auto, no guard", fused=True, guard=False),
-        _auto("auto, averaged", fused=True, averaging="polynomial"),
         _auto("auto, bf16 state", fused=True, state_dtype=bf16),
     ]
     slow = [_ours("element, foreach", foreach=True, fused=False), _ours("element, loop", foreach=False, fused=False)]
@@ -165,7 +164,6 @@ def sparse_ones() -> list[Contender]:
         _ours("element, lazy, bf16 state", fused=True, lazy=True, state_dtype=torch.bfloat16),
         _ours("row, lazy", fused=True, lazy=True, granularity="row"),
         _auto("auto", fused=True),
-        _auto("auto, averaged", fused=True, averaging="polynomial"),
         _auto("auto, bf16 state", fused=True, state_dtype=torch.bfloat16),
     ]
     return [

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from benchmarks.held_out_problems import PROBLEMS, Problem
 from gradagrad import AutoGradaGrad
@@ -33,7 +32,7 @@ POWER = 4
 """The i-th iterate counts as about i⁴ in the baselines' average."""
 GRIDS = {"SGD": range(-6, 2), "AdaGrad": range(-6, 2), "Adam": range(-8, 0), "Schedule-Free AdamW": range(-8, 2)}
 """Exponents of √10."""
-Make = Callable[[list[Tensor]], Any]
+Make = Callable[[Any], Any]
 
 
 def baseline(name: str, lr: float) -> Make:

@@ -110,7 +110,8 @@ def _squared(predictions: Tensor, targets: Tensor) -> Tensor:
 
 
 def _textures() -> tuple[Tensor, Tensor]:
-    return _measured("texture", None)[0]
+    (features, targets), _ = _measured("texture", None)
+    return features, targets
 
 
 class _Residual(nn.Module):

@@ -50,7 +50,7 @@ class Classifier(lightning.LightningModule):
 
     def configure_optimizers(self) -> AutoGradaGrad:
         """AutoGradaGrad needs no learning rate and no schedule."""
-        return AutoGradaGrad(self.parameters(), averaging="polynomial")
+        return AutoGradaGrad(self.parameters())
 
 
 def spirals(rows: int = 1200, seed: int = 0) -> TensorDataset:

@@ -2,7 +2,7 @@
 
     python examples/small_transformer.py
 
-AutoGradaGrad needs no learning rate. `averaging="polynomial"` keeps an average of the iterates beside the weights.
+AutoGradaGrad needs no learning rate, and `averaged()` gives the average of its iterates.
 Inside `with optimizer.averaged()` the model holds the average; afterwards it holds its weights again.
 """
 
@@ -36,7 +36,7 @@ def main(steps: int = 500) -> tuple[float, float]:
     """Trains; returns the accuracy at the last weights and at their average."""
     torch.manual_seed(0)
     model = Reverser()
-    optimizer = AutoGradaGrad(model.parameters(), averaging="polynomial")
+    optimizer = AutoGradaGrad(model.parameters())
     for step in range(1, steps + 1):
         sequence = torch.randint(DIGITS, (64, LENGTH))
         loss = nn.functional.cross_entropy(model(sequence).flatten(0, 1), sequence.flip(1).flatten())

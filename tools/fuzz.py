@@ -10,8 +10,9 @@ with zeros, repetitions, sign changes and sometimes NaN and infinity. They are d
 case, and both start every step from the same state. Each step must keep the
 
 guarantees  γ of GradaGrad and α never fall. γ stays below its cap, and the restricted increase limits its growth. γ of
-            AutoGradaGrad at most halves or grows by half. An element without a gradient keeps its state. NaN and
-            infinity stay in the blocks whose gradients had them.
+            AutoGradaGrad at most halves or grows by half, besides the pull to the mean. An element without a gradient
+            keeps its state; AutoGradaGrad's goes on towards z. NaN and infinity stay in the blocks whose gradients had
+            them.
 agreement   The two backends differ by a few units in the last place, or by less than the first one differs from itself
             when the last digit of its gradients changes.
 """
@@ -75,11 +76,11 @@ class Case:
         self.gradients = Gradients(dice, self.params, sparse=self.sparse, spoiling=spoiling, largest=largest)
         self.spoilt = [torch.zeros(p.shape, dtype=torch.bool) for p in self.params]
         self.ill = 0
-        self.scope = self.options["scope" if self.auto else "granularity"]
+        self.scope = "tensor" if self.auto else self.options["granularity"]
 
     @property
     def family(self) -> str:
-        return f"{'AutoGradaGrad' if self.auto else 'GradaGrad'}, {self.scope}"
+        return "AutoGradaGrad" if self.auto else f"GradaGrad, {self.scope}"
 
     def step(self) -> None:
         ours, theirs = self.optimizers
@@ -112,21 +113,23 @@ class Case:
     def _guarantees(self, before: list[dict[str, Tensor]], after: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
         spoilt_before = self.spoilt
         dense = [g.to_dense() if g.layout != torch.strided else g for g in grads]
+        keys = ("offset", "displacement") if self.auto else ("momentum",)
         self.spoilt = [
             s
             | ~torch.isfinite(g)
             | ~torch.isfinite(old["x"])
             | ~torch.isfinite(new["x"])
-            | ~(new["momentum"].abs() < LARGEST)
+            | torch.stack([~(new[key].abs() < LARGEST) for key in keys]).any(0)
             for s, g, old, new in zip(self.spoilt, dense, before, after, strict=True)
         ]
         for i, (old, new, g) in enumerate(zip(before, after, dense, strict=True)):
-            if "momentum" not in old:  # the first step
+            if "step" not in old:  # the first step
                 continue
             fine, own = ~self.spoilt[i], None
             _require(not new["x"][fine & ~spoilt_before[i]].isnan().any(), "finite numbers made a NaN")
             if self.auto:
                 self._auto_guarantees(old, new, g, fine)
+                self._votes(old, new, before)
                 continue
             own = self._blocks(i, fine)
             growth, alpha = (new[key].double()[own] for key in ("growth", "accumulator"))
@@ -175,26 +178,33 @@ class Case:
         _require(bool((factor[sane] <= ratio[sane] * (1 + 1e-5)).all()), "the increase was not restricted")
 
     def _auto_guarantees(self, old: dict[str, Tensor], new: dict[str, Tensor], g: Tensor, fine: Tensor) -> None:
-        _require(bool(torch.isfinite(new["gamma"])) and float(new["gamma"]) > 0, "γ is not a positive number")
-        factor = float(new["gamma"] / old["gamma"])
-        cap = self.options.get("gamma_max", math.inf)
-        _require(0.5 - 1e-9 <= factor <= 1.5 + 1e-9 or float(new["gamma"]) in (cap,), f"γ changed {factor}-fold")
-        _require(float(new["gamma"]) <= cap, "γ is above its cap")
-        _require(float(new["clock"]) == float(old["clock"]) + 1, "the clock does not count")
-        for key in ("clock", "agreement_square", "displacement_scale"):
+        for key in ("gamma", "agreement_square", "clock", "displacement_scale", "common_gamma", "common_square"):
             _require(bool(torch.isfinite(new[key])), f"{key} is not finite")
         alpha = new["accumulator"].double()[fine]
         _require(bool(torch.isfinite(alpha).all()), "the accumulator is not finite")
         _require(bool((alpha >= old["accumulator"].double()[fine]).all()), "the accumulator fell")
         idle = (g == 0) & fine
         if self.options.get("decoupled_weight_decay", True) or not self._decays():
-            for key in ("x", "momentum", "displacement"):
+            for key in ("accumulator", "displacement"):
                 _require(torch.equal(new[key][idle], old[key][idle]), f"{key} of an idle element changed")
+            _require(bool((new["offset"].abs() <= old["offset"].abs())[idle].all()), "an idle element left z")
+
+    def _votes(self, old: dict[str, Tensor], new: dict[str, Tensor], before: list[dict[str, Tensor]]) -> None:
+        """Two votes of at most ¼ each, and the pull to the mean, make γ."""
+        cap = self.options.get("gamma_max", math.inf) / (self.options.get("lr", 1.0) or 1.0)
+        gamma, was, k = float(new["gamma"]), float(old["gamma"]), float(new["clock"])
+        _require(0.0 < gamma <= cap, "γ is not positive, or above its cap")
+        _require(k - float(old["clock"]) in (0.0, 1.0), "the clock does not count")
+        sizes = [float(b["x"].numel()) for b in before]
+        mean = sum(n * math.log(float(b["gamma"])) for n, b in zip(sizes, before, strict=True)) / sum(sizes)
+        factor = gamma / (was * math.exp((mean - math.log(was)) * 0.5 / (k + 1.0)))
+        fits = 0.5 - 1e-9 <= factor <= 1.5 + 1e-9 or gamma == cap or k == float(old["clock"])
+        _require(fits, f"γ changed {factor}-fold")
 
     def _agreement(self, before: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
         pairs = self._pairs(self.optimizers[1], self.others)
         wrong = [name for name, a, b, spoilt in pairs if not _close(a, b, spoilt)]
-        if not wrong or "momentum" not in before[0]:
+        if not wrong or "step" not in before[0]:
             return
         # The backends may differ as much as the first one does when the last digit of its gradients changes.
         self.ill += 1
@@ -205,17 +215,17 @@ class Case:
             i += name == "x"  # x is the first entry of each parameter
             # Sums that cancel are rounded as their terms are: β·m + (1 − β)·g, x minus a step, average plus iterate.
             unit = 1e-15 if self.params[i].dtype == torch.float64 else 5e-7
-            if name == "momentum":
+            if self.auto:
+                self._auto_slack(before[i], self.params[i], name, unit, slack[place])
+            elif name == "momentum":
                 slack[place] += unit * (1.0 - self.options.get("momentum", 0.0)) * sizes[i].double().abs()
                 alpha = [b["accumulator"].double() for b in (before[i], self.optimizers[0].state[self.params[i]])]
-                if not self.auto and alpha[0].shape == a.shape:  # a projection cancels nearly all of m·A'/A
+                if alpha[0].shape == a.shape:  # a projection cancels nearly all of m·A'/A
                     slack[place] += (
                         unit * before[i][name].double().abs() * (alpha[1] / alpha[0].clamp(min=1e-300)).sqrt()
                     )
-            elif name in ("x", "average"):
-                # The kernel rounds the average of an idle row twice: when it catches up, and at the end.
-                unit = 2.0**-7 if name == "average" and a.dtype == torch.bfloat16 else unit
-                slack[place] += unit * torch.maximum(before[i][name].double().abs(), before[i]["x"].double().abs())
+            elif name == "x":
+                slack[place] += unit * before[i]["x"].double().abs()
         if self.options.get("projection") is not None:
             # m' = g + (z − p)·A' cancels at the edge of the feasible set, whatever the gradient's last digit is.
             largest = max((float(g.nan_to_num(0, 0, 0).abs().max()) for g in sizes if g.numel()), default=0.0)
@@ -229,6 +239,20 @@ class Case:
             if not wrong:
                 return
         raise ViolationError(f"{self.backend} differs from torch operations in {wrong[0]}")
+
+    def _auto_slack(self, old: dict[str, Tensor], p: Tensor, name: str, unit: float, slack: Tensor) -> None:
+        """A step of y is δ − e + e', which cancels; the displacement adds up such steps, and the agreement products."""
+        new, scale = self.optimizers[0].state[p], math.sqrt(float(old["gamma"])) * float(old["displacement_scale"])
+        if name in ("x", "offset", "displacement"):
+            if p.dtype in (torch.bfloat16, torch.float16):  # the kernel rounds an idle row when it catches up, too
+                unit = max(unit, self.sparse * torch.finfo(p.dtype).eps)
+            move = (p.detach().double() - old["x"].double()).abs()
+            move += old["offset"].double().abs() + new["offset"].double().abs()
+            slack += unit * (move / (scale if name == "displacement" else 1.0) + old[name].double().abs())
+        elif name in ("agreement_square", "common_square"):
+            g = p.grad.to_dense() if p.grad.layout != torch.strided else p.grad
+            products = (g.double() * old["displacement"].double()).nan_to_num(0.0, 0.0, 0.0).abs()
+            slack += 1e-13 * (scale * float(products.sum())) ** 2
 
     def _pairs(self, other: Any, others: list[Any]) -> list[tuple[str, Tensor, Tensor, Tensor]]:
         """Name, both values, and which are spoilt. Spoilt ones may be NaN in one backend and infinite in the other."""
@@ -260,8 +284,9 @@ class Case:
             inside.copy_((inside.double() * (1.0 + noise)).to(p.dtype))
             p.grad = values
             optimizer.state[p] = {k: v.clone() for k, v in old.items() if k != "x"}
-            for a in (p.data, *(v for v in optimizer.state[p].values() if v.shape == p.shape and v.dim())):
-                noise = torch.randint(-1, 2, a.shape, generator=generator) * torch.finfo(a.dtype).eps / 2
+            fields = [v for v in optimizer.state[p].values() if v.shape == p.shape and v.is_floating_point()]
+            for a in (p.data, *fields):
+                noise = torch.randint(-1, 2, a.shape, generator=generator) * torch.finfo(a.dtype).eps
                 a.copy_((a.double() * (1.0 + noise)).to(a.dtype))
         join_shared(optimizer)
         optimizer.step()

@@ -20,7 +20,7 @@ def options_of(dice: random.Random, auto: bool) -> dict[str, Any]:
         return dice.choice(choices) if dice.random() < chance else None
 
     drawn = {
-        "momentum": dice.choice((0.0, 0.0, 0.5, 0.9, 0.999)),
+        "momentum": dice.choice((0.1, 0.7, 0.7, 0.9, 0.999) if auto else (0.0, 0.0, 0.5, 0.9, 0.999)),
         "eps": maybe(0.3, 0.0, 1e-10, 1e-3, 1.0),
         "weight_decay": maybe(0.2, 1e-4, 0.1, 10.0),
         "decoupled_weight_decay": maybe(0.3, True, False),
@@ -34,8 +34,6 @@ def options_of(dice: random.Random, auto: bool) -> dict[str, Any]:
             "lr": maybe(0.2, 0.0, 1e-3, 10.0),
             "gamma0": maybe(0.5, 1e-12, 1e-6, 1e-2, 1.0),
             "guard": maybe(0.4, False),
-            "averaging": maybe(0.4, "polynomial"),
-            "scope": dice.choice(("all", "group")),
         }
     else:
         drawn |= {

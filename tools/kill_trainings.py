@@ -133,7 +133,7 @@ def loop(out: Path, after_round: Callable[[], None]) -> None:
     table, net = torch.nn.Embedding(50, 8, sparse=True), torch.nn.Linear(8, 3)
     params = [*table.parameters(), *net.parameters()]
     optimizers = [
-        AutoGradaGrad(params, averaging="polynomial", state_dtype=torch.bfloat16),
+        AutoGradaGrad(params, state_dtype=torch.bfloat16),
         GradaGrad([torch.nn.Parameter(torch.ones(7))], lr=0.1, momentum=0.9, granularity="group"),
     ]
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizers[0], 60)

@@ -68,7 +68,7 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     elif hasattr(optimizers[0], "averaged"):
         places["averaged"] = optimizers[0].averaged
     elif not task.tables:
-        average = Average(task.dense, power=2)  # as AutoGradaGrad's while γ is constant
+        average = Average(task.dense, power=2)
         places["averaged"] = average.averaged
     final = job.steps >= workload.steps
     stops = {max(1, round(share * job.steps)) for share in workload.points} if final else set()

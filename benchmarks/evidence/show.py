@@ -74,6 +74,11 @@ def _made(own: Records) -> str:
     )
 
 
+def _older(own: Records, row: Row) -> str:
+    """A remark on rows whose records were made with another rule of AutoGradaGrad."""
+    return " (an older rule)" * any(own.outdated(job.key) for job in own.finals(row) if own.get(job))
+
+
 def table(own: Records) -> str:
     """The table of one workload. A row without runs says so."""
     work, sizes = own.workload, {run["size"] for run in own.runs.values() if "size" in run}
@@ -86,7 +91,7 @@ def table(own: Records) -> str:
     lines += [_line(heads), "|---" * len(heads) + "|"]
     for row in own.rows():
         value, done = own.value(row), [job.key for job in own.finals(row) if own.get(job)]
-        cells = [row.label + " (an older rule)" * any(own.outdated(key) for key in done)]
+        cells = [row.label + _older(own, row)]
         cells.append("none" if row.method == OURS else "?" if value is None else f"{value:g}")
         right = [100 * value for value in values(own, row, "test", "accuracy").values()]
         cells += [_cell(right, ".2f")] * len(accuracy)
@@ -112,7 +117,7 @@ def summary(records: Sequence[Records]) -> str:
     lines = [_line(heads), "|---" * len(heads) + "|"]
     for own, gains in shown:
         cells = [_cell(gain, "+.2f") if row in own.rows() else "–" for row, gain in zip(OTHERS, gains, strict=True)]
-        lines.append(_line([own.workload.title, own.workload.metric, *cells]))
+        lines.append(_line([own.workload.title + _older(own, AVERAGED), own.workload.metric, *cells]))
     absent = [own.workload.title for own, gains in rows if not gains[0]]
     return "\n".join([*lines, "", f"Not trained yet: {'; '.join(absent)}." if absent else "All workloads are trained."])
 
@@ -157,7 +162,11 @@ def _panel(panel: Any, own: Records) -> dict[str, Any]:
             style = _style(row.method, "--" if row.tuned else "-")
             (shown[row.label],) = panel.plot([point[0][0] for point in points], means, **style)
             ends += means[2:]
-    panel.set(title=own.workload.title, xlabel="steps", ylabel="test accuracy, %" if classes else "test loss")
+    panel.set(
+        title=own.workload.title + _older(own, AVERAGED),
+        xlabel="steps",
+        ylabel="test accuracy, %" if classes else "test loss",
+    )
     if ends:  # a method that is far behind is cut off, so that the others can be told apart
         ends.sort()
         cut = len(ends) // 12

@@ -1,6 +1,7 @@
 """DTensor parameters in every layout: rows split over ranks, two mesh dimensions, replicas, odd dtypes."""
 
 import warnings
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.placement_types import _StridedShard
 
-from gradagrad import GradaGrad, LargeFirstStepWarning, from_adagrad
+from gradagrad import AutoGradaGrad, GradaGrad, LargeFirstStepWarning, from_adagrad
 from gradagrad.kernel.load import kernel_status
 from gradagrad.projections import Box
 
@@ -52,9 +53,9 @@ def gradients(params: list[Tensor], k: int) -> list[Tensor]:
 
 
 def both(
-    mesh: Any, placements: list[Any], dtype: torch.dtype, **settings: Any
-) -> tuple[list[Tensor], GradaGrad, list[Tensor], GradaGrad]:
-    """The same parameters whole and sharded, each with its optimizer."""
+    mesh: Any, placements: list[Any], dtype: torch.dtype, granularity: str, **settings: Any
+) -> tuple[list[Tensor], Any, list[Tensor], Any]:
+    """The same parameters whole and sharded, each with its optimizer: AutoGradaGrad, if the granularity is "auto"."""
     torch.manual_seed(1)
     values = [torch.randn(shape, dtype=dtype) for shape in SHAPES]
     plain: list[Tensor] = [nn.Parameter(v.clone()) for v in values]
@@ -63,12 +64,9 @@ def both(
         for v, p in zip(values, placements, strict=True)
     ]
     groups = [slice(0, 3), slice(3, 5)]  # two param groups, one message
-    return (
-        plain,
-        GradaGrad([{"params": plain[g]} for g in groups], **settings),
-        shards,
-        GradaGrad([{"params": shards[g]} for g in groups], **settings),
-    )
+    make: Any = AutoGradaGrad if granularity == "auto" else partial(GradaGrad, granularity=granularity)
+    a, b = (make([{"params": own[g]} for g in groups], **settings) for own in (plain, shards))
+    return plain, a, shards, b
 
 
 def sharded_like(value: Tensor, parameter: Tensor) -> Tensor:
@@ -89,7 +87,7 @@ def check_layout(
         expected.step()
         with Counted() as counted:
             optimizer.step()
-        if granularity in ("tensor", "group") and k:
+        if granularity in ("tensor", "group", "auto") and k:
             assert len(counted.messages) == messages
         if granularity == "element" and k:
             assert not counted.messages
@@ -105,20 +103,20 @@ def check_layout(
             torch.testing.assert_close(whole(ours), value, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("granularity", [*GRANULARITIES, "auto"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_equals_whole_tensors(world: World, layout: str, granularity: str):
     size = 4 if len(LAYOUTS[layout][0]) == 2 else 2
     world.run(check_layout, size, layout, granularity, torch.float64, {})
 
 
-@pytest.mark.parametrize("granularity", ["row", "group"])
+@pytest.mark.parametrize("granularity", ["row", "group", "auto"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.complex128], ids=["bf16", "complex"])
 def test_precision_and_complex_numbers(world: World, dtype: torch.dtype, granularity: str):
     world.run(check_layout, 2, "mixed", granularity, dtype, {"foreach": granularity == "group"})
 
 
-@pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
+@pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group", "auto"])
 @pytest.mark.parametrize("fused", [True, False], ids=["kernel", "plain"])
 def test_the_kernel_steps_local_shards_as_torch_operations_do(world: World, granularity: str, fused: bool):
     """In float32, where the kernel would refuse what it cannot step."""
@@ -256,7 +254,7 @@ def check_compiled(rank: int, size: int, granularity: str) -> None:
     torch._dynamo.reset()
 
 
-@pytest.mark.parametrize("granularity", ["element", "group"])
+@pytest.mark.parametrize("granularity", ["element", "group", "auto"])
 def test_a_sharded_step_compiles_to_one_graph(world: World, granularity: str):
     """Communication included, and without another when a schedule moves the learning rate."""
     world.run(check_compiled, 2, granularity)

@@ -160,6 +160,9 @@ def test_history_survives_a_file(tmp_path: Path):
     history.save(tmp_path / "history.json")
     again = History.load(tmp_path / "history.json")
     assert again.records == history.records
+    columns = history.to_dict()
+    assert columns["step"] == [1, 2, 3]
+    assert columns["group1/gamma_median"] == [record.groups[1].gamma[0.5] for record in history]
 
 
 def test_plot_shows_every_group(tmp_path: Path):
@@ -180,6 +183,20 @@ def test_plot_shows_every_group(tmp_path: Path):
     plt.close(figure)
 
 
+def test_plot_of_autogradagrad_shows_the_effective_learning_rate_once():
+    weight = nn.Parameter(torch.ones(3))
+    opt = gradagrad.AutoGradaGrad([weight])
+    history = log_learning_rates(opt)
+    for _ in range(3):
+        weight.grad = torch.ones(3)
+        opt.step()
+    figure = plot_learning_rates(history)
+    effective, _ = figure.axes
+    assert effective.get_title().startswith("effective")
+    assert list(effective.get_lines()[0].get_ydata()) == [record.groups[0].effective_lr for record in history]
+    plt.close(figure)
+
+
 def test_plot_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueError, match="history must hold at least one record"):
         plot_learning_rates(History())
@@ -191,10 +208,12 @@ def test_plot_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):
     real = builtins.__import__
 
     def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("matplotlib"):
+        if name.startswith(("matplotlib", "pandas")):
             raise ImportError(name)
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ImportError, match="needs matplotlib; install it with"):
         gradagrad.plot_learning_rates(history)
+    with pytest.raises(ImportError, match="to_frame needs pandas"):
+        history.to_frame()

@@ -26,7 +26,7 @@ def public_modules() -> dict[str, Path]:
     for path in sorted((SOURCE / "integrations").glob("*.py")):
         if find_spec(path.stem):  # those named after a framework; the others serve them
             found[f"gradagrad.integrations.{path.stem}"] = path
-    return {"gradagrad": SOURCE / "__init__.py", "gradagrad.projections": SOURCE / "projections/__init__.py", **found}
+    return {"gradagrad": SOURCE / "__init__.py", "gradagrad.projections": SOURCE / "projections.py", **found}
 
 
 def public_names(path: Path) -> list[str]:

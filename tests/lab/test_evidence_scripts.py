@@ -11,11 +11,10 @@ import pytest
 import torch
 from sklearn import datasets
 
-from benchmarks import auto_held_out
+from benchmarks import held_out
 from benchmarks.evidence import data, methods, models, show, workloads
 from benchmarks.evidence.run import Job, Records, train
 from gradagrad import AutoGradaGrad
-from gradagrad_lab.figures.suite.catalogue import problem_of
 
 STEPS = 6
 
@@ -201,16 +200,21 @@ def test_the_digest_of_the_rule_follows_what_it_does(monkeypatch):
         assert methods.rule_digest.__wrapped__() != before
 
 
-def test_an_interrupted_problem_goes_on_where_it_was():
-    """What is there is not trained again; the rates that tuning chose end up in the rows."""
-    quadratic = dataclasses.replace(problem_of("quadratic").problem, steps=8)
-    rates = {name: [0.01, 0.1] for name in auto_held_out.BASELINES}
-    done = {"last": [1.0], "averaged": [1.0], "diverged": [0, 0]}
-    rows = {auto_held_out._RATES: rates, **{name: dict(done) for name in auto_held_out._peers()}}
-    kept = []
-    auto_held_out._run(quadratic, rows, lambda: kept.append(len(rows)))
-    assert rows["Prodigy"] == done
-    assert (rows["Adam, tuned for the last"]["lr"], rows["Adam, tuned for the averaged"]["lr"]) == (0.01, 0.1)
-    assert len(rows["ours"]["last"]) == 5
-    assert auto_held_out._RATES not in rows
-    assert len(kept) == 9, "after each of six baselines and three of ours"
+def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path):
+    """What is there is not trained again, and a grid ends with neighbours of its best rate."""
+    problem = dataclasses.replace(held_out.PROBLEMS[1], steps=4)
+    results = held_out.Results(tmp_path / "runs.json")
+    method, make = results.tuned(problem, "AdaGrad", 0)
+    again = held_out.Results(tmp_path / "runs.json")
+    runs = again.found["runs"][problem.name]
+    assert again.tuned(problem, "AdaGrad", 0)[0] == method
+
+    def never(_):
+        raise AssertionError("trained again")
+
+    assert again.mean(problem, method, never, 0, held_out.TUNING_SEEDS) == results.mean(
+        problem, method, make, 0, held_out.TUNING_SEEDS
+    )
+    assert method not in (min(runs), max(runs))
+    ours = results.get(problem, "AutoGradaGrad", 0, AutoGradaGrad)
+    assert all(math.isfinite(loss) for loss in ours)

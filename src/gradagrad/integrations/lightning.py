@@ -22,7 +22,7 @@ POINTS = "gradagrad_points"
 class GradaGradCallback(pl.Callback):
     """Logs γ and the learning rate as often as Lightning logs, and works with the average where an optimizer keeps one.
 
-    With ``AutoGradaGrad(averaging="polynomial")``: validation is at the average, a checkpoint's ``state_dict`` is the
+    With ``AutoGradaGrad``: validation is at the average, a checkpoint's ``state_dict`` is the
     average (``load_from_checkpoint`` gives that), and after `fit` the model is. Resuming with ``ckpt_path`` goes on
     from the iterates. Other optimizers' parameters are left alone.
 

@@ -27,7 +27,7 @@ class GradaGradCallback(TrainerCallback):
     What is logged as ``learning_rate``, otherwise ``lr``, which for AutoGradaGrad is a factor, is then the first param
     group's effective learning rate.
 
-    With ``AutoGradaGrad(averaging="polynomial")``: the evaluations of a training are at the average, each checkpoint
+    With ``AutoGradaGrad``: the evaluations of a training are at the average, each checkpoint
     has a folder ``average`` for ``from_pretrained``, and after ``train()`` the model is the average: of the best
     checkpoint with ``load_best_model_at_end``. Resuming goes on from the iterates.
 

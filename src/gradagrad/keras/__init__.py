@@ -172,7 +172,7 @@ class AutoGradaGrad(_Optimizer):
         self,
         learning_rate: Any = 1.0,
         gamma0: float = 1e-4,
-        momentum: float = 0.6,
+        momentum: float = 0.5,
         weight_decay: float | None = None,
         epsilon: float = 0.0,
         gamma_max: float = math.inf,

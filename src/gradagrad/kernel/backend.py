@@ -60,29 +60,24 @@ class HandleCache:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[list[Tensor], int]] = {}
+        self._ops: Any = None  # Python may have cleared the module when the last optimizers go.
 
     def number_of(self, ops: Any, state: list[Tensor]) -> int:
         """The kernel's number for a list."""
-        known = self._known.pop(id(state[0]), None)
+        self._ops, known = ops, self._known.pop(id(state[0]), None)
         if known is None or len(known[0]) != len(state) or not all(map(is_, known[0], state)):
             number: int = ops.keep(state)
-            outdated = (
-                [known]
-                if known
-                else [self._known.pop(next(iter(self._known)))]
-                if len(self._known) >= MAX_CACHED_LISTS
-                else []
-            )
-            for _, other in outdated:
-                ops.release_list(other)
+            if known is None and len(self._known) >= MAX_CACHED_LISTS:
+                known = self._known.pop(next(iter(self._known)))
+            if known is not None:
+                ops.release_list(known[1])
             known = (state, number)
         self._known[id(state[0])] = known  # Move it to the end: the oldest list is dropped first.
         return known[1]
 
     def __del__(self) -> None:
-        ops = load.ops()
         for _, number in self._known.values():
-            ops.release_list(number)  # pyright: ignore[reportOptionalMemberAccess]
+            self._ops.release_list(number)
 
 
 class Kernel:

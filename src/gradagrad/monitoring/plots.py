@@ -20,6 +20,7 @@ def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | No
     """Draws γ, the step sizes and the effective learning rate over the steps, a colour for each param group.
 
     Lines are medians over blocks; bands, from dark to light, hold half, 90 % and all of them. ``labels`` name groups.
+    AutoGradaGrad's γ is its effective learning rate, so it has two panels.
 
     Example:
         >>> history = gradagrad.log_learning_rates(optimizer)  # doctest: +SKIP
@@ -36,17 +37,20 @@ def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | No
     names = [f"group {i}" for i in range(groups)] if labels is None else list(labels)
     if len(names) != groups:
         raise ValueError(f"labels must name the {groups} param groups, got {names!r}.")
-    figure, panels = plt.subplots(1, 3, figsize=(12.0, 3.6), layout="constrained")
-    gamma, step_size, effective = panels
+    is_effective = all(group.effective_lr == group.gamma[0.5] for group in history[-1].groups)
+    titles = ["effective learning rate γ", "step size γ/√a"]
+    if not is_effective:
+        titles = ["γ = lr · growth", "step size γ/√α", "effective learning rate γ/√step"]
+    figure, panels = plt.subplots(1, len(titles), figsize=(4.0 * len(titles), 3.6), layout="constrained")
     for index, name in enumerate(names):
-        _quantiles(gamma, history, index, name, lambda group: group.gamma)
-        _quantiles(step_size, history, index, name, lambda group: group.step_size)
-        effective.plot(*_series(history, index, lambda group: group.effective_lr), label=name)
-    titles = ("γ = lr · growth", "step size γ/√α", "effective learning rate γ/√step")
+        _quantiles(panels[0], history, index, name, lambda group: group.gamma)
+        _quantiles(panels[1], history, index, name, lambda group: group.step_size)
+        if not is_effective:
+            panels[2].plot(*_series(history, index, lambda group: group.effective_lr), label=name)
     for axes, title in zip(panels, titles, strict=True):
         axes.set(title=title, xlabel="step", yscale="log")
     if groups > 1 or labels is not None:
-        gamma.legend()
+        panels[0].legend()
     return figure
 
 

@@ -51,6 +51,21 @@ class History(Sequence[Record]):
             self._stop()
         self._stop = None
 
+    def to_dict(self) -> dict[str, list[float]]:
+        """Columns by name: ``step``, then those of `gradagrad.learning_rates`; NaN where a number is not known."""
+        rows = [_flat(record, "") for record in self.records]
+        names = dict.fromkeys(name for row in rows for name in row)
+        columns = {name.strip("/"): [row.get(name, math.nan) for row in rows] for name in names}
+        return {"step": [record.step for record in self.records], **columns}
+
+    def to_frame(self) -> Any:
+        """The same as a pandas DataFrame with the step as its index."""
+        try:
+            import pandas as pd  # pyright: ignore[reportMissingImports]
+        except ImportError as error:
+            raise ImportError("History.to_frame needs pandas; History.to_dict does not. pip install pandas") from error
+        return pd.DataFrame(self.to_dict()).set_index("step")
+
     def save(self, path: str | Path) -> None:
         """Writes the records as JSON."""
         Path(path).write_text(json.dumps([asdict(record) for record in self.records]), encoding="utf-8")

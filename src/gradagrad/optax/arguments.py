@@ -15,6 +15,8 @@ from jax.core import Tracer
 from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
 from gradagrad.checks.arguments import checked as checked_anywhere
 
+Numeric = float | Any
+"""A float, or an array: `optax.inject_hyperparams` passes traced ones."""
 P = ParamSpec("P")
 R = TypeVar("R")
 _INJECTED = "With optax.inject_hyperparams and complex parameters pass hyperparam_dtype=jnp.float32."

@@ -11,15 +11,12 @@ import jax.numpy as jnp
 import optax
 
 from gradagrad.checks.arguments import AUTOGRADAGRAD, error_text
-from gradagrad.optax.arguments import checked, takes_learning_rate
+from gradagrad.optax.arguments import Numeric, checked, takes_learning_rate
 from gradagrad.optax.arrays import as_real, computing_dtype, like
 from gradagrad.optax.step import Method
 from gradagrad.rules.auto import Settings
 from gradagrad.rules.rule import settings_of
 from gradagrad.rules.single import RULE
-
-Numeric = float | Any
-"""A float, or an array: `optax.inject_hyperparams` passes traced ones."""
 
 
 class AutoGradaGradState(NamedTuple):
@@ -44,7 +41,7 @@ def auto_gradagrad(
     learning_rate: optax.ScalarOrSchedule = 1.0,
     *,
     gamma0: Numeric = 1e-4,
-    momentum: Numeric = 0.6,
+    momentum: Numeric = 0.5,
     weight_decay: Numeric = 0.0,
     decoupled_weight_decay: bool = True,
     mask: Any = None,

@@ -104,8 +104,6 @@ class Leaf:
 
     def measure(self) -> tuple[Array, ...]:
         """This array's part of the rule's sums."""
-        if not self.rule.measures(self.settings):
-            return ()
         return self.rule.measure(self.values, self._settings, self.reduction, self.ops)
 
     def decide(self, sums: Sequence[Array]) -> tuple[dict[str, Array], tuple[Array, ...]]:

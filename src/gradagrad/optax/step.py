@@ -102,7 +102,7 @@ class Method:
         own = {f.key: tree.flatten_up_to(getattr(state, f.key)) for f in self._fields if f.key not in shared}
         settings = self.settings._replace(lr=self._lr(state.count), weight_decay=self._decay("rule"))
         leaves = self._leaves(tree, gradients, params, own, settings, count)
-        step = self._learning_step if self.rule.learns(settings) else self._step
+        step = self._learning_step if self.rule.learns else self._step
         results, after = step(leaves, shared, settings)
         new = self._kept()
         for f in self._fields:

@@ -11,14 +11,11 @@ import jax.numpy as jnp
 import optax
 
 from gradagrad.checks.arguments import GRADAGRAD
-from gradagrad.optax.arguments import checked, takes_learning_rate
+from gradagrad.optax.arguments import Numeric, checked, takes_learning_rate
 from gradagrad.optax.step import Method
 from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
 from gradagrad.rules.rule import settings_of
 from gradagrad.rules.scope import Scope
-
-Numeric = float | Any
-"""A float, or an array: `optax.inject_hyperparams` passes traced ones."""
 
 
 class GradaGradState(NamedTuple):

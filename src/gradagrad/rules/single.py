@@ -1,9 +1,9 @@
 """AutoGradaGrad's rule where there may be no double precision: the sum of weights in units that float32 can hold.
 
-A weight is (k³·G)², so the sum of all weights is about k⁷·G²/7. Both k and G range over many powers of ten, and float32
-ends at 3e38. In units of G² the sum depends on k alone, from 1 to about 1e50 at the step where float32 can count no
-further; a constant factor moves this range to the middle of what float32 can hold. Nothing else changes, because only
-ratios of sums of weights are ever used.
+A weight is k⁵·G², so the sum of all weights is about k⁶·G²/6. Both k and G range over many powers of ten, and float32
+ends at 3e38. In units of G² the sum depends on k alone, from 1 to 4e42 at the step where float32 can count no further;
+a constant factor moves this range to the middle of what float32 can hold. Nothing else changes, because only ratios of
+sums of weights are ever used. k⁵ itself must stay finite, because XLA may multiply by the constant last.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,7 @@ class SingleRule(AutoRule):
     def decide(
         self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        # It is always ``UNIT``, but XLA would move a plain number out of the square, and k⁶ is too large from 2²¹ on.
-        unit = ops.where(ops.less(block["clock"], ops.largest), UNIT, 1.0)
-        after, factors = super().decide(sums, {**block, "common_gamma": unit}, s, ops)
+        after, factors = super().decide(sums, {**block, "common_gamma": UNIT}, s, ops)
         return {**after, "common_gamma": block["common_gamma"]}, factors
 
     def learn(

@@ -28,20 +28,21 @@ app = typer.Typer(
 
     Start here:
 
-      gradagrad reproduce                      every figure at the quick size, with a report to open
+      gradagrad reproduce                   every figure, and a report to open
 
-      gradagrad reproduce figure3 --full       the paper's protocol
+      gradagrad reproduce figure3 --full    the paper's protocol
 
-      gradagrad suite                          no learning rate to choose: AutoGradaGrad beside tuned optimizers
+      gradagrad suite                       untuned beside tuned optimizers
 
-      gradagrad data list                      which data sets are available
+      gradagrad data list                   which data sets are available
 
-      gradagrad compare vowel --tuned          tuned baselines against GradaGrad on one data set
+      gradagrad compare vowel --tuned       several optimizers, one data set
 
-      gradagrad train vowel -o rho=4           one optimizer, any option
+      gradagrad train vowel -o rho=4        one optimizer, any option
     """,
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -11,7 +11,7 @@ from gradagrad_lab import data as data_sets
 from gradagrad_lab.cli.options import DEFAULT_OUT, Batch, DataDir, Epochs, Out, Resume, Seeds, Workers, parse_options
 from gradagrad_lab.figures import curves
 from gradagrad_lab.figures.figure3.plan import Trial
-from gradagrad_lab.problems.logistic import Logistic
+from gradagrad_lab.problems.logistic import AVERAGED, Logistic
 from gradagrad_lab.runs.context import Context
 from gradagrad_lab.runs.optimizers import BASELINES, LEARNING_RATE, OPTIMIZERS, check_options, power_of_two
 from gradagrad_lab.runs.records import key_of
@@ -22,11 +22,10 @@ TRAIN_HELP = """Train one optimizer on one data set, and plot accuracy, loss and
 
     DATA is a data set of Figure 3 (glass, letter, protein, usps, vehicle, vowel), a bundled one (digits, wine,
     breast_cancer, iris) or a file of yours: LIBSVM's format, or CSV with the class in the last column. Options go to
-    the optimizer as they are. A table at the end has accuracy, loss and the learning rate that was reached. Examples:
+    the optimizer as they are. A table at the end has accuracy, accuracy at the average of the iterates, loss and the
+    learning rate that was reached; a picture has the curves. Examples:
 
       gradagrad train mine.csv --optimizer autogradagrad
-
-      gradagrad train vowel
 
       gradagrad train vowel -o lr=1e-6 -o rho=10 -o granularity=group
 
@@ -37,12 +36,10 @@ COMPARE_HELP = """Compare optimizers on one data set.
 
     Each is a name, or name:option=value,option=value. With --tuned, Adam, SGD and AdaGrad get the learning rate with
     the best training accuracy on a power-of-two grid (extended where the best lies at an end), unless one is given;
-    all others run as they are. A table at the end has accuracy, loss and the learning rate that was reached.
-    Examples:
+    all others run as they are. A table at the end has accuracy, accuracy at the average of the iterates, loss and the
+    learning rate that was reached; a picture has the curves. Examples:
 
       gradagrad compare mine.csv adagrad gradagrad autogradagrad
-
-      gradagrad compare vowel
 
       gradagrad compare vowel --tuned
 
@@ -145,14 +142,16 @@ def show(context: Context, trial: Trial, methods: dict[str, Method], stem: str) 
 def print_table(frame: Frame, trial: Trial, methods: dict[str, Method]) -> None:
     """Accuracy, loss and learning rate of each method."""
     console = frame.context.console
-    table = Table("method", "accuracy", "loss", "learning rate reached", "status")
+    table = Table("method", "accuracy", "averaged", "loss", "learning rate", "status")
     for title, method in methods.items():
         records = [frame.record(run) for run in trial.runs([method])]
         accuracy, loss = trial.finals(frame, method), trial.finals(frame, method, "loss")
         rates = [record.curves[LEARNING_RATE][-1] for record in records if LEARNING_RATE in record.curves]
         bad = sum(record.status == "diverged" for record in records)
         status = f"diverged ({bad} of {count(len(records), 'seed')})" if bad else "done"
-        cells = [_plus_minus(100 * accuracy, "{:.2f}") + " %", _plus_minus(loss, "{:.4f}")]
+        averaged = trial.finals(frame, method, AVERAGED)
+        cells = [*(f"{_plus_minus(100 * share, '{:.2f}')} %" for share in (accuracy, averaged))]
+        cells.append(_plus_minus(loss, "{:.4f}"))
         table.add_row(title, *cells, f"{np.mean(rates):.3g}" if rates else "–", status)
     last = f"last {trial.window} of {trial.epochs} epochs" if trial.epochs > 1 else "after one epoch"
     console.print(

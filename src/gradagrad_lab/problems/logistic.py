@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gradagrad_lab.data import Dataset
+from gradagrad_lab.runs.average import POWER
 from gradagrad_lab.runs.strategies import StackedProblem
 
 Loss = Literal["one-vs-rest", "softmax"]
@@ -50,6 +51,7 @@ class Logistic(StackedProblem):
             "classes": self.data.classes,
             "batch": self.batch,
             "dtype": str(self.dtype).removeprefix("torch."),
+            "weights of the average": POWER,
         }
 
     def stack(self, lanes: int, seeds: Sequence[int]) -> "LogisticStack":

@@ -4,15 +4,11 @@ JavaScript has one kind of number, double, so nothing is narrowed. Each traced f
 name and returns its results likewise.
 """
 
-import inspect
 import math
 import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.codegen import trace
 from gradagrad.codegen.trace import Function, Kind, Language, Symbol, Tape
 from gradagrad.rules import auto, gradagrad
@@ -65,21 +61,6 @@ def _function(name: str, function: Function) -> str:
     )
 
 
-def _default(optimizer: type[torch.optim.Optimizer], argument: str) -> float:
-    return inspect.signature(optimizer).parameters[argument].default
-
-
-def _defaults() -> str:
-    """What each method's learning rate is multiplied by at first, and AutoGradaGrad's β."""
-    rates = {
-        "AdaGrad": _default(torch.optim.Adagrad, "lr"),
-        "GradaGrad": _default(GradaGrad, "lr"),
-        "AutoGradaGrad": _default(AutoGradaGrad, "gamma0"),
-        "beta": _default(AutoGradaGrad, "momentum"),
-    }
-    return "{ " + ", ".join(f"{name}: {rate!r}" for name, rate in rates.items()) + " }"
-
-
 def functions() -> dict[str, Function]:
     """What the page calls: GradaGrad's element step with and without momentum, AutoGradaGrad's phases, both's rates."""
     plain, momentum = gradagrad.Settings(), gradagrad.Settings(beta=0.5)
@@ -114,7 +95,7 @@ def script() -> str:
         + "\n".join(texts)
         + f"\nconst gradagradRules = {{\n  {', '.join(functions())},\n"
         + f"  gradagradStart: {_start(gradagrad.RULE, gradagrad.Settings())},\n"
-        + f"  autoStart: {_start(auto.RULE, auto.Settings())},\n  defaults: {_defaults()},\n}};\n"
+        + f"  autoStart: {_start(auto.RULE, auto.Settings())},\n  beta: {auto.Settings().beta!r},\n}};\n"
         + 'if (typeof module !== "undefined") module.exports = gradagradRules;\n'
     )
 

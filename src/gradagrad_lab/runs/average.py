@@ -5,9 +5,12 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
+from torch.optim import Optimizer
 
 AVERAGED = "averaged "
 """What the names of measures at the average begin with."""
+POWER = 5
+"""AutoGradaGrad weighs its iterates by k⁵ while γ is constant."""
 
 
 class Average:
@@ -32,3 +35,8 @@ class Average:
         yield
         with torch.no_grad():
             torch._foreach_copy_(self._parameters, kept)
+
+
+def has_average(optimizer: Optimizer) -> bool:
+    """Whether none needs to be kept: AutoGradaGrad has its own, and Schedule-Free evaluates at one."""
+    return hasattr(optimizer, "averaged") or hasattr(optimizer, "eval")

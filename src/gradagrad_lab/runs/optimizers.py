@@ -34,7 +34,6 @@ class Entry:
     ``fixed`` are arguments that only make it faster here; they are no options of the method.
     ``watched``: what is recorded of it during training, by name, a function of (group, state) for every coordinate, or
     None where `gradagrad.learning_rates` is asked.
-    ``averages``: it has an average of its own, which is in the parameters inside ``averaged()``.
     """
 
     name: str
@@ -47,7 +46,6 @@ class Entry:
     defaults: dict[str, Any] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
     watched: dict[str, Watch | None] = field(default_factory=dict)
-    averages: bool = False
 
     def factory(self) -> Callable[..., Optimizer]:
         try:
@@ -101,11 +99,7 @@ _ENTRIES = (
         defaults={"rho": 0.0, "granularity": "group"},
         watched={LEARNING_RATE: _gradagrad_step_size},
     ),
-    Entry(
-        *("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad"),
-        watched={LEARNING_RATE: None},
-        averages=True,
-    ),
+    Entry("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad", watched={LEARNING_RATE: None}),
     Entry("dadapt_adam", "D-Adaptation Adam", "dadaptation", "DAdaptAdam", "dadaptation", defaults={"lr": 1.0}),
     Entry("prodigy", "Prodigy", "prodigyopt", "Prodigy", "prodigyopt", defaults={"lr": 1.0}),
     # Its authors' own wrapper around Adam, at their defaults.

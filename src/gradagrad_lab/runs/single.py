@@ -10,9 +10,8 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from gradagrad import AutoGradaGrad
 from gradagrad_lab.problems.training import ACCURACY, LOSS, Task
-from gradagrad_lab.runs.average import AVERAGED, Average
+from gradagrad_lab.runs.average import AVERAGED, Average, has_average
 from gradagrad_lab.runs.optimizers import evaluation_point
 from gradagrad_lab.runs.training import Training
 
@@ -46,9 +45,7 @@ class Single(Training):
             self._random = torch.get_rng_state()
         if hasattr(self.optimizer, "train"):  # Schedule-Free refuses to step before train() is called
             self.optimizer.train()
-        # AutoGradaGrad has an average of its own; Schedule-Free's point of evaluation is one.
-        has_own = hasattr(self.optimizer, "eval") or isinstance(self.optimizer, AutoGradaGrad)
-        self._average = None if has_own else Average(task.parameters)
+        self._average = None if has_average(self.optimizer) else Average(task.parameters)
 
     def advance(self, number: int) -> None:
         begin, end = number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds

@@ -16,7 +16,7 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from gradagrad_lab.runs import optimizers
-from gradagrad_lab.runs.average import AVERAGED, Average
+from gradagrad_lab.runs.average import AVERAGED, POWER, Average, has_average
 from gradagrad_lab.runs.study import Method, Run
 from gradagrad_lab.runs.training import Training
 
@@ -47,7 +47,7 @@ class Stack(Protocol):
 class StackedProblem(ABC):
     """A problem whose runs are stacked; a size is a number of epochs, and everything is measured after each.
 
-    A metric named "averaged …" is measured at the average of the iterates, which is kept beside every run.
+    A metric named "averaged …" is measured at an optimizer's own average, or at one like AutoGradaGrad's beside it.
     """
 
     metrics: tuple[str, ...] = ("loss",)
@@ -112,8 +112,7 @@ class Stacked(Training):
             parameter.grad = gradient.view(parameter.shape)
         self._history: list[dict[str, Tensor]] = []
         self._averages = [name for name in problem.metrics if name.startswith(AVERAGED)]
-        has_own = optimizers.entry_of(self.name).averages or hasattr(self.optimizer, "eval")
-        self._beside = Average([self.points]) if self._averages and not has_own else None
+        self._beside = Average([self.points], POWER) if self._averages and not has_average(self.optimizer) else None
 
     def make_optimizer(self) -> tuple[Optimizer, list[Parameter]]:
         return optimizers.make(self.name, self.points, [dict(method.options) for method in self.methods])

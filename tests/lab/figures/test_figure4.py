@@ -53,7 +53,7 @@ def test_section_is_complete_its_pictures_can_be_drawn_and_auto_is_averaged(cont
     assert sum("held-out log-loss" in title for title in titles) == 3
     assert sum("AUC" in title for title in titles) == 1
     names = [row[0] for row in section.tables[0].rows]
-    assert {"AdaGrad-norm, tuned", "AutoGradaGrad (ours)", "AutoGradaGrad (ours), averaged"} <= set(names)
+    assert {"AdaGrad-norm, tuned", "AutoGradaGrad (ours), y", "AutoGradaGrad (ours), x̄"} <= set(names)
     assert "criteo/train.txt" in section.missing
     record = context.records.find(TOY.run(of_rule(AUTO), 0))
     assert record is not None

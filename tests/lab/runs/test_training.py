@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+import gradagrad
 from gradagrad_lab import data
 from gradagrad_lab.data.dataset import Dataset
 from gradagrad_lab.problems.logistic import Logistic, row_order
-from gradagrad_lab.runs.average import Average
+from gradagrad_lab.runs.average import POWER, Average
 from gradagrad_lab.runs.optimizers import LEARNING_RATE, OPTIMIZERS, PEERS
 from gradagrad_lab.runs.records import Record
 from gradagrad_lab.runs.study import Method, Run, runs_of
@@ -73,7 +74,7 @@ def test_a_run_is_what_an_ordinary_training_loop_gives(iris, name, loss):
         summed = nn.functional.binary_cross_entropy_with_logits(model(features[rows]), one_hot[rows], reduction="sum")
         return summed / len(features[rows])
 
-    average = Average(list(model.parameters()))
+    average = Average(list(model.parameters()), POWER)
 
     def accuracy() -> float:
         return (model(features).argmax(dim=1) == targets).double().mean().item()
@@ -181,3 +182,18 @@ def test_adagrad_norm_has_one_step_size(iris):
             total += gradient.square().sum()
             x -= 0.5 * gradient / total.sqrt()
     assert records[0].curves["loss"][-1] == pytest.approx(stack.evaluate(x)["loss"].item(), rel=1e-8)
+
+
+def test_the_average_beside_a_run_has_the_weights_of_autogradagrad():
+    weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
+    optimizer = gradagrad.AutoGradaGrad([weight])
+    totals = [0.0]
+    for step in range(3):
+        weight.grad = torch.full_like(weight, (-1.0) ** step)
+        optimizer.step()
+        totals.append(float(optimizer.state[weight]["weight_total"]))
+        if step < 2:
+            optimizer.state[weight]["common_gamma"].fill_(1e-4)
+    first, second, third = np.diff(totals)
+    assert second / first == pytest.approx(2.0**POWER)
+    assert third / first == pytest.approx(3.0**POWER)

@@ -3,6 +3,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace gradagrad {
 
@@ -40,6 +41,8 @@ SparseStep::SparseStep(
 Verdict SparseStep::prepare() {
   const Rule& rule = *settings_.rule;
   if (state_.size() != 1 + rule.elements + rule.blocks) return {Refusal::lengths, 0};
+  // Rules that learn share blocks and are stepped in phases; others have blocks of elements or rows and are run.
+  if (static_cast<bool>(rule.learn) != settings_.single()) return {Refusal::lengths, 0};
   if (clock_block_ < -1 || clock_block_ >= (settings_.single() ? rule.blocks : 0)) return {Refusal::lengths, 0};
   const View x = view(param_.get()), values = view(values_tensor_.get()), rows = view(rows_tensor_.get());
   const View counter = view(state_[0]);
@@ -122,6 +125,7 @@ double SparseStep::now() const {
 }
 
 void SparseStep::run() {
+  if (settings_.single()) throw std::runtime_error("gradagrad: this step is taken in phases.");
   gather();
   const double now = this->now();
   parallel([&](auto& pass, const Range* rows, int64_t count, int64_t) {
@@ -136,6 +140,7 @@ void SparseStep::run() {
 }
 
 void SparseStep::move(const double* sums, double* statistics) {
+  if (!settings_.single()) throw std::runtime_error("gradagrad: this step has no phases.");
   const int count = rule().statistics;
   gather();
   Block block(job_);

@@ -15,7 +15,6 @@ from gradagrad_lab.runs.tuning import Choice
 POINT = 0.01
 """One percentage point of accuracy: what a reader would call a difference."""
 TWO_ERRORS = 2.0
-PLAIN_OURS, AVERAGED_OURS = "AutoGradaGrad", "AutoGradaGrad, averaged"
 
 
 def standard_error(values: Floats) -> float:
@@ -75,19 +74,12 @@ class Results:
         }
 
     @functools.cached_property
-    def ours(self) -> dict[str, list[Contest]]:
-        """AutoGradaGrad at its parameters and at its average, against the tuned three as they are."""
-        return {
-            words: [Contest(trial, self.finals(trial, OURS, metric), self.tuned_three(trial)) for trial in self.trials]
-            for words, metric in ((PLAIN_OURS, "accuracy"), (AVERAGED_OURS, AVERAGED))
-        }
-
-    @functools.cached_property
-    def ours_beside_averages(self) -> list[Contest]:
-        """AutoGradaGrad at its average against the tuned three with an average."""
+    def ours(self) -> list[list[Contest]]:
+        """AutoGradaGrad at its parameters y and at its average x̄ against the tuned three as they are, and x̄ against
+        the tuned three with an average."""
         return [
-            Contest(trial, self.finals(trial, OURS, AVERAGED), self.tuned_three(trial, AVERAGED))
-            for trial in self.trials
+            [Contest(trial, self.finals(trial, OURS, own), self.tuned_three(trial, other)) for trial in self.trials]
+            for own, other in (("accuracy", "accuracy"), (AVERAGED, "accuracy"), (AVERAGED, AVERAGED))
         ]
 
     def tuned_three(self, trial: Trial, metric: str = "accuracy") -> dict[str, Floats]:

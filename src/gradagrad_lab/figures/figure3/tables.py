@@ -15,10 +15,11 @@ from gradagrad_lab.figures.figure3.plan import (
     Trial,
     setting,
 )
-from gradagrad_lab.figures.figure3.results import AVERAGED_OURS, PLAIN_OURS, TWO_ERRORS, Results
+from gradagrad_lab.figures.figure3.results import TWO_ERRORS, Results
 from gradagrad_lab.problems.logistic import AVERAGED
 from gradagrad_lab.report.content import Table
 from gradagrad_lab.report.style import power
+from gradagrad_lab.runs.average import POWER
 from gradagrad_lab.runs.optimizers import GROWTH, OPTIMIZERS, power_of_two
 from gradagrad_lab.runs.study import Method, count
 
@@ -72,8 +73,7 @@ def ours(results: Results) -> Table:
     """AutoGradaGrad beside the best tuned method, with and without averaging on both sides."""
     rows: list[list[str]] = []
     for place, trial in enumerate(results.trials):
-        plain, averaged = results.ours[PLAIN_OURS][place], results.ours[AVERAGED_OURS][place]
-        beside = results.ours_beside_averages[place]
+        plain, averaged, beside = (group[place] for group in results.ours)
         rows.append(
             [
                 trial.label,
@@ -96,16 +96,16 @@ def ours(results: Results) -> Table:
             "accuracy",
             "best tuned, averaged",
             "accuracy",
-            "AutoGradaGrad",
-            "averaged",
-            "as it is, to the best",
-            "averaged, to the best",
-            "averaged, to the best averaged",
+            "AutoGradaGrad, y",
+            "x̄",
+            "y to the best",
+            "x̄ to the best",
+            "x̄ to the best averaged",
         ],
         rows,
-        note="AutoGradaGrad runs at its defaults and is read twice: at its parameters, and inside "
-        "`with optimizer.averaged()`. The tuned three keep the average x̄ += 9/(k + 8)·(x − x̄) beside them and are "
-        "tuned for it on the same grid.",
+        note="AutoGradaGrad runs at its defaults and is read twice: at its parameters y, and at its average x̄, inside "
+        f"`with optimizer.averaged()`. The tuned three keep the average x̄ += {POWER + 1}/(k + {POWER})·(x − x̄) beside "
+        "them, with the weights that AutoGradaGrad's has while γ is constant, and are tuned for it on the same grid.",
     )
 
 

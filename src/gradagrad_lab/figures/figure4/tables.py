@@ -76,9 +76,9 @@ def optimizer_table(results: Results) -> Table:
         rows.append(
             [f"GradaGrad, {name.removeprefix('gradagrad ')}", chosen, *numbers(losses[row, column], areas[row, column])]
         )
-    rows.append(["AutoGradaGrad (ours)", "untuned", *numbers(results.ours("loss"), results.ours("AUC"))])
+    rows.append(["AutoGradaGrad (ours), y", "untuned", *numbers(results.ours("loss"), results.ours("AUC"))])
     averaged = results.ours(AVERAGED + "loss")
-    rows.append(["AutoGradaGrad (ours), averaged", "untuned", *numbers(averaged, np.full_like(averaged, np.nan))])
+    rows.append(["AutoGradaGrad (ours), x̄", "untuned", *numbers(averaged, np.full_like(averaged, np.nan))])
     return Table(
         "Every optimizer at its best",
         ["optimizer", "setting", "log-loss", "std. error", "AUC", "seeds"],

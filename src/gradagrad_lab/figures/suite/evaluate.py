@@ -1,16 +1,12 @@
 """What a run of the suite ends with."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-from torch.nn import Parameter
-from torch.optim import Optimizer
 
 from gradagrad_lab.problems.training import ACCURACY, LOSS
 from gradagrad_lab.runs.average import AVERAGED
 
-Factory = Callable[[list[Parameter]], Optimizer]
 # A run has diverged when a number is not finite or the final loss exceeds this many times the loss at the start.
 DIVERGED = 10.0
 

@@ -96,23 +96,26 @@ function autoDecide({ gamma, agreement_square, clock, displacement_scale, weight
   const t1 = t0 * t0;
   const t2 = t1 * common_gamma;
   const t3 = t2 * t2;
-  const t4 = Math.max(t3, TINY);
-  const t5 = weight_total + t4;
-  const t6 = Math.min(t0, 2097151.0);
-  const t7 = t0 - t6;
-  const t8 = Math.min(t7, 1.0);
-  const t9 = t8 * 9.5367431640625e-07;
-  const t10 = t6 + 1.0;
-  const t11 = t6 * t10;
-  const t12 = 2.0 / t11;
-  const t13 = Math.sqrt(gamma);
-  const t14 = t13 * displacement_scale;
-  const t15 = 1.0 / t14;
-  const t16 = Math.sqrt(t10);
-  const t17 = t16 * 0.5;
-  const t18 = gamma * lr;
-  const t19 = weight_total / t5;
-  return { gamma: gamma, agreement_square: agreement_square, clock: t0, displacement_scale: displacement_scale, weight_total: t5, common_gamma: common_gamma, common_square: common_square, factor0: t6, factor1: t9, factor2: t12, factor3: t17, factor4: t18, factor5: t19, factor6: t15 };
+  const t4 = t3 * t0;
+  const t5 = Math.max(t4, TINY);
+  const t6 = weight_total + t5;
+  const t7 = Math.min(t0, 2097151.0);
+  const t8 = t0 - t7;
+  const t9 = Math.min(t8, 1.0);
+  const t10 = t9 * 9.5367431640625e-07;
+  const t11 = t7 + 1.0;
+  const t12 = t7 * t11;
+  const t13 = 2.0 / t12;
+  const t14 = Math.sqrt(gamma);
+  const t15 = t14 * displacement_scale;
+  const t16 = 1.0 / t15;
+  const t17 = 2.0 * t10;
+  const t18 = 4.0 - t17;
+  const t19 = t11 / t18;
+  const t20 = Math.sqrt(t19);
+  const t21 = gamma * lr;
+  const t22 = weight_total / t6;
+  return { gamma: gamma, agreement_square: agreement_square, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, factor0: t7, factor1: t10, factor2: t13, factor3: t20, factor4: t21, factor5: t22, factor6: t16 };
 }
 
 function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, factor2, factor3, factor4, factor5, factor6, beta }) {
@@ -185,44 +188,50 @@ function autoLearn({ statistic0, total0, total1, total2, total3, gamma, agreemen
   const t15 = Math.max(t14, TINY);
   const t16 = Math.sqrt(t15);
   const t17 = t5 / t16;
-  const t18 = t2 * displacement_scale;
-  const t19 = t18 * total0;
-  const t20 = t19 * t19;
-  const t21 = t20 - common_square;
-  const t22 = t21 / t8;
-  const t23 = common_square + t22;
-  const t24 = Math.min(t23, LARGEST);
-  const t25 = t24 * clock;
-  const t26 = Math.max(t25, TINY);
-  const t27 = Math.sqrt(t26);
-  const t28 = t19 / t27;
-  const t29 = Math.log(gamma);
-  const t30 = t1 - t29;
-  const t31 = clock + 1.0;
-  const t32 = 0.5 / t31;
-  const t33 = t30 * t32;
-  const t34 = Math.exp(t33);
-  const t35 = t17 + t28;
-  const t36 = t35 * 0.25;
-  const t37 = t36 + 1.0;
-  const t38 = gamma * t37;
-  const t39 = t38 * t34;
-  const t40 = Math.max(t39, TINY);
-  const t41 = 0.0 < total3;
-  const t42 = t41 ? t40 : gamma;
-  const t43 = t41 ? t13 : agreement_square;
-  const t44 = clock - 1.0;
-  const t45 = t41 ? clock : t44;
-  const t46 = displacement_scale * 0.5;
-  const t47 = t46 / t31;
-  const t48 = displacement_scale - t47;
-  const t49 = t41 ? t48 : displacement_scale;
-  const t50 = Math.min(t44, 1.0);
-  const t51 = t41 ? 1.0 : t50;
-  const t52 = weight_total * t51;
-  const t53 = t41 ? t2 : common_gamma;
-  const t54 = t41 ? t24 : common_square;
-  return { gamma: t42, agreement_square: t43, clock: t45, displacement_scale: t49, weight_total: t52, common_gamma: t53, common_square: t54 };
+  const t18 = t17 * 0.85;
+  const t19 = Math.min(t18, 0.1);
+  const t20 = Math.max(t19, -0.1);
+  const t21 = t2 * displacement_scale;
+  const t22 = t21 * total0;
+  const t23 = t22 * t22;
+  const t24 = t23 - common_square;
+  const t25 = t24 / t8;
+  const t26 = common_square + t25;
+  const t27 = Math.min(t26, LARGEST);
+  const t28 = t27 * clock;
+  const t29 = Math.max(t28, TINY);
+  const t30 = Math.sqrt(t29);
+  const t31 = t22 / t30;
+  const t32 = t31 * 0.85;
+  const t33 = Math.min(t32, 0.1);
+  const t34 = Math.max(t33, -0.1);
+  const t35 = Math.log(gamma);
+  const t36 = t1 - t35;
+  const t37 = clock + 1.0;
+  const t38 = 0.5 / t37;
+  const t39 = t36 * t38;
+  const t40 = Math.exp(t39);
+  const t41 = t20 + t34;
+  const t42 = t41 * 0.5;
+  const t43 = t42 + 1.0;
+  const t44 = gamma * t43;
+  const t45 = t44 * t40;
+  const t46 = Math.max(t45, TINY);
+  const t47 = 0.0 < total3;
+  const t48 = t47 ? t46 : gamma;
+  const t49 = t47 ? t13 : agreement_square;
+  const t50 = clock - 1.0;
+  const t51 = t47 ? clock : t50;
+  const t52 = displacement_scale * 1.0;
+  const t53 = t52 / t37;
+  const t54 = displacement_scale - t53;
+  const t55 = t47 ? t54 : displacement_scale;
+  const t56 = Math.min(t50, 1.0);
+  const t57 = t47 ? 1.0 : t56;
+  const t58 = weight_total * t57;
+  const t59 = t47 ? t2 : common_gamma;
+  const t60 = t47 ? t27 : common_square;
+  return { gamma: t48, agreement_square: t49, clock: t51, displacement_scale: t55, weight_total: t58, common_gamma: t59, common_square: t60 };
 }
 
 function autoAverage({ x, offset, beta }) {
@@ -252,6 +261,6 @@ const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoDecide, autoMove, autoReport, autoLearn, autoAverage, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
   autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0 },
-  defaults: { AdaGrad: 0.01, GradaGrad: 1.0, AutoGradaGrad: 0.0001, beta: 0.7 },
+  beta: 0.5,
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;
