@@ -18,6 +18,31 @@ SAMPLE = 8192
 """Rows from which the units of sparse columns are taken."""
 
 
+class Samples(NamedTuple):
+    """Checked samples, their targets as numbers, and weights of mean 1 (None where all are alike)."""
+
+    X: Any
+    targets: NDArray[Any]
+    weights: Floats | None
+
+    def at(self, rows: NDArray[Any]) -> "Samples":
+        """Some of them."""
+        return Samples(self.X[rows], self.targets[rows], None if self.weights is None else self.weights[rows])
+
+    def normalised(self) -> "Samples":
+        """Without samples of weight 0, the others' weights with mean 1."""
+        if self.weights is None:
+            return self
+        counts = self.weights > 0.0
+        if not counts.any():
+            raise ValueError(
+                "sample_weight must be positive for at least one sample, got none; leave it out for equal weights."
+            )
+        left = self if counts.all() else self.at(counts)
+        weights = self.weights[counts] / self.weights.max()  # so that no sum overflows
+        return left._replace(weights=weights / weights.mean())
+
+
 class Batch(NamedTuple):
     """Rows of the training set in the model's units; targets are (outputs, samples)."""
 

@@ -49,7 +49,6 @@ class Descent:
         self.steps = 0
         self._clocks: Floats | None = None
         """When each row was last up to date, as `_now` tells it; None while every step is one of all rows."""
-        self._room: dict[str, Floats] | None = None
 
     def penalise(self, l2: Floats, l1: Floats) -> None:
         """Sets the penalty."""
@@ -87,13 +86,11 @@ class Descent:
         self._move(self.elements, self._penalties, g, samples)
 
     def rows(self, rows: Rows) -> dict[str, Floats]:
-        """All that is kept of these rows, up to date, copied to room that the next call uses again."""
+        """All that is kept of these rows, up to date."""
         if self._clocks is None:
             self._clocks = np.full((len(self.x), 2), self._now)
         kept = {**self.elements, **self._penalties, "clocks": self._clocks}
-        if self._room is None or len(rows) > len(self._room["x"]) or kept.keys() != self._room.keys():
-            self._room = {key: np.empty((len(rows), array.shape[1])) for key, array in kept.items()}
-        values = {key: _gather(array, rows, self._room[key][: len(rows)]) for key, array in kept.items()}
+        values = {key: _take(array, rows) for key, array in kept.items()}
         return values | self._idle(values, values["clocks"])
 
     def step_rows(self, rows: Rows, values: dict[str, Floats], g: Floats, samples: int) -> None:
@@ -139,18 +136,14 @@ class Descent:
         self.block = RULE.learn(statistics, totals, block, SETTINGS, SCALARS)
         values.update(new)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_room": None}
-
 
 def _drop_rounding(g: Floats, sizes: Floats) -> None:
     """Zeros where there is nothing but rounding, which a rule blind to scale would follow."""
     g[np.abs(g) <= ROUNDING * sizes] = 0.0
 
 
-def _gather(array: Floats, rows: Rows, out: Floats) -> Floats:
-    _items(array).take(rows, out=_items(out), mode="clip")
-    return out
+def _take(array: Floats, rows: Rows) -> Floats:
+    return _items(array).take(rows, mode="clip").view(np.float64).reshape(len(rows), array.shape[1])
 
 
 def _items(array: Floats) -> NDArray[Any]:

@@ -50,8 +50,7 @@ class Sums:
 
     def dot(self, a: NDArray[Any], b: NDArray[Any], /) -> float:
         """Σ a·b."""
-        largest = _Double.largest
-        return float(np.add.reduce(a * b if a is b else np.clip(a * b, -largest, largest), axis=None))
+        return float(np.add.reduce(a * b if a is b else np.clip(a * b, -_Double.largest, _Double.largest), axis=None))
 
     def total(self, a: NDArray[Any], /) -> float:
         """Σ a over what is finite."""

@@ -16,12 +16,6 @@ WINDOW = 8
 """Progress is judged over whole epochs that make at least this many steps: single steps say too little."""
 RISE = 1.5
 """While γ rises by more than this factor in a window, the method is still finding its rate and nothing is judged."""
-LEAST, MOST = 1024, 4096
-"""Samples in a batch. What convergence takes is a few hundred steps, of whatever size, and small ones cost the same."""
-LEAST_STREAMING = 32
-"""Where every sample is seen once, by `partial_fit`, the steps have to come from smaller batches."""
-COUNT = 8
-"""Batches in an epoch, within these limits."""
 
 
 @dataclass
@@ -108,11 +102,6 @@ class Stop:
     tol: float | None
     patience: int
     score: Callable[[], float] | None = None
-
-
-def automatic_size(samples: int, *, streaming: bool) -> int:
-    """Samples in a batch."""
-    return min(max(samples // COUNT, LEAST_STREAMING if streaming else LEAST), MOST)
 
 
 def train(
