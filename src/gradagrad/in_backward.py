@@ -28,8 +28,7 @@ class StepsInBackward:
             raise ValueError("this optimizer steps inside the backward pass already.")
         optimizer._in_backward = self
         self._optimizer = optimizer
-        self.stepped: set[Tensor] = set()
-        """What has been stepped since the last `end_step`."""
+        self._stepped: set[Tensor] = set()
         self._moved: dict[Tensor, tuple[Batch, Tensor]] = {}
         """What a rule that learns from all tensors has moved, and its statistics."""
         self._warned = False
@@ -43,7 +42,7 @@ class StepsInBackward:
 
     def step(self, parameter: Tensor, group: int) -> None:
         """Steps a parameter by its gradient, and frees that."""
-        if parameter in self.stepped:
+        if parameter in self._stepped:
             raise RuntimeError(
                 "a parameter got a second gradient before optimizer.step(). Gradients cannot be accumulated here, "
                 "since each of them is used inside the backward pass. Call optimizer.step() after every backward()."
@@ -54,7 +53,7 @@ class StepsInBackward:
             self._step(parameter, group)
         finally:
             parameter.grad = None
-        self.stepped.add(parameter)
+        self._stepped.add(parameter)
 
     @torch.no_grad()
     def _step(self, parameter: Tensor, index: int) -> None:
@@ -92,7 +91,7 @@ class StepsInBackward:
         is_whole = bool(self._moved)
         if is_whole:
             self._learn()
-        self.stepped.clear()
+        self._stepped.clear()
         return is_whole
 
     @torch.no_grad()
@@ -101,7 +100,7 @@ class StepsInBackward:
         joined: dict[tuple[int, sharding.Axes], list[tuple[Batch, Tensor]]] = {}
         for index, group in enumerate(self._optimizer.param_groups):
             for parameter in group["params"]:
-                if parameter not in self.stepped and parameter.grad is not None:
+                if parameter not in self._stepped and parameter.grad is not None:
                     self.step(parameter, index)
                 if parameter in self._moved:
                     batch, statistics = self._moved[parameter]

@@ -42,8 +42,8 @@ def optimizer_for(
         model: the sharded model. Call this on every rank.
         make: makes the optimizer from the names and parameters it is to step.
         in_lookup: tables take their step inside the backward pass of their lookup, and a gradient of the size of the
-            table is never made: a step costs what the touched rows cost. Tables need `AutoGradaGrad`, or `GradaGrad`
-            with ``granularity="row", lazy=True`` and whole rows on one rank. Go on calling ``step()`` after every
+            table is never made: a step costs what the touched rows cost. Tables need `GradaGrad` with
+            ``granularity="row", lazy=True`` and whole rows on one rank. Go on calling ``step()`` after every
             ``backward()``: it steps everything else.
 
     Example:
@@ -115,9 +115,7 @@ class TableOptimizer(KeyedOptimizerWrapper):
         if not shared:
             return
         (ranks,) = {group for p in shared for group in self._axes(p)}
-        stepped = getattr(self._optimizer._in_backward, "stepped", ())
-        have = [p.grad is not None or p in stepped for p in shared]
-        found = torch.tensor(have, dtype=torch.uint8, device=shared[0].device)
+        found = torch.tensor([p.grad is not None for p in shared], dtype=torch.uint8, device=shared[0].device)
         dist.all_reduce(found, dist.ReduceOp.MAX, group=ranks)
         for parameter, has_gradient in zip(shared, found.tolist(), strict=True):
             if isinstance(parameter, NoShard):
@@ -179,11 +177,8 @@ def _step_in_lookup(model: torch.nn.Module, optimizer: EngineOptimizer) -> None:
             continue  # FBGEMM steps them.
         for table in tables:
             _, group = groups[table]
-            by_row = group.get("granularity") == "row" and group["lazy"]
-            if not by_row and not optimizer.rule.learns:
-                raise ValueError(
-                    'in_lookup=True needs AutoGradaGrad, or GradaGrad with granularity="row" and lazy=True for tables.'
-                )
+            if group.get("granularity") != "row" or not group["lazy"]:
+                raise ValueError('in_lookup=True needs GradaGrad with granularity="row" and lazy=True for tables.')
         is_pooled = getattr(kernel.emb_module, "pooling_mode", PoolingMode.NONE) != PoolingMode.NONE
         if type(kernel.emb_module).__name__ != _DENSE or not is_pooled or len(set(tables)) < len(tables):
             raise ValueError(
