@@ -66,7 +66,7 @@ def trainer(output: Path, steps: int) -> Trainer:
         args=arguments,
         train_dataset=Characters(),
         eval_dataset=Subset(Characters(), range(0, 1600, 50)),
-        optimizer_cls_and_kwargs=(AutoGradaGrad, {"averaging": "polynomial"}),
+        optimizer_cls_and_kwargs=(AutoGradaGrad, {}),
     )
     return GradaGradCallback().attach(made)
 

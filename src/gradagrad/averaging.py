@@ -107,6 +107,13 @@ class Averaged(EngineOptimizer):
                 result[parameter] = self.rule.average(values, settings)
         return result
 
+    @torch.no_grad()
+    def _stay(self) -> None:
+        """Training goes on from the averages, which the parameters hold now."""
+        for state in self.state.values():
+            for key in self.rule.distances:
+                sharding.local(state[key]).zero_()
+
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values. Belongs to the iterates, so it is refused inside `averaged`."""

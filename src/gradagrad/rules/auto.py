@@ -84,6 +84,7 @@ class AutoRule(Rule):
     numerator = "gamma"
     denominator = "accumulator"
     clock = "weight_total"
+    distances = ("offset",)
     learns = True
     decay_remedy = "use decoupled_weight_decay=True, which decays the touched rows."
 
