@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help environment test reproduce benchmark lint format types coverage mutation sanitize anywhere campaigns docs picture clean
+.PHONY: help environment test reproduce benchmark lint format types coverage mutation sanitize anywhere campaigns torchrec docs picture clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -62,6 +62,24 @@ campaigns: environment ## long runs of random settings, kills, mishaps and spoil
 	$(BIN)/python tools/kill.py --kills 245
 	$(BIN)/python tools/mishaps.py
 	$(BIN)/python tools/fuzz_ops.py 600
+
+# An environment of its own on top of .venv. TorchRec's dependencies would bring the CUDA build of FBGEMM, which does not
+# load beside the CPU's.
+REC := $(VENV)/torchrec
+RECPIP := $(REC)/bin/pip install --quiet --constraint constraints.txt
+$(REC)/.ready: $(VENV)/.ready
+	$(BIN)/python -m venv --clear $(REC)
+	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+	  > $$($(REC)/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/venv.pth
+	$(RECPIP) --no-deps torchrec==1.8.0 fbgemm-gpu-cpu==1.8.0
+	$(RECPIP) torchmetrics==1.0.3 tensordict pyre-extensions iopath tqdm
+	$(REC)/bin/python -W ignore -c "import torchrec"
+	touch $@
+
+torchrec: environment ## tests with TorchRec on two ranks; SKIPPED where its packages cannot be had
+	@if $(MAKE) --silent $(REC)/.ready; then \
+	  OMP_NUM_THREADS=1 $(REC)/bin/python -m pytest tests/torchrec_half -q -n 0 -W ignore; \
+	else echo "SKIPPED: the tests with TorchRec, whose packages could not be installed"; fi
 
 docs: environment ## the documentation in docs/_build/html: warnings are errors, notebooks and examples are run
 	$(BIN)/python -m gradagrad_lab.report.javascript --check

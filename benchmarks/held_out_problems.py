@@ -1,4 +1,5 @@
-"""Nine small problems on which nothing about AutoGradaGrad was chosen. Sizes and steps were set before it ran on any.
+"""Ten small problems on which nothing about AutoGradaGrad was chosen. Sizes and steps were set with tuned SGD, AdaGrad
+and Adam alone, so that the loss falls clearly and noise keeps it above zero, before AutoGradaGrad ran on any.
 
 Everything random (start, rows of a mini-batch, noise) follows from the seed, so all optimizers see the same.
 """
@@ -6,19 +7,20 @@ Everything random (start, rows of a mini-batch, noise) follows from the seed, so
 from __future__ import annotations
 
 import functools
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pydoc_data.topics import topics
 
 import torch
-from sklearn import datasets
+from sklearn import datasets, preprocessing
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gradagrad_lab.problems.blocks import LSTM, Attention, BatchNorm1d
-from gradagrad_lab.problems.keel import _measured
-from gradagrad_lab.problems.training import RowOrder, layers, linear
+from gradagrad_lab.problems.blocks import Attention, BatchNorm1d
+from gradagrad_lab.problems.training import RowOrder, layers, linear, squared
 
-PATCH, WORDS, PAIRS, LENGTH, COPIED = 16, 5000, 40_000, 20, 8
+PATCH, CONTEXT, WORDS, GROUP = 16, 32, 4096, 50
 
 
 @dataclass(frozen=True)
@@ -41,158 +43,177 @@ class Problem:
 
 
 @functools.cache
-def _spam() -> tuple[Tensor, Tensor]:
-    """Mails as counts of words; every fifth label is wrong."""
-    (features, targets), _ = _measured("spambase", None)
-    flipped = torch.rand(len(targets), generator=torch.Generator().manual_seed(61)) < 0.2
-    return features, torch.where(flipped, 1 - targets, targets)
+def _counts() -> tuple[Tensor, Tensor]:
+    """Counts whose logarithm depends on 30 correlated numbers of very different size."""
+    random = torch.Generator().manual_seed(101)
+    mixing = torch.randn(30, 30, generator=random) * torch.logspace(0, -1, 30)
+    features = torch.randn(4000, 30, generator=random) @ mixing / 5.0
+    scores = features @ torch.randn(30, generator=random)
+    return features, torch.poisson((0.5 + 0.7 * scores / scores.std()).exp(), generator=random)
+
+
+def _deviance(scores: Tensor, counts: Tensor) -> Tensor:
+    return (scores.exp().squeeze(-1) - counts * scores.squeeze(-1) + torch.xlogy(counts, counts) - counts).mean()
 
 
 @functools.cache
-def _heavy_tails() -> tuple[Tensor, Tensor]:
-    """A linear function of 100 correlated numbers, with noise that has no fourth moment."""
-    random = torch.Generator().manual_seed(67)
-    mixing = torch.randn(100, 100, generator=random) * torch.logspace(0, -1.5, 100)
-    features = torch.randn(4000, 100, generator=random) @ mixing / 10.0
-    weights, normal = torch.randn(100, generator=random), torch.randn(4000, generator=random)
-    spread = (torch.randn(4000, 3, generator=random).square().mean(1)).sqrt()
-    return features, features @ weights + normal / spread
+def _diabetes() -> tuple[Tensor, Tensor]:
+    """scikit-learn's patients: ten measurements, their squares and products; how the disease went on."""
+    measured, outcomes = (torch.tensor(part) for part in datasets.load_diabetes(return_X_y=True))
+    wide = preprocessing.PolynomialFeatures(2, include_bias=False).fit_transform(measured.mul(20.0).numpy())
+    features, targets = torch.tensor(wide).float(), outcomes.float()
+    return (features - features.mean(0)) / features.std(0), (targets - targets.mean()) / targets.std()
+
+
+def _quantile(predictions: Tensor, targets: Tensor) -> Tensor:
+    """Least where four fifths of the targets lie below; not smooth."""
+    missed = targets - predictions.squeeze(-1)
+    return torch.maximum(0.8 * missed, -0.2 * missed).mean()
 
 
 @functools.cache
-def _turned() -> tuple[Tensor, Tensor]:
-    """Squares of scikit-learn's two photographs, each turned by a multiple of 90 degrees, which is to be named."""
-    random = torch.Generator().manual_seed(71)
-    squares: list[Tensor] = []
-    for picture in datasets.load_sample_images().images:
-        grey = torch.tensor(picture).float().mean(dim=2) / 128.0 - 1.0
-        squares.append(grey.unfold(0, PATCH, 12).unfold(1, PATCH, 12).reshape(-1, PATCH, PATCH))
-    every = torch.cat(squares)
-    turns = torch.randint(4, (len(every),), generator=random)
-    turned = torch.stack([torch.rot90(square, int(turn)) for square, turn in zip(every, turns, strict=True)])
-    return turned.unsqueeze(1), turns
+def _squares() -> tuple[Tensor, Tensor]:
+    """Coloured squares of scikit-learn's two photographs, and which of the twelve parts of them each comes from."""
+    squares, places = list[Tensor](), list[Tensor]()
+    for number, picture in enumerate(datasets.load_sample_images().images):
+        cut = (torch.tensor(picture).float() / 128.0 - 1.0).unfold(0, PATCH, 8).unfold(1, PATCH, 8)
+        down, right = (torch.arange(count) * parts // count for count, parts in zip(cut.shape, (2, 3), strict=False))
+        squares.append(cut.flatten(0, 1))
+        places.append((6 * number + 3 * down.unsqueeze(1) + right).flatten())
+    return torch.cat(squares), torch.cat(places)
 
 
-class _Patches(nn.Module):
-    """A ViT: squares of 4 × 4 pixels as words, two blocks of attention, their mean."""
+@functools.cache
+def _patches() -> tuple[Tensor, Tensor]:
+    """The same squares as sixteen words of 4 × 4 pixels."""
+    squares, places = _squares()
+    return functional.unfold(squares, 4, stride=4).transpose(1, 2), places
 
-    def __init__(self, width: int = 32) -> None:
+
+class _Transformer(nn.Module):
+    """Two blocks of attention: a ViT that takes the mean over places or, if causal, a GPT that answers at each."""
+
+    def __init__(self, first: nn.Module, length: int, width: int, outputs: int, causal: bool) -> None:
         super().__init__()
-        self.cut = nn.Conv2d(1, width, 4, stride=4)
-        self.places = nn.Parameter(0.02 * torch.randn(16, width))
-        self.blocks = nn.Sequential(*(Attention(width, heads=4) for _ in range(2)))
-        self.norm, self.last = nn.LayerNorm(width), nn.Linear(width, 4)
-
-    def forward(self, pictures: Tensor) -> Tensor:
-        words = self.cut(pictures).flatten(2).transpose(1, 2) + self.places
-        return self.last(self.norm(self.blocks(words)).mean(1))
-
-
-def _convolutions() -> nn.Module:
-    stages: list[nn.Module] = []
-    for inputs, outputs in ((1, 16), (16, 32), (32, 32)):
-        stages += [nn.Conv2d(inputs, outputs, 3, stride=2, padding=1), nn.GroupNorm(4, outputs), nn.ReLU()]
-    return nn.Sequential(*stages, nn.Flatten(), nn.Linear(32 * 4, 4))
-
-
-@functools.cache
-def _to_add() -> tuple[Tensor, Tensor]:
-    """Sequences of numbers, two of which are marked and must be added."""
-    random = torch.Generator().manual_seed(73)
-    numbers, marks = torch.rand(4000, LENGTH, generator=random), torch.zeros(4000, LENGTH)
-    marked = torch.rand(4000, LENGTH, generator=random).topk(2, dim=1).indices
-    marks.scatter_(1, marked, 1.0)
-    return torch.stack([numbers, marks], dim=2), (numbers * marks).sum(1)
-
-
-def _squared(predictions: Tensor, targets: Tensor) -> Tensor:
-    return (predictions.squeeze(-1) - targets).square().mean()
-
-
-def _textures() -> tuple[Tensor, Tensor]:
-    (features, targets), _ = _measured("texture", None)
-    return features, targets
-
-
-class _Residual(nn.Module):
-    """Two hidden layers of 512 beside a shortcut, and no normalisation: 1.1 million parameters with its ends."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.last = nn.Linear(40, 512), nn.Linear(512, 11)
-        self.blocks = nn.ModuleList([layers((512, 512, 512)) for _ in range(2)])
+        self.first, self.places = first, nn.Parameter(0.02 * torch.randn(length, width))
+        self.blocks = nn.Sequential(*(Attention(width, heads=4, causal=causal) for _ in range(2)))
+        self.norm, self.last, self.causal = nn.LayerNorm(width), nn.Linear(width, outputs), causal
 
     def forward(self, rows: Tensor) -> Tensor:
-        hidden = self.first(rows)
-        for block in self.blocks:
-            hidden = hidden + block(hidden.relu())
-        return self.last(hidden)
+        hidden = self.norm(self.blocks(self.first(rows) + self.places))
+        return self.last(hidden).transpose(1, 2) if self.causal else self.last(hidden.mean(1))
 
 
 @functools.cache
-def _pairs() -> tuple[Tensor, Tensor]:
-    """Words and their neighbours, as unequally frequent as in English, and whether the pair is a real one."""
-    random = torch.Generator().manual_seed(79)
-    often = 1.0 / torch.arange(1, WORDS + 1)
-    words = torch.multinomial(often, PAIRS, replacement=True, generator=random)
-    near = torch.randint(-20, 21, (PAIRS,), generator=random)
-    apart = torch.multinomial(often, PAIRS, replacement=True, generator=random)
-    real = torch.rand(PAIRS, generator=random) < 0.5
-    neighbours = torch.where(real, (words * 7 + near) % WORDS, apart)
-    return torch.stack([words, neighbours], dim=1), real.float()
-
-
-class _Neighbours(nn.Module):
-    """Two tables of vectors whose products say whether words are neighbours; their gradients are sparse."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self.others = (nn.Embedding(WORDS, 16, sparse=True) for _ in range(2))
-        for table in (self.words, self.others):
-            nn.init.normal_(table.weight, std=0.1)
-
-    def forward(self, pairs: Tensor) -> Tensor:
-        return (self.words(pairs[:, 0]) * self.others(pairs[:, 1])).sum(1)
+def _holes() -> tuple[Tensor, Tensor]:
+    """The same squares without their middle, and the middle."""
+    squares, _ = _squares()
+    middle = torch.zeros(PATCH, PATCH, dtype=torch.bool)
+    middle[4:12, 4:12] = True
+    return squares[:, :, ~middle].flatten(1), squares[:, :, middle].flatten(1)
 
 
 @functools.cache
-def _to_copy() -> tuple[Tensor, Tensor]:
-    """Letters, a sign, and the same letters backwards: the next letter is to be named."""
-    letters = torch.randint(1, 12, (6000, COPIED), generator=torch.Generator().manual_seed(83))
-    whole = torch.cat([letters, torch.zeros(6000, 1, dtype=torch.long), letters.flip(1)], dim=1)
-    return whole[:, :-1], whole[:, 1:]
+def _henon() -> tuple[Tensor, Tensor]:
+    """Hénon's chaotic map, observed with noise: the next observation is to be told at every place."""
+    random = torch.Generator().manual_seed(103)
+    now, before = 0.2 * torch.rand(2, 4000, generator=random)
+    seen: list[Tensor] = []
+    for _ in range(50):
+        now, before = 1.0 - 1.4 * now.square() + 0.3 * before, now
+        seen.append(now)
+    noisy = torch.stack(seen[20:], dim=1) + 0.1 * torch.randn(4000, 30, generator=random)
+    return noisy[:, :-1].unsqueeze(2), noisy[:, 1:]
 
 
-class _Copier(nn.Module):
-    """A GPT of two causal blocks."""
+class _Two(nn.Module):
+    """Two layers, and what is done between them."""
 
-    def __init__(self, width: int = 32) -> None:
+    def __init__(self, first: nn.Module, between: Callable[..., Tensor], last: nn.Module) -> None:
         super().__init__()
-        self.letters, self.places = nn.Embedding(12, width), nn.Parameter(0.02 * torch.randn(2 * COPIED, width))
-        self.blocks = nn.Sequential(*(Attention(width, heads=4, causal=True) for _ in range(2)))
-        self.norm, self.last = nn.LayerNorm(width), nn.Linear(width, 12)
+        self.first, self.between, self.last = first, between, last
 
     def forward(self, rows: Tensor) -> Tensor:
-        return self.last(self.norm(self.blocks(self.letters(rows) + self.places)))
+        return self.last(self.between(self.first(rows)))
 
 
-def _second_half(scores: Tensor, targets: Tensor) -> Tensor:
-    return functional.cross_entropy(scores[:, COPIED:].flatten(0, 1), targets[:, COPIED:].flatten())
+@functools.cache
+def _signals() -> tuple[Tensor, Tensor]:
+    """Sines, squares, saws and triangles of any length and phase under noise; the kind is to be named."""
+    random = torch.Generator().manual_seed(107)
+    kinds = torch.randint(4, (6000,), generator=random)
+    length, phase = torch.rand(2, 6000, 1, generator=random)
+    turns = (torch.arange(64) * (0.03 + 0.07 * length) + phase) % 1.0
+    saw = 2.0 * turns - 1.0
+    waves = torch.stack([(2.0 * torch.pi * turns).sin(), saw.sign(), saw, 2.0 * saw.abs() - 1.0])
+    clean = waves[kinds, torch.arange(6000)]
+    return (clean / clean.std(1, keepdim=True) + 0.5 * torch.randn(6000, 64, generator=random)).unsqueeze(1), kinds
+
+
+def _normalised() -> nn.Module:
+    sizes = ((1, 16), (16, 32), (32, 32))
+    stages = [(nn.Conv1d(a, b, 5, stride=2, padding=2), BatchNorm1d(b), nn.ReLU()) for a, b in sizes]
+    return nn.Sequential(*(layer for stage in stages for layer in stage), nn.Flatten(), nn.Linear(32 * 8, 4))
+
+
+@functools.cache
+def _bags() -> tuple[Tensor, Tensor]:
+    """Five words in a row of Python's help, as numbers, and the topic that they are about."""
+    rows: list[Tensor] = []
+    for text in topics.values():
+        words = [zlib.crc32(word.encode()) % WORDS for word in text.lower().split()]
+        rows.append(torch.tensor(words).unfold(0, 5, 5))
+    return torch.cat(rows), torch.repeat_interleave(torch.tensor([len(part) for part in rows]))
+
+
+@functools.cache
+def _text() -> tuple[Tensor, Tensor]:
+    """Every sixth piece of Python's help: the next letter is to be named at every place."""
+    text = " ".join(topics.values()).encode("ascii", "replace")
+    pieces = torch.frombuffer(bytearray(text), dtype=torch.uint8).long().unfold(0, CONTEXT + 1, 6 * CONTEXT)
+    return pieces[:, :-1], pieces[:, 1:]
+
+
+@functools.cache
+def _views() -> tuple[Tensor, Tensor]:
+    """Two views of four hidden numbers among twelve of their own, through a random net."""
+    random = torch.Generator().manual_seed(109)
+    shared, own = torch.randn(4000, 1, 4, generator=random), torch.randn(4000, 2, 12, generator=random)
+    hidden = torch.cat([2.0 * shared.expand(-1, 2, -1), own], dim=2) @ torch.randn(16, 48, generator=random) / 4.0
+    return hidden.tanh() @ torch.randn(48, 32, generator=random) / 4.0, torch.zeros(4000)
+
+
+def _contrast(coded: Tensor, _: Tensor) -> Tensor:
+    """Which of `GROUP` second views belongs to a first one."""
+    first, second = functional.normalize(coded, dim=-1).unflatten(0, (-1, GROUP)).unbind(2)
+    scores = 10.0 * first @ second.transpose(1, 2)
+    return functional.cross_entropy(scores.flatten(0, 1), torch.arange(GROUP).repeat(len(scores)))
+
+
+@functools.cache
+def _friedman() -> tuple[Tensor, Tensor]:
+    """Friedman's function of five numbers among fifteen idle ones, with noise."""
+    features, targets = datasets.make_friedman1(5000, 20, noise=2.0, random_state=113)
+    return torch.tensor(2.0 * features - 1.0).float(), torch.tensor((targets - 14.4) / 5.0).float()
 
 
 PROBLEMS = (
-    Problem("spam", "logistic regression, every fifth label wrong; convex", 600, 8, _spam, lambda: linear(57, 2)),
-    Problem("heavy-tails", "least squares with heavy-tailed noise; convex", 600, 8, _heavy_tails,
-            lambda: linear(100, 1), _squared),
-    Problem("turned-vit", "a ViT names how photographs are turned", 400, 32, _turned, _Patches),
-    Problem("turned-cnn", "convolutions with group norm, the same task", 400, 32, _turned, _convolutions),
-    Problem("adding-lstm", "an LSTM adds the two marked numbers of a sequence", 500, 32, _to_add,
-            lambda: nn.Sequential(LSTM(2, 32), nn.Linear(32, 1)), _squared),
-    Problem("textures-batchnorm", "two hidden layers with batch norm", 400, 64, _textures,
-            lambda: nn.Sequential(nn.Linear(40, 64), BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 64), BatchNorm1d(64),
-                                  nn.ReLU(), nn.Linear(64, 11))),
-    Problem("textures-residual", "1.1 million parameters without normalisation", 300, 64, _textures, _Residual),
-    Problem("neighbours", "two embedding tables with sparse gradients", 1200, 128, _pairs, _Neighbours,
-            functional.binary_cross_entropy_with_logits),
-    Problem("copying-gpt", "a GPT repeats letters backwards", 500, 16, _to_copy, _Copier, _second_half),
+    Problem("counts", "Poisson regression; convex", 800, 8, _counts, lambda: linear(30, 1), _deviance),
+    Problem("diabetes", "regression on a quantile; convex, not smooth", 1000, 8, _diabetes,
+            lambda: linear(65, 1), _quantile),
+    Problem("places-vit", "a ViT names the part of a photograph", 400, 32, _patches,
+            lambda: _Transformer(nn.Linear(48, 32), 16, 32, 12, causal=False)),
+    Problem("holes-wide", "1.2 million parameters fill holes in photographs", 400, 32, _holes,
+            lambda: layers((576, 768, 768, 192)), functional.mse_loss),
+    Problem("henon-rnn", "a recurrent net follows a chaotic map", 500, 32, _henon,
+            lambda: _Two(nn.RNN(1, 32, batch_first=True), lambda told: told[0], nn.Linear(32, 1)), squared),
+    Problem("signals-batchnorm", "convolutions with batch norm name kinds of signal", 500, 32, _signals, _normalised),
+    Problem("topics-bag", "a table with sparse gradients names what words are about", 600, 64, _bags,
+            lambda: _Two(nn.Embedding(WORDS, 32, sparse=True), lambda bag: bag.mean(1), nn.Linear(32, len(topics)))),
+    Problem("help-gpt", "a GPT writes Python's help", 400, 16, _text,
+            lambda: _Transformer(nn.Embedding(128, 48), CONTEXT, 48, 128, causal=True)),
+    Problem("views-contrast", "a net finds what two views share", 600, GROUP, _views,
+            lambda: layers((32, 64, 16)), _contrast),
+    Problem("friedman", "four hidden layers with tanh, noise in the targets", 800, 32, _friedman,
+            lambda: layers((20, 40, 40, 40, 40, 1), nn.Tanh), squared),
 )  # fmt: skip

@@ -1,4 +1,7 @@
-"""Draws the record of `benchmarks.speed`: ratios as bars, growth as lines."""
+"""The record of `benchmarks.speed`: ``python -m benchmarks.plot docs/records/speed.json [--write]`` prints its tables.
+
+With --write the tables and the picture go into docs/performance.md.
+"""
 
 import json
 import sys
@@ -9,108 +12,114 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
-from matplotlib.ticker import NullFormatter
+from matplotlib.patches import Patch
 
 from benchmarks.record import rows_of
 
-COLORS = {"ours": "#d1495b", "torch": "#30638e", "peers": "#8a8d91", "probe": "#edae49"}
-LINES = ["#d1495b", "#e08e45", "#7b4b94", "#3a7d44"]
-
 Row = dict[str, Any]
+WORKLOAD, TABLE = "ResNet-50-like list", "embedding table"
+COLOURS = {"ours": "#d1495b", "torch": "#3d7fb5", "peers": "#8a8d91"}
+FAMILIES = {"ours": "gradagrad", "torch": "torch, fused", "peers": "other parameter-free methods"}
+INK = "#808080"
+"""Legible on white and on black, because the picture has no background."""
+BARS = {
+    "Prodigy": "Prodigy",
+    "D-Adaptation Adam": "D-Adaptation Adam",
+    "Schedule-Free AdamW": "Schedule-Free AdamW",
+    "auto": "AutoGradaGrad",
+    "element": "GradaGrad, element",
+    "group": "GradaGrad, group",
+    "Adam fused": "Adam",
+    "Adagrad fused": "Adagrad",
+}
+FULL_NAMES = {
+    "element": "GradaGrad, element",
+    "element, momentum": "GradaGrad, element, momentum 0.9",
+    "element, bf16 state": "GradaGrad, element, bf16 state",
+    "row": "GradaGrad, row",
+    "tensor": "GradaGrad, tensor",
+    "group": "GradaGrad, group",
+    "auto": "AutoGradaGrad",
+    "auto, bf16 state": "AutoGradaGrad, bf16 state",
+    "element, foreach": "GradaGrad, element, without the kernel",
+    "element, lazy": "GradaGrad, element, lazy",
+    "row, lazy": "GradaGrad, row, lazy",
+}
+SHOWN = (*FULL_NAMES, "Adagrad fused", "SGD fused, momentum", "SparseAdam", "Schedule-Free AdamW", "Prodigy")
+SHOWN += ("D-Adaptation Adam", "DoG")
 
 
 def draw(report: dict[str, Any], path: Path) -> None:
-    """Draws two pictures: bars, and lines over the size."""
+    """One panel with eight bars."""
     rows = rows_of(report, "results")
-    threads = max((row["threads"] for row in rows), default=0)
-    title = f"Time of one step, torch {report['torch']}, {report['cores']} cores: medians of interleaved rounds.\n"
-    title += f"Dark bars: threads = {threads}" + (", pale: 1" if any(row["threads"] < threads for row in rows) else "")
-    with plt.rc_context({"font.size": 12}):
-        _draw_bars(rows, title, path)
-        _draw_growth(rows_of(report, "scaling"), [row for row in rows if row["threads"] == threads], path)
+    threads = max(row["threads"] for row in rows)
+    found = {row["contender"]: row for row in rows if row["workload"] == WORKLOAD and row["threads"] == threads}
+    chosen = [found[name] for name in BARS if name in found]
+    inked = ("text.color", "axes.labelcolor", "xtick.color", "ytick.color")
+    with plt.rc_context({"font.size": 15, **dict.fromkeys(inked, INK)}):
+        figure, axis = plt.subplots(figsize=(8, 6), layout="constrained")
+        axis.barh(
+            [BARS[row["contender"]] for row in chosen],
+            [row["ratio"] for row in chosen],
+            color=[COLOURS[row["family"]] for row in chosen],
+        )
+        for place, row in enumerate(chosen):
+            axis.text(row["ratio"] + 0.06, place, f"{row['ratio']:.2f}", va="center")
+        axis.axvline(1.0, color=INK, linewidth=1, linestyle="--")
+        axis.set_xlim(0, 1.13 * max(row["ratio"] for row in chosen))
+        axis.set_xlabel("time of one step, fused Adam = 1")
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.spines[["bottom", "left"]].set_color(INK)
+        handles = [Patch(color=COLOURS[family], label=label) for family, label in FAMILIES.items()]
+        axis.legend(handles=handles, loc="upper right", frameon=False)
+        figure.savefig(path, dpi=100, transparent=True)
+        plt.close(figure)
 
 
-def _draw_bars(rows: list[Row], title: str, path: Path) -> None:
-    names = list(dict.fromkeys(row["workload"] for row in rows))
-    figure, axes = plt.subplots(2, 2, figsize=(12, 15), layout="constrained")
-    for axis in axes.flat[len(names) :]:
-        axis.set_visible(False)
-    for axis, name in zip(axes.flat, names, strict=False):
-        _bars(axis, name, [row for row in rows if row["workload"] == name])
-    figure.suptitle(title)
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
+def table(rows: list[Row], names: list[str], threads: int) -> str:
+    """One line for each contender: the ratio on each workload, and the bytes of state."""
+    head = [f"{name} ({next(r['elements'] for r in rows if r['workload'] == name):,} elements)" for name in names]
+    lines = [
+        f"| threads = {threads} | {' | '.join(head)} | state, bytes per parameter |",
+        "|---" * (len(names) + 2) + "|",
+    ]
+    for contender in dict.fromkeys(row["contender"] for row in rows):
+        own = {row["workload"]: row for row in rows if row["contender"] == contender and row["workload"] in names}
+        if contender in SHOWN and own:
+            ratios = [f"{own[name]['ratio']:.2f}" if name in own else "" for name in names]
+            size = max(row["state_bytes"] or 0.0 for row in own.values())
+            lines.append(f"| {FULL_NAMES.get(contender, contender)} | {' | '.join(ratios)} | {size:.1f} |")
+    return "\n".join(lines)
 
 
-def _draw_growth(grown: list[Row], rows: list[Row], path: Path) -> None:
-    figure, axes = plt.subplots(2, 2, figsize=(12, 10), layout="constrained")
-    _lines(axes[0][0], grown, "size", "elements", "elements of one tensor", "elements")
-    _lines(axes[0][1], grown, "touched rows", "touched", "touched rows", "touched")
-    _lines(axes[1][0], grown, "table size", "rows", "rows of the table, 4,096 touched", "touched")
-    _state(axes[1][1], [row for row in rows if row["workload"] == rows[0]["workload"]])
-    figure.savefig(growth_path(path), dpi=100)
-    plt.close(figure)
+def text(report: dict[str, Any]) -> str:
+    """The tables of docs/performance.md, and for README.md the range over all dense workloads."""
+    rows = rows_of(report, "results")
+    parts = [f"Commit {report['commit']}, {report['date']}, torch {report['torch']}, {report['cores']} cores."]
+    for threads in sorted({row["threads"] for row in rows}):
+        own = [row for row in rows if row["threads"] == threads]
+        dense = [name for name in dict.fromkeys(row["workload"] for row in own) if name != TABLE]
+        parts += [table(own, names, threads) for names in (dense, [TABLE]) if {r["workload"] for r in own} & {*names}]
+    lines = ["| | smallest and largest ratio to fused Adam |", "|---|---|"]
+    for contender in dict.fromkeys(row["contender"] for row in rows):
+        ratios = [row["ratio"] for row in rows if row["contender"] == contender and row["workload"] != TABLE]
+        if contender in SHOWN and ratios:
+            lines.append(f"| {FULL_NAMES.get(contender, contender)} | {min(ratios):.2f} to {max(ratios):.2f} |")
+    return "\n\n".join([*parts, "\n".join(lines)])
 
 
-def growth_path(path: Path) -> Path:
-    """The path of the second picture."""
-    return path.with_stem(f"{path.stem}-growth")
-
-
-def _bars(axis: Any, name: str, rows: list[Row]) -> None:
-    """Draws a bar per contender and number of threads, sorted by the ratio at the largest number."""
-    threads = sorted({row["threads"] for row in rows}, reverse=True)
-    by_thread = [{row["contender"]: row for row in rows if row["threads"] == n} for n in threads]
-    order = sorted(by_thread[0].values(), key=lambda row: row["ratio"], reverse=True)
-    height = 0.8 / len(threads)
-    for k, own in enumerate(by_thread):
-        places = [i + (len(threads) - 1 - 2 * k) * height / 2 for i in range(len(order))]
-        ratios = [own[row["contender"]]["ratio"] if row["contender"] in own else 0.0 for row in order]
-        axis.barh(places, ratios, height, color=[COLORS[row["family"]] for row in order], alpha=1.0 if k == 0 else 0.4)
-        for place, ratio in zip(places, ratios, strict=True):
-            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # keeps the number legible over the line at 1
-            axis.text(ratio * 1.05, place, f"{ratio:.2f}", va="center", fontsize=10 if k == 0 else 8, bbox=box)
-    axis.set_yticks(range(len(order)), [row["contender"] for row in order], fontsize=11)
-    axis.set_ylim(-0.6, len(order) - 0.4)
-    axis.axvline(1.0, color="black", linewidth=0.8)
-    axis.set_xscale("log")
-    axis.xaxis.set_minor_formatter(NullFormatter())
-    axis.xaxis.set_major_formatter("{x:g}")
-    axis.set_xlim(min(row["ratio"] for row in rows) / 1.5, max(row["ratio"] for row in rows) * 2.2)
-    reference = "Adagrad sparse" if name == "embedding table" else "Adam fused"
-    axis.set_title(f"{name} ({rows[0]['elements']:,} elements)", fontsize=13, loc="right")
-    axis.set_xlabel(f"time relative to {reference}")
-
-
-def _lines(axis: Any, rows: list[Row], workload: str, key: str, label: str, unit: str) -> None:
-    """Draws nanoseconds per element or touched row, so linear growth is a level line."""
-    chosen = [row for row in rows if row["workload"] == workload]
-    colors = iter(LINES)
-    for name in dict.fromkeys(row["contender"] for row in chosen):
-        own = sorted((row for row in chosen if row["contender"] == name), key=lambda row: row[key])
-        family = own[0]["family"]
-        color = next(colors, "black") if family == "ours" else COLORS[family]
-        costs = [1e9 * row["median_seconds"] / row[unit] for row in own]
-        style = "-" if family == "ours" else "--"
-        axis.loglog([row[key] for row in own], costs, style, color=color, marker="o", markersize=4, label=name)
-    axis.set_xlabel(label)
-    axis.set_ylabel("ns per element" if unit == "elements" else "ns per touched row")
-    if chosen:
-        axis.legend(fontsize=11)
-    axis.yaxis.set_minor_formatter("{x:g}")
-    axis.tick_params(axis="y", which="both", labelsize=10)
-    axis.grid(alpha=0.3, which="both")
-
-
-def _state(axis: Any, rows: list[Row]) -> None:
-    rows = sorted(
-        (row for row in rows if row["state_bytes"] is not None), key=lambda row: row["state_bytes"], reverse=True
-    )
-    axis.barh(range(len(rows)), [row["state_bytes"] for row in rows], color=[COLORS[row["family"]] for row in rows])
-    axis.set_yticks(range(len(rows)), [row["contender"] for row in rows], fontsize=10)
-    axis.set_xlabel("bytes of state per parameter")
+def write(report: dict[str, Any], docs: Path) -> None:
+    """Puts the picture and the tables into docs/performance.md."""
+    draw(report, docs / "pictures" / "speed.png")
+    page = docs / "performance.md"
+    before, _, rest = page.read_text().partition("<!-- speed -->")
+    picture = "![Time of one step of eight optimizers, fused Adam = 1](pictures/speed.png)"
+    block = f"<!-- speed -->\n\n{picture}\n\n{text(report)}\n\n<!-- end -->"
+    page.write_text(before + block + rest.partition("<!-- end -->")[2])
 
 
 if __name__ == "__main__":
-    source = Path(sys.argv[1])
-    draw(json.loads(source.read_text()), source.with_suffix(".png"))
+    source = json.loads(Path(sys.argv[1]).read_text())
+    if sys.argv[2:] == ["--write"]:
+        write(source, Path(__file__).resolve().parents[1] / "docs")
+    print(text(source))

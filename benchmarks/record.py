@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import subprocess
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,8 @@ class Record:
             "cores": os.cpu_count() or 1,
             "full": full,
         }
-        self.report: dict[str, Any] = {**head, "tables": {}}
+        commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+        self.report: dict[str, Any] = {**head, "commit": commit, "date": str(date.today()), "tables": {}}
         if resume and path.exists():
             found = json.loads(path.read_text())
             if "tables" not in found or any(found.get(key) != value for key, value in head.items()):

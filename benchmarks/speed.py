@@ -171,7 +171,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="tables whose names contain this, for example 'table size'")
     parser.add_argument("--resume", action="store_true", help="skip what an interrupted run has recorded")
     parser.add_argument(
-        "--to", type=Path, default=Path("benchmarks/results"), help="folder for speed.json and its pictures"
+        "--to", type=Path, default=Path("benchmarks/results"), help="folder for speed.json and its picture"
     )
     options = parser.parse_args()
     random.seed(0)
@@ -187,13 +187,13 @@ def main() -> None:
         rows = job()
         gc.collect()  # some peers hold gigabytes in reference cycles
         record.add(name, kind, rows, time.perf_counter() - begin)
-    from benchmarks.plot import draw, growth_path
+    from benchmarks.plot import draw, text
 
     picture = options.to / "speed.png"
     draw(record.report, picture)
     seconds = sum(table["seconds"] for table in record.report["tables"].values())
-    written = f"{record.path}, {picture} and {growth_path(picture).name}"
-    print(f"\nwritten: {written}; {seconds / 60:.1f} minutes of measuring")
+    print(text(record.report))
+    print(f"\nwritten: {record.path} and {picture}; {seconds / 60:.1f} minutes of measuring")
 
 
 if __name__ == "__main__":

@@ -32,7 +32,12 @@ nb_execution_show_tb = True
 nb_merge_streams = True
 default_role = "code"  # docstrings name things in single backticks
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"  # the signatures of docstrings' Args say it in words
+autodoc_mock_imports = ["fbgemm_gpu", "torchrec"]  # make torchrec has them, in an environment of its own
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+maximum_signature_line_length = 90
+python_use_unqualified_type_names = True
 
 html_theme = "furo"
 html_title = f"gradagrad {version}"

@@ -50,7 +50,7 @@ class AutoOracle:
         moved = any(any(gradient) for gradient in gradients if gradient is not None)
         if not moved and self.k == 0:
             return
-        weight = (self.k + 1) ** 5 * self.common**2
+        weight = (self.k + 1) ** 4 * self.common**2
         self.weights += weight
         share = weight / self.weights
         self.k += moved

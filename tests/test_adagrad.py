@@ -89,9 +89,8 @@ def run_adagrad(params, steps=10, **options):
     return adagrad
 
 
-@pytest.mark.parametrize("as_state_dict", [False, True])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
-def test_a_run_can_be_taken_over(as_state_dict, dtype):
+def test_a_run_can_be_taken_over(dtype):
     options: dict[str, Any] = {
         "lr": 0.3,
         "lr_decay": 0.05,
@@ -104,10 +103,7 @@ def test_a_run_can_be_taken_over(as_state_dict, dtype):
     ours = copy.deepcopy(theirs)
     clone = torch.optim.Adagrad(ours, **options)
     clone.load_state_dict(copy.deepcopy(adagrad.state_dict()))
-    if as_state_dict:
-        optimizer = gradagrad.from_adagrad(clone.state_dict(), ours, rho=0.0)
-    else:
-        optimizer = gradagrad.from_adagrad(clone, rho=0.0)
+    optimizer = gradagrad.from_adagrad(clone, rho=0.0)
     assert optimizer.param_groups[0]["lr"] == 0.3
     for k in range(10, 20):
         set_dense_gradients(theirs, k)
@@ -144,16 +140,6 @@ def test_taking_over_keeps_groups_and_overrides():
 
 def test_taking_over_says_what_is_wrong():
     params = dense(torch.float32)
-    with pytest.raises(TypeError, match=r"must be a torch\.optim\.Adagrad or its state dict, got SGD"):
-        gradagrad.from_adagrad(torch.optim.SGD(params))
-    with pytest.raises(ValueError, match="params must be given"):
-        gradagrad.from_adagrad(run_adagrad(params).state_dict())
-    with pytest.raises(ValueError, match="params must be left out"):
-        gradagrad.from_adagrad(run_adagrad(params), params)
-    with pytest.raises(ValueError, match='"state" and "param_groups"'):
-        gradagrad.from_adagrad({}, params)
-    adam = torch.optim.Adam(params)
-    set_dense_gradients(params, 0)
-    adam.step()
-    with pytest.raises(ValueError, match=r"not a state dict of torch\.optim\.Adagrad"):
-        gradagrad.from_adagrad(adam.state_dict(), params)
+    for source in (torch.optim.SGD(params), run_adagrad(params).state_dict()):
+        with pytest.raises(TypeError, match=rf"must be a torch\.optim\.Adagrad, got {type(source).__name__}\. Load"):
+            gradagrad.from_adagrad(source)  # pyright: ignore[reportArgumentType]

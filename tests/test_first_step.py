@@ -106,4 +106,5 @@ def test_as_an_error_it_leaves_everything_as_it_was():
         with pytest.raises(LargeFirstStepWarning):
             optimizer.step()
     assert torch.equal(p, torch.ones(3))
-    assert not optimizer.state
+    assert torch.equal(optimizer.state[p]["accumulator"], torch.zeros(3))
+    assert not optimizer.state[p]["step"]

@@ -35,14 +35,10 @@ def steps_of(gradients, granularity, **options):
     optimizer = GradaGrad([p], granularity=granularity, **options)
     for g in gradients:
         p.grad = torch.tensor(g, dtype=torch.float64).reshape(2, 2)
-        state = optimizer.state.get(p)
-        zeros = torch.zeros(2, 2, dtype=torch.float64)
-        m = state["momentum"].clone() if state else zeros
-        growth = state["growth"].clone() if state else torch.tensor(1.0, dtype=torch.float64)
-        alpha = state["accumulator"].clone() if state else torch.tensor(0.0, dtype=torch.float64)
+        state = optimizer.state[p]
+        m, growth, alpha = (state[key].clone() for key in ("momentum", "growth", "accumulator"))
         x = p.detach().clone()
         optimizer.step()
-        state = optimizer.state[p]
         yield p.grad, m, growth, alpha, state["growth"].clone(), state["accumulator"].clone(), x, p.detach().clone()
 
 
@@ -119,7 +115,7 @@ def test_lemma_1_and_theorem_2_on_deterministic_convex_problems(problem, granula
         loss.backward()
         assert p.grad is not None
         g, x = p.grad.clone(), p.detach().clone()
-        state = optimizer.state.get(p)
+        state = optimizer.state[p] if k else None
         m = state["momentum"].clone() if state else torch.zeros_like(x)
         A = metric(optimizer, p) if state else torch.ones_like(x)
         if previous is not None:

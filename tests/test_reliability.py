@@ -13,7 +13,7 @@ from cases import DRIVERS
 import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.engine import step as engine_step
-from gradagrad.monitoring.recording import unwrapped
+from gradagrad.integrations.wrappers import unwrapped
 from gradagrad.projections import Box, NonNegative
 
 OPTIMIZERS = {"GradaGrad": lambda p, **o: GradaGrad(p, lr=0.1, **o), "AutoGradaGrad": AutoGradaGrad}
@@ -89,11 +89,12 @@ def test_a_scheduler_s_number_in_a_checkpoint_is_checked():
 @pytest.mark.parametrize("projection", [None, Box(-5.0, 5.0)], ids=["free", "box"])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_finite_gradients_beyond_the_root_of_the_largest_number(granularity, driver, projection, momentum, dtype):
+@pytest.mark.parametrize("rho", [0.0, 2.0])
+def test_finite_gradients_beyond_the_root_of_the_largest_number(granularity, driver, projection, momentum, dtype, rho):
     """What cannot be squared moves nothing far, now or later, as with torch's Adagrad."""
     params = [torch.nn.Parameter(torch.ones(shape, dtype=dtype)) for shape in ((2, 2), (3,))]
     settings = {"granularity": granularity, "momentum": momentum, "projection": projection, **DRIVERS[driver]}
-    optimizer = GradaGrad(params, lr=1e-3, **settings)
+    optimizer = GradaGrad(params, lr=1e-3, rho=rho, **settings)
     power = 1.0 if dtype == torch.float32 else 8.0
     for size in (1e38, 1e38, 1e38, 1.0, 2e19, 2e19, -3e38, 1.0):
         for p in params:

@@ -28,18 +28,16 @@ def on_nothing(**options):
     GradaGrad([p], **options).step()
 
 
-def adagrad_state(**edits):
-    p = torch.nn.Parameter(torch.ones(2))
-    adagrad = torch.optim.Adagrad([p])
-    p.grad = torch.ones(2)
-    adagrad.step()
-    saved = adagrad.state_dict()
-    saved["state"][0].update(edits)
-    return saved
+def taken_over(size):
+    """Takes over an Adagrad whose sum has two elements and whose parameter has ``size``."""
 
+    def act(_):
+        p = torch.nn.Parameter(torch.ones(size))
+        adagrad = torch.optim.Adagrad([p])
+        adagrad.state[p].update(step=torch.tensor(1.0), sum=torch.ones(2))
+        return gradagrad.from_adagrad(adagrad)
 
-def taken_over(source, size=2):
-    return lambda _: gradagrad.from_adagrad(source, [torch.nn.Parameter(torch.ones(size))])
+    return act
 
 
 def manifest_of(text):
@@ -71,19 +69,7 @@ NESTED = "[" * 100_000
 UNCLEAR = {
     "an eps that float32 does not have": (constructed(eps=1e300), ValueError, r"eps must be .* at most 3\.4e\+38"),
     "an lr without a value": (constructed(lr=META), TypeError, "lr must be .*with a value"),
-    "Adagrad of another shape": (taken_over(adagrad_state(), 3), ValueError, r"shape \(3,\) has a sum of shape \(2,\)"),
-    "Adagrad's damaged sum": (
-        taken_over(adagrad_state(sum=-torch.ones(2))),
-        ValueError,
-        '"sum" of parameter 0 must be',
-    ),
-    "Adagrad's damaged step": (taken_over(adagrad_state(step="abc")), ValueError, "must be a whole number"),
-    "no state dict at all": (taken_over(None), ValueError, "source must be a state dict"),
-    "SGD's": (
-        taken_over(torch.optim.SGD([META]).state_dict()),
-        ValueError,
-        r"not a state dict of torch\.optim\.Adagrad",
-    ),
+    "Adagrad of another shape": (taken_over(3), ValueError, r"shape \(3,\) has a sum of shape \(2,\)"),
     "a manifest that is a list": (manifest_of("[1, 2]"), UserError, "no cache"),
     "a manifest of nothing": (manifest_of("{}"), UserError, "no cache"),
     "a manifest nested deeply": (manifest_of(NESTED), UserError, "no cache"),
@@ -131,15 +117,18 @@ def test_sharded_tables_of_torchrec_cannot_share_a_decision(monkeypatch):
     def params():
         return [TableBatchedEmbeddingSlice(torch.ones(3, 2)), torch.nn.Parameter(torch.ones(2))]
 
-    shared = [lambda p: GradaGrad(p, granularity="group"), lambda p: GradaGrad(p, granularity="all"), AutoGradaGrad]
+    shared = [lambda p: GradaGrad(p, granularity="row"), lambda p: GradaGrad(p, granularity="all"), AutoGradaGrad]
     for construct in shared:
         construct(params())  # alone
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 2)
     for construct in shared:
-        with pytest.raises(ValueError, match=r'TorchRec .* Use GradaGrad with granularity="element"'):
+        with pytest.raises(ValueError, match=r"Construct the optimizer with .*torchrec\.optimizer_for"):
             construct(params())
-    GradaGrad(params(), granularity="row")
+    table = GradaGrad(params()).param_groups[0]["params"][0]
+    table._in_backward_optimizers = []
+    with pytest.raises(ValueError, match="FBGEMM steps it in backward"):
+        GradaGrad([table])
 
 
 def test_the_home_of_nobody_is_a_folder_that_does_not_exist(monkeypatch):

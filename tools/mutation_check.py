@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Name, file below src/gradagrad, text to replace, replacement.
 PAPER, AUTO, ROWS = "rules/gradagrad.py", "rules/auto.py", "torch_ops/views.py"
 MUTANTS = [
-    ("the sign of ρ flipped", PAPER, "surplus = agreement - gg", "surplus = -agreement - gg"),
+    ("the sign of ρ flipped", PAPER, "agreement = gm * s.rho", "agreement = gm * -s.rho"),
     ("the restricted-increase clip dropped", PAPER, "/ floored + 1.0), clip)", "/ floored + 1.0), ops.largest)"),
     ("the clip dropped with momentum", PAPER, "grows, ops.minimum(root, clip), 1.0)", "grows, root, 1.0)"),
     ("the cap on γ removed", PAPER, "ops.minimum(growth * increase, cap)", "growth * increase"),
@@ -31,26 +31,33 @@ MUTANTS = [
     ("the fixed clip ignored", PAPER, "clip = ops.minimum(clip, s.growth_limit)", "pass"),
     ("G∞ ignored", PAPER, "surplus = ops.where(first, bounded, surplus)", "pass"),
     ("momentum without the metric's change", PAPER, "m * carried[0] + g * share", "m * s.beta + g * share"),
-    ("projection leaves m alone", PAPER, "new_m = new_m + (z - p) * (metric * share)", "pass"),
+    ("projection leaves m alone", PAPER, "new_m = ops.where(ops.less(p, z)", "_ = ops.where(ops.less(p, z)"),
     ("lazy ignored", PAPER, "ops.where(touched, new_m, m)", "new_m"),
     ("eps left out", PAPER, "ops.sqrt(ops.maximum(new_alpha, ops.tiny)) + s.eps", "ops.sqrt(new_alpha)"),
-    ("stale momentum kept", PAPER, 'ops.where(rested, 0.0, values["momentum"])', 'values["momentum"]'),
-    ("rows' clocks stop", ROWS, "(now + 1).to(clocks)", "now.to(clocks)"),
-    ("auto: the sign of the step", AUTO, '"x": x - direction * rate', '"x": x + direction * rate'),
-    ("auto: the sign of the displacement", AUTO, "Y + direction * onward", "Y - direction * onward"),
-    ("auto: unweighted squares", AUTO, "g * g * weight - B * fade", "g * g - B * fade"),
-    ("auto: (1 − β) left out", AUTO, "moves * (1.0 - s.beta)", "moves"),
-    ("auto: zeros move along momentum", AUTO, "direction = direction * moves", "pass"),
-    ("auto: decay does not count in P", AUTO, "g + x * root * (moves * pull)", "g"),
-    ("auto: the guard lets all through", AUTO, "damp = ops.sqrt(damp_square)", "pass"),
+    ("stale momentum kept", PAPER, 'ops.where(idle, 0.0, values["momentum"])', 'values["momentum"]'),
+    ("rows' clocks stop", ROWS, "clocks.index_put_(self.index, later.to(clocks))", "pass"),
+    ("auto: the sign of the step", AUTO, '"x": y - step', '"x": y + step'),
+    ("auto: the sign of the displacement", AUTO, "D + step * moves * onward", "D - step * moves * onward"),
+    ("auto: unweighted squares", AUTO, "square, first = g * g * weight", "square, first = g * g"),
+    ("auto: β left out", AUTO, "(e - delta * s.beta) * left", "(e - delta) * left"),
+    ("auto: zeros enter the displacement", AUTO, "D + step * moves * onward", "D + step * onward"),
+    ("auto: decay does not count in P", AUTO, "g + pull * ops.minimum(divisor, ops.largest)", "g"),
+    ("auto: the guard limits no gradient", AUTO, "ops.maximum(ops.minimum(g, limit), -limit))", "g)"),
+    ("auto: the guard limits no square", AUTO, "ops.where(first, square, ops.minimum(square, B))", "square"),
+    ("auto: the guard limits the first", AUTO, "ops.less(B, ops.tiny)", "ops.less(B, -1.0)"),
+    ("auto: an overflowing square moves", AUTO, "ops.maximum(total * scale", "ops.maximum(new_B * scale"),
     ("auto: the displacement does not fade", AUTO, "c - c * FADE / (k + 1.0)", "c * 1.0"),
-    ("auto: twice the rate of log γ", AUTO, "RATE = 0.5", "RATE = 1.0"),
+    ("auto: twice the rate of log γ", AUTO, "RATE = 0.85", "RATE = 1.7"),
+    ("auto: a larger vote", AUTO, "LARGEST_VOTE = 0.1", "LARGEST_VOTE = 0.2"),
+    ("auto: no pull to the mean", AUTO, "PULL = 0.5", "PULL = 0.0"),
+    ("auto: no common vote", AUTO, "(own_vote + common_vote) * 0.5", "own_vote * 0.5"),
     ("auto: the cap on γ removed", AUTO, "ops.minimum(new_gamma, s.gamma_max)", "new_gamma"),
-    ("auto: schedule scales displacement", AUTO, "] * s.steady_lr", "] * s.lr"),
     ("auto: nothing is ever forgotten", AUTO, "FORGET = 2.0**-20", "FORGET = 2.0**-60"),
-    ("auto: idle squares fade", AUTO, "(g * g * weight - B * fade) * moves", "g * g * weight - B * fade"),
-    ("auto: an average of equal weights", AUTO, "(POWER + 1.0) / (k + POWER)", "1.0 / k"),
-    ("auto: untouched rows' averages stop", AUTO, "((since + float(t)) / (now + float(t)))", "1.0"),
+    ("auto: idle squares fade", AUTO, "(square - B * fade) * moves", "(square - B * fade)"),
+    ("auto: other weights", AUTO, "newest = k * k * block", "newest = k * block"),
+    ("auto: weights without γ", AUTO, 'k * k * block["common_gamma"]', "k * k"),
+    ("auto: a first step of zeros counts", AUTO, '"clock": ops.where(moved, k, k - 1.0)', '"clock": k'),
+    ("auto: untouched rows stop", AUTO, "ops.minimum(since, now) / ops.maximum(now, LEAST)", "1.0"),
 ]  # fmt: skip
 KERNEL_MUTANTS = [
     ("kernel: gaps in memory are elements", "tensors.cpp", "if (a.strides[d] != expected) return false;", ""),
@@ -58,13 +65,13 @@ KERNEL_MUTANTS = [
     ("kernel: other strides go unnoticed", "tensors.cpp", "if (!same_strides(a, *role.like))", "if (false)"),
     ("kernel: rows outside the table", "sparse.cpp", "if (!inside)", "if (false)"),
     ("kernel: repeated rows are not added up", "sparse.cpp", "if (sorted.occurrences(i) > 1) {", "if (false) {"),
-    ("kernel: rows' clocks stop", "pass.cpp", "clocks[block.begin], now + 1)", "clocks[block.begin], now)"),
+    ("kernel: rows' clocks stop", "pass.cpp", "std::exchange(clocks[block.begin], after)", "clocks[block.begin]"),
     ("kernel: a thread stops too early", "step.cpp", "(until + place.unit - 1) / place.unit", "until / place.unit"),
     ("kernel: steps are not counted", "step.cpp", "for (int64_t* counter : counters_) ++*counter;", ""),
     ("kernel: a unit's sum is left out", "step.cpp", "u = 0; u < units", "u = 1; u < units"),
 ]  # fmt: skip
 TESTS = ["test_faithful.py", "test_adagrad.py", "test_properties.py", "test_sparse.py", "test_precision.py"]
-AUTO_TESTS = ["auto/test_faithful.py", "auto/test_sparse.py", "auto/test_averaging.py"]
+AUTO_TESTS = ["auto/test_faithful.py", "auto/test_sparse.py", "auto/test_averaging.py", "auto/test_robust.py"]
 
 
 def mutated(name: str, file: Path, old: str, new: str) -> str:

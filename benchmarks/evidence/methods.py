@@ -1,13 +1,10 @@
 """The optimizers that are compared, and the rows of the tables."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import importlib
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn, optim
@@ -15,31 +12,23 @@ from torch import nn, optim
 from gradagrad import AutoGradaGrad, GradaGrad
 
 Parameters = list[nn.Parameter]
+Make = Callable[[Parameters, Parameters, float], list[Any]]  # of dense parameters, tables and the number varied
 OURS = "AutoGradaGrad"
 LOWEST, HIGHEST = -14, 4  # places of learning rates: 10^(place/2)
-SWEPT = range(-12, 1)  # 1e-6 to 1
 
 
-@dataclass(frozen=True)
-class Method:
-    """``make`` gets dense parameters, embedding tables with sparse gradients, and the number that is varied.
+class Method(NamedTuple):
+    """``default`` is the documented value, ``start`` the places where the search for a better one begins."""
 
-    ``default`` is the documented value, ``start`` the places where the search for a better one begins.
-    """
-
-    make: Callable[[Parameters, Parameters, float], list[Any]]
+    make: Make
     default: float
     start: tuple[int, ...] = ()
-    cosine: bool = False
     sparse: bool = True
 
 
-def _adamw(dense: Parameters, tables: Parameters, lr: float) -> list[Any]:
-    return [optim.AdamW(dense, lr), *([optim.SparseAdam(tables, lr)] if tables else [])]
-
-
-def _sgd(dense: Parameters, tables: Parameters, lr: float) -> list[Any]:
-    return [optim.SGD(dense, lr, momentum=0.9), *([optim.SGD(tables, lr)] if tables else [])]
+def _pair(kind: Any, of_tables: Any, **options: float) -> Make:
+    """Tables have sparse gradients, and an optimizer of their own."""
+    return lambda dense, tables, lr: [kind(dense, lr, **options), *([of_tables(tables, lr)] if tables else [])]
 
 
 def _gradagrad(dense: Parameters, tables: Parameters, lr: float) -> list[Any]:
@@ -47,55 +36,49 @@ def _gradagrad(dense: Parameters, tables: Parameters, lr: float) -> list[Any]:
     return [GradaGrad([{"params": dense}, *([by_row] if tables else [])], lr)]
 
 
-def _peer(module: str, name: str) -> Callable[[Parameters, Parameters, float], list[Any]]:
+def _peer(module: str, name: str) -> Make:
     return lambda dense, tables, lr: [getattr(importlib.import_module(module), name)(dense, lr)]
 
 
+_adamw, _sgd = _pair(optim.AdamW, optim.SparseAdam), _pair(optim.SGD, optim.SGD, momentum=0.9)
 _free, _prodigy = _peer("schedulefree", "AdamWScheduleFree"), _peer("prodigyopt", "Prodigy")
 METHODS = {
     "AdamW": Method(_adamw, 1e-3, (-8, -6, -4)),
-    "AdamW, cosine": Method(_adamw, 1e-3, (-8, -6, -4), cosine=True),
+    "AdamW, cosine": Method(_adamw, 1e-3, (-8, -6, -4)),
     "SGD": Method(_sgd, 1e-3, (-4, -2, 0)),
-    "SGD, cosine": Method(_sgd, 1e-3, (-4, -2, 0), cosine=True),
+    "SGD, cosine": Method(_sgd, 1e-3, (-4, -2, 0)),
     "Schedule-Free AdamW": Method(_free, 2.5e-3, (-6, -4), sparse=False),
     "Prodigy": Method(_prodigy, 1.0, sparse=False),
-    "Prodigy, cosine": Method(_prodigy, 1.0, (-1, 0, 1), cosine=True, sparse=False),
+    "Prodigy, cosine": Method(_prodigy, 1.0, (-1, 0, 1), sparse=False),
     "Adagrad": Method(lambda dense, tables, lr: [optim.Adagrad([*dense, *tables], lr)], 1e-2, (-6, -4, -2)),
     "GradaGrad": Method(_gradagrad, 1e-2),
     OURS: Method(lambda dense, tables, lr: [AutoGradaGrad([*dense, *tables], lr)], 1.0),
-    f"{OURS}, γ₀": Method(lambda dense, tables, gamma: [AutoGradaGrad([*dense, *tables], gamma0=gamma)], 1e-4),
+    f"{OURS}, γ₀": Method(lambda dense, tables, gamma: [AutoGradaGrad([*dense, *tables], gamma0=gamma)], 1e-3),
 }
-SWEEPS = ("AdamW", "AdamW, cosine", "SGD, cosine", "Schedule-Free AdamW", "Prodigy", "Adagrad", OURS, f"{OURS}, γ₀")
+SWEEPS = {name: range(-12, 1) for name in METHODS if name not in ("SGD", "Prodigy, cosine", "GradaGrad")}  # 1e-6 to 1
+SWEEPS[OURS] = range(-12, 1, 2)  # level by construction
+FIRST_SCREEN = (1e-5, 1e-4, 1e-3, 1e-2)  # AdamW's learning rates in the README's picture
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A row of a table: a method at its default or at its best learning rate, at the last iterate or averaged."""
 
-    label: str
     method: str
     tuned: bool = False
     averaged: bool = False
-    main: bool = False  # trained first
+
+    @property
+    def label(self) -> str:
+        words = {OURS: "", "GradaGrad": ", as documented"}.get(self.method, ", tuned" if self.tuned else ", default")
+        name = self.method.replace(OURS, f"**{OURS}**").replace(", ", " + ")
+        return name + words + ", averaged" * self.averaged
 
 
-ROWS = (
-    Row("AdamW + cosine, tuned", "AdamW, cosine", tuned=True, main=True),
-    Row("AdamW, tuned", "AdamW", tuned=True),
-    Row("AdamW, tuned, averaged", "AdamW", tuned=True, averaged=True),
-    Row("AdamW, default", "AdamW", main=True),
-    Row("SGD + cosine, tuned", "SGD, cosine", tuned=True),
-    Row("SGD, tuned", "SGD", tuned=True),
-    Row("SGD, tuned, averaged", "SGD", tuned=True, averaged=True),
-    Row("Schedule-Free AdamW, tuned", "Schedule-Free AdamW", tuned=True),
-    Row("Schedule-Free AdamW, default", "Schedule-Free AdamW", main=True),
-    Row("Prodigy + cosine, tuned", "Prodigy, cosine", tuned=True),
-    Row("Prodigy, default", "Prodigy", main=True),
-    Row("Adagrad, tuned", "Adagrad", tuned=True),
-    Row("GradaGrad, as documented", "GradaGrad"),
-    Row("**AutoGradaGrad**", OURS, main=True),
-    Row("**AutoGradaGrad**, averaged", OURS, averaged=True, main=True),
-)
+REFERENCE, FREE, AVERAGED = Row("AdamW, cosine", tuned=True), Row("Schedule-Free AdamW"), Row(OURS, averaged=True)
+_ADAMW = (Row("AdamW", tuned=True), Row("AdamW", tuned=True, averaged=True), Row("AdamW"))
+_SGD = (Row("SGD, cosine", tuned=True), Row("SGD", tuned=True), Row("SGD", tuned=True, averaged=True))
+_FREE = (Row("Schedule-Free AdamW", tuned=True), FREE, Row("Prodigy, cosine", tuned=True), Row("Prodigy"))
+ROWS = (REFERENCE, *_ADAMW, *_SGD, *_FREE, Row("Adagrad", tuned=True), Row("GradaGrad"), Row(OURS), AVERAGED)
 
 
 def rate(place: int) -> float:
@@ -117,7 +100,7 @@ def rule_digest() -> str:
             noise = torch.randn(tensor.shape, generator=random, dtype=torch.float64)
             tensor.grad = (tensor.detach() + noise * (1000 if step == 20 else 1)) * (noise > -1)
         optimizer.step()
-    found = [value for tensor in tensors for value in tensor.tolist()]
+    found = torch.cat((*tensors,)).tolist()
     with optimizer.averaged():
-        found += [value for tensor in tensors for value in tensor.tolist()]
+        found += torch.cat((*tensors,)).tolist()
     return hashlib.sha256(" ".join(f"{value:.4g}" for value in found).encode()).hexdigest()[:12]

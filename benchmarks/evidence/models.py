@@ -1,7 +1,5 @@
 """The nets: an MLP, a residual CNN, transformers, and a pretrained sentence encoder with a new last layer."""
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import os
@@ -13,13 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gradagrad_lab.problems.blocks import Attention
+from gradagrad_lab.problems.training import layers
 
 CLASSES, LETTERS, RANK = 10, 128, 8
 
 
 def mlp() -> nn.Module:
-    layers = [nn.Flatten(), nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, CLASSES)]
-    return nn.Sequential(*layers)
+    return nn.Sequential(nn.Flatten(), *layers((784, 256, 128, CLASSES)))
 
 
 class Residual(nn.Module):
@@ -92,10 +90,7 @@ def pretrained() -> tuple[Path, Any]:
 
 
 class Encoder(nn.Module):
-    """MiniLM with a new last layer on the mean over tokens. A row is ids beside a mask.
-
-    With ``lora`` only that layer and adapters at queries and values are trained.
-    """
+    """MiniLM with a new last layer on the mean over tokens; ``lora`` trains only that layer and adapters."""
 
     def __init__(self, lora: bool) -> None:
         super().__init__()

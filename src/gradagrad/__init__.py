@@ -6,7 +6,7 @@ Names are loaded on first use, so that `gradagrad.optax` needs no torch and the 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = [
     "AutoGradaGrad",
     "GradaGrad",
@@ -20,6 +20,7 @@ __all__ = [
     "log_learning_rates",
     "plot_learning_rates",
     "projections",
+    "step_in_backward",
 ]
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from gradagrad.auto import AutoGradaGrad
     from gradagrad.from_adagrad import from_adagrad
     from gradagrad.gradagrad import GradaGrad
+    from gradagrad.in_backward import step_in_backward
     from gradagrad.kernel.load import KernelMissingWarning, kernel_status
     from gradagrad.monitoring.diagnostics import GroupDiagnostics
     from gradagrad.monitoring.first_step import LargeFirstStepWarning
@@ -46,6 +48,7 @@ else:
         "learning_rates": "monitoring.recording",
         "log_learning_rates": "monitoring.recording",
         "plot_learning_rates": "monitoring.plots",
+        "step_in_backward": "in_backward",
     }
 
     def __getattr__(name: str) -> Any:

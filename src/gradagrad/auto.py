@@ -71,8 +71,13 @@ class AutoGradaGrad(Averaged):
         >>> with optimizer.averaged():
         ...     loss = model(torch.ones(8, 4)).square().mean()
 
-    Sparse and dense gradients give the same numbers. A NaN or an infinity in a gradient spoils its element, as in
-    torch's own optimizers, and :math:`\gamma` leaves it out.
+    The same gradients give the same numbers, sparse or dense. Rows without a gradient catch up when they
+    are touched, saved or averaged; until then a forward pass reads them as they were. A step in which every gradient is
+    zero moves the parameters and their average on towards :math:`z`, and leaves :math:`\gamma` and the clock alone. As
+    the first step it changes nothing.
+
+    A NaN in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` leaves it out. So does an
+    infinity that is the element's first gradient, or any one without the guard; with the guard later ones are limited.
     """
 
     rule = RULE
@@ -83,7 +88,7 @@ class AutoGradaGrad(Averaged):
         params: ParamsT,
         lr: float | Tensor = 1.0,
         *,
-        gamma0: float = 1e-4,
+        gamma0: float = 1e-3,
         momentum: float = 0.5,
         gamma_max: float = math.inf,
         guard: bool = True,

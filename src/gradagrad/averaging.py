@@ -14,6 +14,7 @@ from torch.optim.optimizer import StateDict
 from gradagrad import sharding
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.engine.state import has_stepped
 from gradagrad.engine.step import uninterrupted
 from gradagrad.torch_ops.ops import computing_dtype, real_view
 
@@ -100,12 +101,19 @@ class Averaged(EngineOptimizer):
         for group in self.param_groups:
             settings = self._settings(group)
             keys = [field.key for field in self.rule.fields(settings) if field.at == "element"]
-            for parameter in (p for p in group["params"] if self.state.get(p)):
+            for parameter in (p for p in group["params"] if has_stepped(self, p)):
                 dtype, state = computing_dtype(parameter.dtype), self.state[parameter]
                 values = {key: sharding.local(state[key]).to(dtype) for key in keys}
                 values["x"] = real_view(sharding.local(parameter.detach())).to(dtype)
                 result[parameter] = self.rule.average(values, settings)
         return result
+
+    @torch.no_grad()
+    def _stay(self) -> None:
+        """Training goes on from the averages, which the parameters hold now."""
+        for state in self.state.values():
+            for key in self.rule.distances:
+                sharding.local(state[key]).zero_()
 
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:

@@ -156,7 +156,7 @@ def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
     if other is not None:
         remedy = "Load only the model's weights."
         if other == "torch.optim.Adagrad" and name == "GradaGrad":
-            remedy = "Convert it with gradagrad.from_adagrad(state_dict, params)."
+            remedy = "Load it into a torch.optim.Adagrad and convert that with gradagrad.from_adagrad."
         raise ValueError(f"this state dict was saved by {other}; {name} cannot use it. {remedy}")
 
 

@@ -1,4 +1,4 @@
-"""Parameters sharded over ranks (FSDP2, DTensor): this rank's shards, and sums over all ranks.
+"""Parameters sharded over ranks (FSDP2, DTensor, tables of TorchRec): this rank's shards, and sums over all ranks.
 
 All numbers of an element are on one rank, so most of a step needs no communication. Where a block is spread over ranks,
 its sums are added by one small all-reduce for the whole optimizer. This module does not know the update rule, and the
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
 import torch
 from torch import Tensor
@@ -28,6 +28,38 @@ if TYPE_CHECKING:
 
 # The process groups over which a parameter's sums are added, one for each mesh dimension that splits a block.
 Axes = tuple["dist.ProcessGroup", ...]
+
+
+class TableShard(NamedTuple):
+    """How TorchRec has sharded a table, as `gradagrad.integrations.torchrec` tells its parameter on every rank."""
+
+    ranks: dist.ProcessGroup | None
+    """Who holds shards of it; None if every rank has a replica."""
+    splits_rows: bool
+    """Whether ranks hold parts of the same row."""
+
+
+def table_shard(parameter: Tensor) -> TableShard | None:
+    """What is known of a table's shard."""
+    return getattr(parameter, "_gradagrad_table_shard", None)
+
+
+def unfit_table(parameter: Tensor, scope: Scope) -> str | None:
+    """Why an optimizer cannot step this table of TorchRec, and the remedy; None if it can."""
+    if type(parameter).__name__ != "TableBatchedEmbeddingSlice":
+        return None
+    if hasattr(parameter, "_in_backward_optimizers"):
+        return (
+            "this table of TorchRec has the compute kernel fused, and FBGEMM steps it in backward. Leave it out "
+            '(in_backward_optimizer_filter), or put compute_kernel="dense" into the sharding plan.'
+        )
+    alone = not dist.is_initialized() or dist.get_world_size() == 1
+    if scope == "element" or table_shard(parameter) is not None or alone:
+        return None
+    return (
+        f'a table of TorchRec does not know how it is sharded, got the scope "{scope}": each rank would decide alone. '
+        "Construct the optimizer with gradagrad.integrations.torchrec.optimizer_for."
+    )
 
 
 def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
@@ -58,8 +90,13 @@ def axes(parameter: Tensor, scope: Scope = "tensor") -> Axes:
 
     A mesh dimension that replicates the parameter is left out.
     """
-    if scope == "element" or not is_sharded(parameter):
+    if scope == "element" or type(parameter) is torch.nn.Parameter:
         return ()
+    if not is_sharded(parameter):
+        shard = table_shard(parameter)
+        if shard is None or shard.ranks is None or (scope == "row" and not shard.splits_rows):
+            return ()
+        return (shard.ranks,) if dist.get_world_size(shard.ranks) > 1 else ()
     mesh = parameter.device_mesh
     if mesh.get_coordinate() is None:
         return ()  # a rank outside the mesh holds nothing
@@ -167,7 +204,7 @@ def unfit(parameter: Tensor, gradient: Tensor, *, differentiable: bool) -> str |
 def split(batch: Batch) -> list[Batch]:
     """A batch as this rank's shards, split by the ranks over which sums are added; dense gradients come first."""
     plain = torch.nn.Parameter
-    sharded = any(type(p) is not plain and is_sharded(p) for p in batch.params)
+    sharded = any(type(p) is not plain and (is_sharded(p) or table_shard(p)) for p in batch.params)
     if not sharded and len({gradient.layout for gradient in batch.grads}) == 1:
         return [batch]  # The usual case: all gradients are dense, or all are sparse.
     here = _shards(batch) if sharded else batch

@@ -87,12 +87,12 @@ def test_a_bad_gradient_spoils_its_element_and_gamma_goes_on(driver: str, bad: f
 def _growth_on_flat_loss(rank: int, tensors: int, seed: int, steps: int, guard: bool) -> float:
     """The largest mean γ over γ₀ on symmetric noise alone, which moves the elements in ``rank`` independent ways."""
     random = torch.Generator().manual_seed(seed)
-    directions = torch.randn(rank, 30, generator=random) if rank < 30 else torch.eye(30)
-    sizes = [30] if tensors == 1 else [1, 2, 3, 4, 5, 15]
+    directions = torch.randn(rank, 100, generator=random) if rank < 100 else torch.eye(100)
+    sizes = {1: [100], 10: [1, 2, 3, 4, 5, 10, 15, 15, 20, 25], 100: [1] * 100}[tensors]
     params = [Parameter(torch.zeros(n)) for n in sizes]
     optimizer = AutoGradaGrad(params, guard=guard)
     largest = torch.zeros((), dtype=torch.float64)
-    weights = torch.tensor(sizes, dtype=torch.float64) / 30.0
+    weights = torch.tensor(sizes, dtype=torch.float64) / 100.0
     for _ in range(steps):
         # Heavy tails, and a scale that changes with time: the theorem asks for symmetry alone.
         scale = torch.randn((), generator=random).exp()
@@ -102,13 +102,13 @@ def _growth_on_flat_loss(rank: int, tensors: int, seed: int, steps: int, guard: 
         optimizer.step()
         mean = torch.stack([optimizer.state[p]["gamma"] for p in params]) @ weights
         largest = torch.maximum(largest, mean)
-    return largest.item() / 1e-4
+    return largest.item() / 1e-3
 
 
 @pytest.mark.parametrize("guard", [False, True])
 def test_flat_loss_the_chance_that_gamma_grows_m_fold_is_at_most_one_in_m(guard: bool) -> None:
     """The theorem, over ranks, tensors and seeds: the mean γ is a positive supermartingale there."""
-    kinds = [(rank, tensors, seed) for rank in (1, 5, 30) for tensors in (1, 6) for seed in range(10)]
+    kinds = [(rank, tensors, seed) for rank in (1, 10, 100) for tensors in (1, 10, 100) for seed in range(10)]
     growths = torch.tensor([_growth_on_flat_loss(*kind, 200, guard) for kind in kinds])
     n = len(growths)
     for M in (3.0, 10.0, 30.0):
@@ -158,17 +158,24 @@ def test_one_outlier_cannot_freeze_the_learning_rate() -> None:
 
 
 @every_driver
-def test_extreme_gradients_stay_finite(driver: str) -> None:
+@pytest.mark.parametrize("guard", [True, False])
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_extreme_gradients_stay_finite(driver: str, guard: bool, decay: float) -> None:
     """Squares that underflow or overflow single precision; an ordinary gradient after tiny ones."""
-    for size in (1e-30, 1e-22, 1e15, 1e19):
-        p = Parameter(torch.tensor([1.0, -1.0, 0.0]))
-        optimizer = AutoGradaGrad([p], **DRIVERS[driver])
-        for g in [size, size, -size, 0.0, size, 1.0, 1.0, size, -1.0] * 3:
-            p.grad = torch.tensor([g, -g, 0.0])
-            optimizer.step()
-            assert torch.isfinite(p).all(), (size, g)
-            assert p[2] == 0.0
-        assert all(torch.isfinite(value).all() for value in optimizer.state[p].values())
+    for size in (1e-30, 1e-22, 1e15, 1e19, 2e19, 3e38):
+        ends: list[Parameter] = []
+        for way in ("loop", driver):
+            p = Parameter(torch.tensor([1.0, -1.0, 0.0]))
+            start = p.detach().clone()
+            optimizer = AutoGradaGrad([p], guard=guard, weight_decay=decay, **DRIVERS[way])
+            for g in [size, size, -size, 0.0, size, 1.0, 1.0, size, -1.0] * 3:
+                p.grad = torch.tensor([g, -g, 0.0])
+                optimizer.step()
+                assert (p - start).abs().max() < 0.03, (size, g)  # with torch's Adagrad, too, 1e38 moves nothing far
+                assert p[2] == 0.0
+            assert all(torch.isfinite(value).all() for value in optimizer.state[p].values())
+            ends += [p, optimizer.state[p]["gamma"]]  # pyright: ignore
+        torch.testing.assert_close(ends[2:], ends[:2], rtol=1e-4, atol=1e-6)
 
 
 @every_driver
@@ -250,3 +257,22 @@ def test_a_first_step_with_gradients_of_zero_changes_nothing(driver: str, option
         assert torch.equal(p, q)
         for key, value in reference.state[q].items():
             assert key == "step" or torch.equal(optimizer.state[p][key], value), key
+
+
+@every_driver
+def test_a_later_step_with_gradients_of_zero_moves_y_towards_z_and_leaves_gamma_alone(driver: str) -> None:
+    params = parameters()
+    optimizer = AutoGradaGrad(params, gamma0=1e-2, **DRIVERS[driver])
+    train(optimizer, 5)
+    before = copy.deepcopy(optimizer)
+    for p in params:
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    left = shared(before).weight_total / shared(optimizer).weight_total
+    assert left < 0.9
+    for p, q in zip(params, before.param_groups[0]["params"], strict=True):
+        new, old = optimizer.state[p], before.state[q]
+        torch.testing.assert_close(p + new["offset"], q + old["offset"], rtol=0, atol=1e-14)  # z
+        torch.testing.assert_close(new["offset"], old["offset"] * left, rtol=1e-12, atol=1e-16)
+        for key, value in old.items():
+            assert key in ("step", "offset", "weight_total") or torch.equal(new[key], value), key

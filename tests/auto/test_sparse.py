@@ -139,5 +139,4 @@ def test_cost_follows_the_touched_rows() -> None:
         other.grad = torch.ones(3)
         with Largest() as seen:
             optimizer.step()
-        # The first step makes the state.
-        assert (seen.largest >= 40_000) if k == 0 else (seen.largest <= 100), (k, seen.largest)
+        assert k == 0 or seen.largest <= 100, (k, seen.largest)  # The first step may copy the weights.

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 
 from gradagrad import AutoGradaGrad, GradaGrad, learning_rates
 from gradagrad.integrations._at_average import AtAverage
+from gradagrad.integrations.wrappers import unwrapped
 
 from . import models
 from .launch import EXAMPLES
@@ -78,6 +79,8 @@ def test_hugging_face_trainer_resumes_bit_for_bit_logs_and_works_at_the_average(
         entry["eval_loss"] for entry in whole.state.log_history if entry["step"] == 40 and "eval_loss" in entry
     ]
     assert whole.evaluate()["eval_loss"] == pytest.approx(evaluated)  # the model is the average now
+    with unwrapped(whole.optimizer).averaged():  # and more training would start from it
+        assert all(torch.equal(a, b) for a, b in zip(average.parameters(), whole.model.parameters(), strict=True))
     whole.model.load_state_dict(point.state_dict())
     assert whole.evaluate()["eval_loss"] != pytest.approx(evaluated, rel=1e-4)  # and was the points before
 
@@ -152,6 +155,8 @@ def test_lightning_resumes_bit_for_bit_logs_and_works_at_the_average(tmp_path: P
     for callback in whole.callbacks:
         callback.setup(whole, model, "fit")
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in saved["gradagrad_points"].items())
+    with unwrapped(whole.optimizers[0]).averaged():
+        assert all(torch.equal(value, saved["state_dict"][name]) for name, value in model.named_parameters())
 
 
 def test_without_an_average_there_is_nothing_to_put_in_and_a_failure_puts_the_points_back():

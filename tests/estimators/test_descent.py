@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from auto_oracle import AutoOracle
 
 from gradagrad.sklearn.descent import Descent
 
@@ -16,22 +17,22 @@ def test_a_number_that_is_not_finite_spoils_its_element_alone():
     assert descent.gamma > 0.25
 
 
-def test_the_average_is_the_rules():
-    """A weighted mean of all z, of which x keeps the part 1 − β away from z."""
+def test_steps_and_average_are_the_rules():
     rng = np.random.RandomState(0)
-    descent = Descent(np.ones((3, 2)), np.full((3, 1), 0.1), np.zeros((3, 1)), 3)
-    mean, total = np.ones((3, 2)), 0.0
-    for k in range(1, 200):
-        weight = k**5 * descent.block["common_gamma"] ** 2
-        total += weight
-        descent.step(rng.randn(3, 2), 1)
-        mean += (descent.x + descent.elements["offset"] - mean) * (weight / total)
-    np.testing.assert_allclose(descent.point(True), mean, rtol=1e-9)
+    descent = Descent(np.ones((3, 2)), np.zeros((3, 1)), np.zeros((3, 1)), 4)
+    oracle = AutoOracle([[1.0] * 6], gamma0=descent.gamma)
+    for _ in range(200):
+        g = rng.randn(3, 2) * (rng.rand(3, 2) < 0.8)
+        oracle.step([g.ravel().tolist()])
+        descent.step(g, 1)
+    np.testing.assert_allclose(descent.point(averaged=False).ravel(), oracle.tensors[0].y, rtol=1e-9)
+    np.testing.assert_allclose(descent.point(averaged=True).ravel(), oracle.tensors[0].mean, rtol=1e-9)
+    assert descent.gamma == pytest.approx(oracle.tensors[0].gamma, rel=1e-9)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_touched_rows_take_the_steps_of_all_rows(outputs):
-    """Without a penalty a row without a gradient only catches up, so naming the others is all the same."""
+    """Without a penalty a row without a gradient is idle, so naming the others is all the same."""
     rng = np.random.RandomState(0)
     none = np.zeros((8, 1))
     whole, rows = (Descent(np.zeros((8, outputs)), none, none, 8) for _ in range(2))
@@ -46,11 +47,11 @@ def test_touched_rows_take_the_steps_of_all_rows(outputs):
     assert rows.gamma == pytest.approx(whole.gamma, rel=1e-9)
 
 
-def test_l1_rests_at_zero_and_stops_there():
+def test_l1_stays_at_zero_and_stops_there():
     l1 = np.array([[1.0, 1.0, 0.0]])
     descent = Descent(np.array([[0.0, 1e-9, 1e-9]]), np.zeros((1, 3)), l1, 3)
     descent.step(np.array([[0.5, 0.5, 0.5]]), 1)
-    assert descent.x[0, 0] == 0.0  # |g| ≤ l1 at 0: rests
+    assert descent.x[0, 0] == 0.0  # |g| ≤ l1 at 0: stays
     assert descent.x[0, 1] == 0.0  # would cross 0: stops there
     assert descent.x[0, 2] < 0.0  # no penalty, no stop
     descent.step(np.array([[1.5, 0.0, 0.0]]), 1)

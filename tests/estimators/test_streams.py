@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import SGDClassifier
 
 from gradagrad.sklearn import GradaGradClassifier, GradaGradRegressor
-from gradagrad.sklearn.estimator import Samples
+from gradagrad.sklearn.batches import Samples
 
 from .problems import classes, numbers, rare_columns
 

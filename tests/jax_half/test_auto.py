@@ -46,7 +46,7 @@ def test_only_ratios_of_the_learning_rate_matter():
     params = parameters(jnp.float64)
     expected, _ = train(auto_gradagrad(), params, 50)
     same(train(auto_gradagrad(0.25), params, 50)[0], expected, rtol=1e-12, atol=1e-12)
-    scheduled, _ = train(auto_gradagrad(lambda count: 0.25, gamma0=4e-4), params, 50)
+    scheduled, _ = train(auto_gradagrad(lambda count: 0.25, gamma0=4e-3), params, 50)
     same(scheduled, expected, rtol=1e-12, atol=1e-12)
 
 

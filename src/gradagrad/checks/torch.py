@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch import distributed as dist
 from torch.optim.optimizer import Optimizer
 
+from gradagrad import sharding
 from gradagrad.checks.arguments import Number, Table, check_number, check_projection, error_text
 from gradagrad.checks.arguments import checked as checked_anywhere
+from gradagrad.rules.scope import Scope
 
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """By name too, because command lines cannot pass a dtype."""
@@ -89,19 +90,11 @@ def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
         )
 
 
-def refuse_table_slices(params: Sequence[Tensor]) -> None:
-    """Raises where TorchRec's sharded tables would share a decision: every rank holds others and would decide alone."""
-    if (
-        any(type(parameter).__name__ == "TableBatchedEmbeddingSlice" for parameter in params)
-        and dist.is_available()
-        and dist.is_initialized()
-        and dist.get_world_size() > 1
-    ):
-        raise ValueError(
-            "tables of TorchRec (TableBatchedEmbeddingSlice) cannot share a decision: each rank would decide by the "
-            "tables it holds, and replicas of other parameters would drift apart. "
-            'Use GradaGrad with granularity="element", "row" or "tensor" for the tables.'
-        )
+def refuse_unfit_tables(params: Sequence[Tensor], scope: Scope) -> None:
+    """Raises for tables of TorchRec that this optimizer cannot step."""
+    for parameter in params:
+        if reason := sharding.unfit_table(parameter, scope):
+            raise ValueError(reason)
 
 
 _stepped_in_backward: weakref.WeakSet[Optimizer] = weakref.WeakSet()

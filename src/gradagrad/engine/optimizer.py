@@ -18,13 +18,13 @@ from gradagrad.checks.torch import (
     refuse_another_scope,
     refuse_flattened,
     refuse_foreign_settings,
-    refuse_table_slices,
     refuse_unfit_parameters,
+    refuse_unfit_tables,
     warn_of_one_each,
 )
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import begin, join_shared, mark_idle
+from gradagrad.engine.state import begin, begin_early, has_stepped, join_shared, mark_idle, renew_unused, unused_of
 from gradagrad.kernel.backend import HandleCache
 from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, describe
 from gradagrad.monitoring.first_step import FirstStep
@@ -42,6 +42,8 @@ class EngineOptimizer(Optimizer, ABC):
     warns_of_large_first_step: ClassVar[bool] = False
     _cannot_step: str = ""
     """Why steps and loading are refused at the moment; empty if they are not."""
+    _in_backward: Any = None
+    """What steps parameters inside the backward pass, if anything does."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
         _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
 
@@ -50,7 +52,10 @@ class EngineOptimizer(Optimizer, ABC):
         self._empty: list[tuple[list[Any], Batch]] = []
         self._begun_with: list[tuple[str, float]] = []
         """Each group's scope and momentum, as they were constructed or loaded."""
+        self._unused: dict[Tensor, Any] = {}
+        """The parameters whose state has seen no step, and everything that this state depends on."""
         super().__init__(params, checked(self.arguments, defaults))
+        begin_early(self)
 
     @abstractmethod
     def _settings(self, group: Mapping[str, Any]) -> Any:
@@ -87,8 +92,7 @@ class EngineOptimizer(Optimizer, ABC):
         try:
             refuse_unfit_parameters(self.param_groups[-1]["params"])
             refuse_flattened(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
-            if self._shares(self.param_groups[-1]):
-                refuse_table_slices(self.param_groups[-1]["params"])
+            refuse_unfit_tables(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
@@ -102,7 +106,7 @@ class EngineOptimizer(Optimizer, ABC):
         """Raises where others overwrote a setting, or the state no longer fits one."""
         scope, momentum = self._begun_with[index]
         refuse_foreign_settings(group, self.defaults, momentum)
-        if any(self.state.get(parameter) for parameter in group["params"]):
+        if any(has_stepped(self, parameter) for parameter in group["params"]):
             refuse_another_scope(scope, self._scope(group))
         elif self._scope(group) != scope:
             self._begun_with[index] = self._scope(group), momentum
@@ -125,17 +129,24 @@ class EngineOptimizer(Optimizer, ABC):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        if self._in_backward is not None and self._in_backward.end_step():
+            return loss
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
-        is_first = not torch.compiler.is_compiling() and not any(self.state.values())
+        is_first = not torch.compiler.is_compiling() and (
+            self._is_unstepped() if self._unused else not any(self.state.values())
+        )
         try:
             self._step_groups(is_first)
         except Exception:
             if is_first and not any(bool(state.get("step")) for state in self.state.values()):
-                self.state.clear()  # Nothing has been stepped yet.
+                self._unused = unused_of(self)  # Nothing has been stepped yet.
             raise
         return loss
+
+    def _is_unstepped(self) -> bool:
+        return not any(has_stepped(self, parameter) for parameter in self.state)
 
     def _step_groups(self, is_first: bool) -> None:
         groups, batches = self._batches()
@@ -159,6 +170,7 @@ class EngineOptimizer(Optimizer, ABC):
             if first is not None:
                 first.undo()
                 self.state.clear()
+                begin_early(self)
             raise
 
     def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
@@ -176,8 +188,8 @@ class EngineOptimizer(Optimizer, ABC):
                 batch.streams = [places[parameter] for parameter in batch.params]
         return groups, batches
 
-    def _batch(self, index: int, group: Mapping[str, Any]) -> Batch:
-        """The parameters of a group that have a gradient, and their state."""
+    def _batch(self, index: int, group: Mapping[str, Any], whole: Mapping[str, Any] | None = None) -> Batch:
+        """The parameters of a group that have a gradient, and their state. ``group`` may be a part of a whole one."""
         if torch.compiler.is_compiling():
             refuse_foreign_settings(group, self.defaults, self._begun_with[index][1])
             batch = self._empty_batch(group)
@@ -186,11 +198,12 @@ class EngineOptimizer(Optimizer, ABC):
             batch.param_states = [self.state[parameter] for parameter in batch.params]
         else:
             # Settings are derived again only if a value in the group was replaced.
+            whole = group if whole is None else whole
             values, empty = self._empty[index] if index < len(self._empty) else ([], None)
-            if empty is None or len(values) != len(group) or not all(map(is_, values, group.values())):
-                self._refuse_changes(index, group)
-                empty = self._empty_batch(group)
-                self._empty[index : index + 1] = [(list(group.values()), empty)]
+            if empty is None or len(values) != len(whole) or not all(map(is_, values, whole.values())):
+                self._refuse_changes(index, whole)
+                empty = self._empty_batch(whole)
+                self._empty[index : index + 1] = [(list(whole.values()), empty)]
             batch = copy(empty)  # dataclasses.replace takes longer than a small step.
             batch.group, batch.params, batch.grads, batch.param_states = index, [], [], []
             batch.state, batch.shared = {}, {}
@@ -216,6 +229,8 @@ class EngineOptimizer(Optimizer, ABC):
 
         torch.compile runs a method of this name instead of tracing it, so making state is not part of the graph.
         """
+        if self._unused and self._is_unstepped():
+            renew_unused(self)
         if states is None:
             # torch.compile reads the state after the first group's call and does not see what later calls add.
             for own in self.param_groups:
@@ -228,6 +243,7 @@ class EngineOptimizer(Optimizer, ABC):
             if gradient is None:
                 mark_idle(self, parameter)
                 continue
+            self._unused.pop(parameter, None)
             state = self.state[parameter]
             if not keys <= state.keys():
                 begin(self, group, parameter)
@@ -265,11 +281,13 @@ class EngineOptimizer(Optimizer, ABC):
                 group.setdefault(name, value)
             self._put_readings(group)
         self._begun_with = [self._scope_and_momentum(group) for group in self.param_groups]
+        self._unused = unused_of(self)
         join_shared(self)
 
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
+        renew_unused(self)
         self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
@@ -285,6 +303,7 @@ class EngineOptimizer(Optimizer, ABC):
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
+        self._unused = unused_of(self)
         join_shared(self)
 
     @property
@@ -302,6 +321,7 @@ class EngineOptimizer(Optimizer, ABC):
                 begin(self, group, parameter)
             for value in self.state[parameter].values():
                 value.share_memory_()
+        self._unused.clear()  # Another process may take the first step, and this one would not know.
 
     def diagnostics(self) -> list[GroupDiagnostics]:
         """For each param group, what its learning rates have become; see `GroupDiagnostics`."""

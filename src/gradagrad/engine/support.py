@@ -24,8 +24,6 @@ def refuse_unfit(batch: Batch) -> None:
 
 
 def _sharded(batch: Batch, parameter: Tensor, gradient: Tensor) -> str | None:
-    if not sharding.is_sharded(parameter):
-        return None
     if reason := sharding.unfit(parameter, gradient, differentiable=batch.differentiable):
         return reason
     if not _is_elementwise(batch) and sharding.axes(parameter):
@@ -34,9 +32,10 @@ def _sharded(batch: Batch, parameter: Tensor, gradient: Tensor) -> str | None:
             "tensor; keep that parameter unsharded (fully_shard's ignored_params)."
         )
     if getattr(batch.settings, "lazy", False) and batch.scope != "element" and sharding.axes(parameter, "row"):
+        found = getattr(parameter, "placements", "columns on several ranks")
         return (
-            f'lazy=True with granularity="{batch.scope}" needs whole rows on one rank, got '
-            f'{getattr(parameter, "placements", None)}; shard the first dimension, or use granularity="element".'
+            f'lazy=True with granularity="{batch.scope}" needs whole rows on one rank, got {found}; shard the first '
+            'dimension, or use granularity="element".'
         )
     return None
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from gradagrad.averaging import Averaged, copies, forward, measure, norms_of, put
 from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.integrations.wrappers import unwrapped
 from gradagrad.monitoring.diagnostics import readings
-from gradagrad.monitoring.recording import unwrapped
 
 
 def ours(optimizers: Iterable[Any]) -> list[EngineOptimizer]:
@@ -51,6 +51,7 @@ class AtAverage:
         self._batches = batches
         self._forward = run or forward
         self._iterates: dict[Tensor, Tensor] = {}
+        self._optimizers: list[Averaged] = []
 
     @property
     def inside(self) -> bool:
@@ -62,9 +63,9 @@ class AtAverage:
         if self.inside:
             return False
         averages: dict[Tensor, Tensor] = {}
-        for optimizer in ours(optimizers):
-            if isinstance(optimizer, Averaged):
-                averages |= optimizer._averages()
+        self._optimizers = [optimizer for optimizer in ours(optimizers) if isinstance(optimizer, Averaged)]
+        for optimizer in self._optimizers:
+            averages |= optimizer._averages()
         norms = norms_of(model) if self._batches is not None and averages else []
         self._iterates = copies([*averages, *(buffer for norm in norms for buffer in norm.buffers())])
         put(averages)
@@ -83,5 +84,7 @@ class AtAverage:
         return was_inside
 
     def stay(self) -> None:
-        """The model holds averages for good."""
+        """The model holds averages for good, and more training starts from them."""
+        for optimizer in self._optimizers:
+            optimizer._stay()
         self._iterates = {}

@@ -171,7 +171,7 @@ class AutoGradaGrad(_Optimizer):
     def __init__(
         self,
         learning_rate: Any = 1.0,
-        gamma0: float = 1e-4,
+        gamma0: float = 1e-3,
         momentum: float = 0.5,
         weight_decay: float | None = None,
         epsilon: float = 0.0,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gradagrad import sharding
+from gradagrad.engine.state import has_stepped
 from gradagrad.torch_ops.ops import computing_dtype, tensor_ops
 from gradagrad.torch_ops.views import lr_of, own_fields
 
@@ -96,7 +97,7 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
     """The median γ of a param group and its effective learning rate, without reading the whole state."""
     gammas: list[Tensor] = []
     steps = 0
-    for parameter in (p for p in group["params"] if optimizer.state.get(p)):
+    for parameter in (p for p in group["params"] if has_stepped(optimizer, p)):
         batch = optimizer._alone(group, parameter)
         steps = max(steps, int(batch.steps[0]))
         if batch.is_shared and gammas:
@@ -123,8 +124,7 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
     growths: list[Tensor] = []
     sizes: list[Tensor] = []
     steps, spoilt = 0, 0
-    states = [(p, state) for p in group["params"] if (state := optimizer.state.get(p))]
-    for number, (parameter, _) in enumerate(states):
+    for number, parameter in enumerate(p for p in group["params"] if has_stepped(optimizer, p)):
         batch = optimizer._alone(group, parameter)
         steps = max(steps, int(batch.steps[0]))
         dtype = computing_dtype(parameter.dtype)

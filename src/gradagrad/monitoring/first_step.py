@@ -22,11 +22,13 @@ class LargeFirstStepWarning(UserWarning):
 class FirstStep:
     """Copies the parameters before the first step, and warns after it if one has moved by more than its own norm.
 
-    All ranks warn, because a rank that raised alone would leave the others waiting.
+    All ranks warn, because a rank that raised alone would leave the others waiting. Tables of TorchRec are looked at
+    shard by shard, since ranks hold different ones.
     """
 
     def __init__(self, batches: Sequence[Batch]) -> None:
-        self._axes = [sharding.axes(p) for batch in batches for p in batch.owners or batch.params]
+        owners = [p for batch in batches for p in batch.owners or batch.params]
+        self._axes = [sharding.axes(p) if sharding.is_sharded(p) else () for p in owners]
         pairs = [pair for batch in batches for pair in zip(batch.params, batch.grads, strict=True)]
         self._params = [(p.detach(), _touched(g)) for p, g in pairs]
         self._before = [p[rows].clone() for p, rows in self._params]
@@ -41,8 +43,8 @@ class FirstStep:
             return False
         return not any(p.is_meta for batch in batches for p in batch.params)
 
-    def check(self) -> None:
-        """Warns once, with the remedy."""
+    def check(self) -> bool:
+        """Warns once, with the remedy, and returns whether it did."""
         squares: list[Tensor] = []
         for (p, rows), old in zip(self._params, self._before, strict=True):
             squares += [(p[rows] - old).norm().double().square(), old.norm().double().square()]
@@ -52,7 +54,7 @@ class FirstStep:
         ratios = torch.where(own > 0, moved / own, 0.0).nan_to_num(0.0, posinf=0.0)
         large = ratios[ratios > 1.0]
         if not len(large):
-            return
+            return False
         warnings.warn(
             f"the first step moves {len(large)} of {len(ratios)} parameter tensors by more than their own norm "
             f"(the worst by {float(large.max()):.3g} times). lr is too large for this model, and GradaGrad only "
@@ -61,6 +63,7 @@ class FirstStep:
             LargeFirstStepWarning,
             stacklevel=6,  # past step and the two wrappers torch puts around it
         )
+        return True
 
     def undo(self) -> None:
         """Puts the parameters back after an exception: the warning as an error, or a projection that failed."""

@@ -3,12 +3,12 @@
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
 
 from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.integrations.wrappers import unwrapped
 from gradagrad.monitoring.diagnostics import GroupDiagnostics
 
 Send = Callable[[dict[str, float], int], object]
@@ -162,46 +162,6 @@ def _flat(record: Record, prefix: str) -> dict[str, float]:
             names |= {f"gamma_{word}": group.gamma[quantile], f"step_size_{word}": group.step_size[quantile]}
         result |= {f"{prefix}/group{index}/{name}": value for name, value in names.items()}
     return {name: value for name, value in result.items() if not math.isnan(value)}
-
-
-# Where wrappers keep the optimizer they wrap: Lightning, accelerate and ZeRO, torch's ZeRO, Opacus, SAM and Lookahead,
-# timm's Lookahead, TorchRec's OptimizerWrapper and KeyedOptimizerWrapper.
-_WITHIN = ("optimizer", "optim", "original_optimizer", "base_optimizer", "_base_optimizer", "_optimizer")
-_DEPTH = 100
-"""The deepest nesting followed; a wrapper that makes a new wrapper at every access would have no end."""
-
-
-def unwrapped(optimizer: Any) -> EngineOptimizer:
-    """The innermost optimizer. Lightning's wrapper is an instance of the class it wraps, but does not step."""
-    inner, seen = optimizer, {id(optimizer)}
-    for _ in range(_DEPTH):
-        within = next((a for name in _WITHIN if (a := _inside(inner, name)) is not None), None) or _combined(inner)
-        if within is None or id(within) in seen:
-            break
-        seen.add(id(within))
-        inner = within
-    if not isinstance(inner, EngineOptimizer):
-        raise TypeError(
-            f"optimizer must be a GradaGrad, an AutoGradaGrad or a wrapper of one, got {type(inner).__name__}."
-        )
-    return inner
-
-
-def _combined(wrapper: Any) -> Any:
-    """Of TorchRec's CombinedOptimizer, which has pairs of a name and an optimizer, the only one that is ours."""
-    pairs = getattr(wrapper, "_optims", None)
-    ours: list[EngineOptimizer] = []
-    for _, optimizer in pairs if isinstance(pairs, list) else ():
-        with suppress(TypeError):
-            ours.append(unwrapped(optimizer))
-    if len(ours) > 1:
-        raise TypeError("optimizer combines several of GradaGrad or AutoGradaGrad; pass one of them.")
-    return ours[0] if ours else None
-
-
-def _inside(wrapper: Any, name: str) -> Any:
-    within = getattr(wrapper, name, None)
-    return None if isinstance(within, str) else within
 
 
 def _sender(logger: Any, prefix: str) -> Send:

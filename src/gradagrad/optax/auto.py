@@ -40,7 +40,7 @@ class AutoGradaGradState(NamedTuple):
 def auto_gradagrad(
     learning_rate: optax.ScalarOrSchedule = 1.0,
     *,
-    gamma0: Numeric = 1e-4,
+    gamma0: Numeric = 1e-3,
     momentum: Numeric = 0.5,
     weight_decay: Numeric = 0.0,
     decoupled_weight_decay: bool = True,

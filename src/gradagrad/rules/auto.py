@@ -11,7 +11,7 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     P   = √γ · c · Σ g·D                        agreement of this gradient with the displacement of y
     B  += k·g²                                  so that a = 2B/(k(k+1)) is a linearly weighted mean of squares
     δ   = lr·γ · g/√a                           z moves by −δ
-    W  += w,   w = k⁵·G²                        x̄ moves towards z by the share w/W
+    W  += w,   w = k⁴·G²                        x̄ moves towards z by the share w/W
     e'  = (1 − w/W)·(e − β·δ)                   what both moves leave of z − y
     y' = y − (δ − e + e')
     D  += (y − y')/(√γ·c)   where g ≠ 0         what a gradient moved
@@ -36,7 +36,10 @@ here                  meaning
 
 Numbers of tensors and shared ones are kept in double, because float32 cannot multiply by 1 − 5e-9. Where a gradient is
 exactly zero, e and y go on as x̄ does and everything else stays, so a row without a gradient can catch up later by the
-factor W_then/W_now. A NaN or infinity spoils its element and is left out of the sums from then on.
+factor W_then/W_now. A step in which every gradient is zero is such a step for all; only the first one is taken back.
+
+A NaN spoils its element and is left out of the sums from then on. An infinity does so too as an element's first
+gradient or without the guard; otherwise it is clipped. A finite gradient whose square overflows moves nothing.
 """
 
 from collections.abc import Sequence
@@ -69,7 +72,7 @@ class Settings(NamedTuple):
     """The numbers of one step of one param group."""
 
     lr: Array = 1.0
-    gamma0: Array = 1e-4
+    gamma0: Array = 1e-3
     beta: Array = 0.5
     eps: Array = 0.0
     weight_decay: Array = 0.0  # decoupled; coupled decay is part of g
@@ -84,6 +87,7 @@ class AutoRule(Rule):
     numerator = "gamma"
     denominator = "accumulator"
     clock = "weight_total"
+    distances = ("offset",)
     learns = True
     decay_remedy = "use decoupled_weight_decay=True, which decays the touched rows."
 
@@ -107,7 +111,7 @@ class AutoRule(Rule):
         """Counts the step and computes the factors of the move."""
         k, gamma = block["clock"] + 1.0, block["gamma"]
         newest = k * k * block["common_gamma"]
-        newest = ops.maximum(newest * newest * k, ops.tiny)
+        newest = ops.maximum(newest * newest, ops.tiny)
         total = block["weight_total"] + newest
         weight = ops.minimum(k, LONG)
         fade = ops.minimum(k - weight, 1.0) * FORGET
@@ -133,8 +137,10 @@ class AutoRule(Rule):
         square, first = g * g * weight, ops.less(B, ops.tiny)
         if s.guard:  # An element's first gradient is not limited.
             square = ops.where(first, square, ops.minimum(square, B))
-        new_B = ops.minimum(B + (square - B * fade) * moves, ops.largest)
-        root = ops.sqrt(ops.maximum(new_B * scale, ops.tiny))
+        total = B + (square - B * fade) * moves
+        new_B = ops.minimum(total, ops.largest * 0.25)  # so that 2B is finite, in bfloat16 too
+        # Where the square of a finite gradient overflows the root is infinite and z stays, as with torch's Adagrad.
+        root = ops.sqrt(ops.maximum(total * scale, ops.tiny))
         if s.guard:
             # Where k·g² exceeds B the new sum is 2B, and √(B/k) is its root times √(k+1)/2. Elsewhere that exceeds |g|.
             limit = root * bound
@@ -143,7 +149,7 @@ class AutoRule(Rule):
         direction, felt = g / divisor, g
         if not is_off(s.weight_decay):
             pull = y * moves * s.weight_decay
-            direction, felt = direction + pull, g + pull * divisor
+            direction, felt = direction + pull, g + pull * ops.minimum(divisor, ops.largest)
         delta = direction * rate
         new_e = (e - delta * s.beta) * left
         step = delta - e + new_e

@@ -82,9 +82,14 @@ class GradaGradRule(Rule):
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """γ rises where v < 0, α where v > 0; ``surplus`` is −v."""
         (gg, gm), growth, alpha = sums, block["growth"], block["accumulator"]
-        # Finite gradients can have infinite products; limiting one of the two avoids inf − inf.
-        agreement = ops.minimum(gm * s.rho, ops.largest)
-        surplus = agreement - gg
+        if is_off(s.rho):
+            surplus = -gg
+        else:
+            # Finite gradients can have infinite products: 0·inf and inf − inf must not arise.
+            agreement = gm * s.rho
+            if not isinstance(s.rho, int | float):
+                agreement = ops.where(ops.less(0.0, s.rho), agreement, 0.0)
+            surplus = ops.minimum(agreement, ops.largest) - gg
         cap: Array = ops.largest
         if s.gamma_max is not None:
             cap = s.gamma_max / ops.maximum(s.lr, ops.tiny)

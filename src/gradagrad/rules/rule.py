@@ -96,6 +96,8 @@ class Rule(Protocol):
     """The field under the root; it is above 0 once there has been a gradient."""
     clock: str | None = None
     """The shared field that tells idle rows how long they have been idle; None: the parameter's count of steps."""
+    distances: tuple[str, ...] = ()
+    """The element fields that are 0 where an iterate is the average."""
     measures: bool = False
     """Whether the gradients must be measured before anything moves."""
     learns: bool = False

@@ -1,9 +1,9 @@
 """AutoGradaGrad's rule where there may be no double precision: the sum of weights in units that float32 can hold.
 
-A weight is k⁵·G², so the sum of all weights is about k⁶·G²/6. Both k and G range over many powers of ten, and float32
-ends at 3e38. In units of G² the sum depends on k alone, from 1 to 4e42 at the step where float32 can count no further;
+A weight is k⁴·G², so the sum of all weights is about k⁵·G²/5. Both k and G range over many powers of ten, and float32
+ends at 3e38. In units of G² the sum depends on k alone, from 1 to 3e35 at the step where float32 can count no further;
 a constant factor moves this range to the middle of what float32 can hold. Nothing else changes, because only ratios of
-sums of weights are ever used. k⁵ itself must stay finite, because XLA may multiply by the constant last.
+sums of weights are ever used.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from gradagrad.rules.auto import AutoRule, Settings
 from gradagrad.rules.rule import Array, Block, Ops
 
-UNIT = 2.0**-42
+UNIT = 2.0**-30
 """What G counts as in a weight."""
 
 

@@ -1,8 +1,8 @@
 """A training set cut into batches, with its columns in units of their own spread.
 
 The unit of a column is a change of variables, not a change of the problem: coefficients and penalty are converted with
-it, so the minimiser is that of the given columns. What it buys is that one learning rate suits all columns. Dense
-columns are also centred, which only moves the intercept; sparse ones stay sparse.
+it, so the minimiser is that of the given columns. What it buys is that one learning rate suits all columns. Columns
+are also centred, which only moves the intercept, unless they are sparse; these stay sparse.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,31 @@ SAMPLE = 8192
 """Rows from which the units of sparse columns are taken."""
 
 
+class Samples(NamedTuple):
+    """Checked samples, their targets as numbers, and weights of mean 1 (None where all are alike)."""
+
+    X: Any
+    targets: NDArray[Any]
+    weights: Floats | None
+
+    def at(self, rows: NDArray[Any]) -> "Samples":
+        """Some of them."""
+        return Samples(self.X[rows], self.targets[rows], None if self.weights is None else self.weights[rows])
+
+    def normalised(self) -> "Samples":
+        """Without samples of weight 0, the others' weights with mean 1."""
+        if self.weights is None:
+            return self
+        counts = self.weights > 0.0
+        if not counts.any():
+            raise ValueError(
+                "sample_weight must be positive for at least one sample, got none; leave it out for equal weights."
+            )
+        left = self if counts.all() else self.at(counts)
+        weights = self.weights[counts] / self.weights.max()  # so that no sum overflows
+        return left._replace(weights=weights / weights.mean())
+
+
 class Batch(NamedTuple):
     """Rows of the training set in the model's units; targets are (outputs, samples)."""
 
@@ -29,6 +54,8 @@ class Batch(NamedTuple):
     """The transpose; of a sparse matrix every one is made anew, and checked."""
     touched: NDArray[Any] | None
     """The inputs that a sparse batch touches; the intercept's is the last."""
+    centre: NDArray[Any] | None
+    """Of the touched columns, to be subtracted from X; None for zeros."""
     samples: int
     intercept: bool
 
@@ -107,24 +134,35 @@ def dense_spread(moments: Moments) -> Floats:
     return np.where(moments.spread > 1e-12 * moments.largest, moments.spread, np.inf)
 
 
-def sparse_spread(X: Any, weights: Floats | None) -> Floats:
-    """The root mean square of each column's stored values, from a part of the rows. Any unit gives the same model."""
+def sparse_moments(X: Any, weights: Floats | None, *, centred: bool) -> tuple[Floats, Floats]:
+    """(centre, spread) of each column, from a part of the rows. Any such give the same model.
+
+    A column that most rows store is centred. The spread of others is the root mean square of their stored values.
+    """
     stride = -(-X.shape[0] // SAMPLE)
     rows = X[::stride] if stride > 1 else X
     share = np.ones(rows.shape[0], dtype=X.dtype) if weights is None else weights[::stride].astype(X.dtype)
 
-    def total(data: NDArray[Any]) -> Floats:
-        return (sp.csr_matrix((data, rows.indices, rows.indptr), shape=rows.shape).T @ share).astype(np.float64)
+    def mean(data: NDArray[Any]) -> Floats:
+        total = sp.csr_matrix((data, rows.indices, rows.indptr), shape=rows.shape).T @ share
+        return total.astype(np.float64) / max(float(share.sum()), 1e-300)
 
     data, largest = rows.data, np.ones(X.shape[1])
     if not _squares_fit(data):
         largest = np.maximum(abs(rows).max(axis=0).toarray()[0].astype(np.float64), np.finfo(np.float64).tiny)
         data = data / largest.take(rows.indices)
-    squares, stored = total(data * data), total(np.ones_like(data))
+    squares, stored = mean(data * data), mean(np.ones_like(data))
     seen = squares > 0.0
     spread = np.sqrt(np.divide(squares, stored, out=np.ones_like(squares), where=seen)) * largest
     spread[~seen] = spread[seen].mean() if seen.any() else 1.0
-    return spread
+    centre = np.zeros_like(spread)
+    if centred and (stored > 0.5).any():
+        means = mean(data)
+        variances = squares - means * means
+        dense = (stored > 0.5) & (variances > 1e-6 * squares)  # else it is rounding, and the column nearly constant
+        centre[dense] = (means * largest)[dense]
+        spread[dense] = np.sqrt(variances[dense]) * largest[dense]
+    return centre, spread
 
 
 def _squares_fit(data: NDArray[Any]) -> bool:
@@ -148,21 +186,24 @@ def cut(
     inverse = 1.0 / units.unit
     if sp.issparse(X) and _squares_fit(units.unit) and _squares_fit(X.data):
         inverse = inverse.astype(dtype)
-    position = np.empty(X.shape[1], dtype=np.int32)
+    position, centred = np.empty(X.shape[1], dtype=np.int32), np.flatnonzero(units.centre)
 
     def batch(part: NDArray[Any]) -> Batch:
         own = targets[:, part].astype(dtype)
         share = None if weights is None else weights[part].astype(dtype)
         if not sp.issparse(X):
             dense = units.convert(X[part], dtype)
-            return Batch(dense, own, share, dense.T, None, len(part), units.intercept)
+            return Batch(dense, own, share, dense.T, None, None, len(part), units.intercept)
         rows = X[part]
         columns = _present(rows)
+        if len(centred):
+            columns = np.union1d(columns, centred)
         position[columns] = np.arange(len(columns), dtype=np.int32)
         data = rows.data.astype(inverse.dtype, copy=False) * inverse.take(rows.indices)  # 3 times as fast as [indices]
         data = data.astype(dtype, copy=False)
         local = sp.csr_matrix((data, position.take(rows.indices), rows.indptr), shape=(len(part), len(columns)))
-        return Batch(local, own, share, local.T, np.append(columns, X.shape[1]), len(part), units.intercept)
+        centre = (units.centre[columns] / units.unit[columns]).astype(dtype) if len(centred) else None
+        return Batch(local, own, share, local.T, np.append(columns, X.shape[1]), centre, len(part), units.intercept)
 
     return [batch(part) for part in parts]
 

@@ -45,9 +45,8 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
             of ``n_iter_no_change`` windows; None: after ``max_iter``. A window is an epoch, or as many as make 8 steps.
         batch_size: samples in a step. "auto": an eighth of the samples, but 1,024 to 4,096 (in `partial_fit` from 32).
         average: whether the coefficients are the average of all iterates, late ones counting most, or the last one.
-            With an l1 part the average keeps the zeros of the last iterate.
         class_weight: a dictionary of weights by label, "balanced" (inversely to how often a class is seen), or None.
-        early_stopping: whether to hold out a part of the samples, end by its score, and return the best iterate.
+        early_stopping: whether to hold out a part of the samples, and end by its score.
         validation_fraction: the share held out.
         n_iter_no_change: windows without improvement after which training ends.
         random_state: seed of the shuffling; the same seed gives the same coefficients.
@@ -58,7 +57,7 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         classes_: the labels.
         alpha_: the strength that was used.
         n_iter_: epochs made. ``t_``: steps made. ``gamma_``: the rate in the end.
-        objective_: the objective's mean over each window (in `partial_fit`, over each call).
+        objective_: the objective after each window (in `partial_fit`, before each call and of its samples).
 
     >>> from sklearn.datasets import load_wine
     >>> from gradagrad.sklearn import GradaGradClassifier

@@ -16,13 +16,13 @@ RULE: Rule = auto.RULE
 SETTINGS = auto.Settings()
 ROUNDING = 1e-12
 """Of a sample's gradient, as a share of its column's spread: anything real is far above it."""
-LARGEST_L1 = 1e100
+LARGEST = 1e100
 """No coefficient leaves 0 against a penalty this strong, and its products do not overflow."""
 ARRAYS, SCALARS, SUMS = ArrayOps(), NumberOps(), Sums()
 
 
 class Descent:
-    """Coefficients and intercept, one tensor to the rule, its state, and the penalty ½ Σ l2·x² + Σ l1·|x|.
+    """Coefficients and intercept, which are one tensor to the rule, its state, and the penalty ½ Σ l2·x² + Σ l1·|x|.
 
     The penalty is part of the gradient, so that the minimiser is that of the penalised loss in any metric. Where a
     batch leaves a row untouched nothing is paid; the next touch pays for all steps since the last one, so that over
@@ -33,11 +33,11 @@ class Descent:
         """``l2``, ``l1`` and ``sizes`` broadcast over ``x``. Rows, where steps name them, are of the first dimension.
 
         The first step moves every coordinate by γ₀. Columns have unit spread and a sample has so many ``entries``, so
-        with γ₀ = 1/entries outputs move by 1 at most, about: neither nothing nor too far. The rule does the rest.
+        with γ₀ = 2/entries outputs move by 2 at most, about: neither nothing nor too far. The rule does the rest.
         """
         self.penalise(l2, l1)
         self.sizes = np.ones_like(l2) if sizes is None else sizes  # the spread of each column
-        starts = SETTINGS._replace(gamma0=1.0 / entries)._asdict()
+        starts = SETTINGS._replace(gamma0=2.0 / entries)._asdict()
         self.elements: dict[str, Floats] = {"x": x}
         self.block: dict[str, float] = {}
         for field in RULE.fields(SETTINGS):
@@ -49,11 +49,10 @@ class Descent:
         self.steps = 0
         self._clocks: Floats | None = None
         """When each row was last up to date, as `_now` tells it; None while every step is one of all rows."""
-        self._room: dict[str, Floats] | None = None
 
     def penalise(self, l2: Floats, l1: Floats) -> None:
         """Sets the penalty."""
-        given = {"l2": l2, "l1": np.minimum(l1, LARGEST_L1)}
+        given = {"l2": np.minimum(l2, LARGEST), "l1": np.minimum(l1, LARGEST)}
         self._penalties = {key: strength for key, strength in given.items() if strength.any()}
 
     @property
@@ -87,20 +86,18 @@ class Descent:
         self._move(self.elements, self._penalties, g, samples)
 
     def rows(self, rows: Rows) -> dict[str, Floats]:
-        """All that is kept of these rows, up to date, copied to room that the next call uses again."""
+        """All that is kept of these rows, up to date."""
         if self._clocks is None:
             self._clocks = np.full((len(self.x), 2), self._now)
         kept = {**self.elements, **self._penalties, "clocks": self._clocks}
-        if self._room is None or len(rows) > len(self._room["x"]) or kept.keys() != self._room.keys():
-            self._room = {key: np.empty((len(rows), array.shape[1])) for key, array in kept.items()}
-        values = {key: _gather(array, rows, self._room[key][: len(rows)]) for key, array in kept.items()}
+        values = {key: _take(array, rows) for key, array in kept.items()}
         return values | self._idle(values, values["clocks"])
 
     def step_rows(self, rows: Rows, values: dict[str, Floats], g: Floats, samples: int) -> None:
         """The same for the rows that a batch touches; ``values`` is what `rows` gave, and is overwritten."""
         self.steps += 1
-        if self.steps == 1:  # where the intercept starts its gradient is 0 but for rounding
-            _drop_rounding(g, self.sizes[rows] * samples)
+        part = slice(0 if self.steps == 1 else -1, None)  # Later on only the intercept, which is cheap.
+        _drop_rounding(g[part], self.sizes[rows[part]] * samples)
         owed = self.steps - values["clocks"][:, :1]
         self._move(values, {key: values[key] * owed for key in self._penalties}, g, samples)
         for key, array in self.elements.items():
@@ -139,18 +136,14 @@ class Descent:
         self.block = RULE.learn(statistics, totals, block, SETTINGS, SCALARS)
         values.update(new)
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_room": None}
-
 
 def _drop_rounding(g: Floats, sizes: Floats) -> None:
     """Zeros where there is nothing but rounding, which a rule blind to scale would follow."""
     g[np.abs(g) <= ROUNDING * sizes] = 0.0
 
 
-def _gather(array: Floats, rows: Rows, out: Floats) -> Floats:
-    _items(array).take(rows, out=_items(out), mode="clip")
-    return out
+def _take(array: Floats, rows: Rows) -> Floats:
+    return _items(array).take(rows, mode="clip").view(np.float64).reshape(len(rows), array.shape[1])
 
 
 def _items(array: Floats) -> NDArray[Any]:

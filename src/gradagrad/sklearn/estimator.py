@@ -4,7 +4,7 @@ import numbers
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,11 +16,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from gradagrad.sklearn.batches import Batch, Moments, Units, cut, dense_spread, sparse_spread
+from gradagrad.sklearn.batches import Batch, Moments, Samples, Units, cut, dense_spread, sparse_moments
 from gradagrad.sklearn.descent import Descent, Floats
 from gradagrad.sklearn.losses import Loss
-from gradagrad.sklearn.training import Model, Stop, automatic_size, epoch, follow_path, train
+from gradagrad.sklearn.training import Model, Stop, epoch, follow_path, objective, train
 
+COUNT, LEAST, MOST = 8, 1024, 4096
+"""Batches in an epoch, and the limits of their size. Convergence takes a few hundred steps of any size, and small ones
+cost the same."""
+LEAST_STREAMING = 32
+"""Where every sample is seen once, by `partial_fit`, the steps have to come from smaller batches."""
 WEAK = 1e-4
 """The strength of the penalty that SGDClassifier has, for where there are samples enough."""
 ENOUGH, SEARCHABLE = 10, 1000
@@ -33,18 +38,6 @@ HELD_OUT = 0.25
 LARGEST = 1e300
 """Beyond it the difference of two numbers may overflow."""
 PENALTIES = ("l2", "l1", "elasticnet", None)
-
-
-class Samples(NamedTuple):
-    """Checked samples, their targets as numbers, and weights of mean 1 (None where all are alike)."""
-
-    X: Any
-    targets: NDArray[Any]
-    weights: Floats | None
-
-    def at(self, rows: NDArray[Any]) -> "Samples":
-        """Some of them."""
-        return Samples(self.X[rows], self.targets[rows], None if self.weights is None else self.weights[rows])
 
 
 class LinearEstimator(BaseEstimator):
@@ -148,8 +141,9 @@ class LinearEstimator(BaseEstimator):
             model.switch_to_rows()
         if not first:
             self._see(model, samples)
-        value = epoch(model, self._batches(model, samples, rng, streaming=True), rng)
-        model.history.append((value + model.descent.penalty(model.descent.x)) * model.scale * model.scale)
+        batches = self._batches(model, samples, rng, streaming=True)
+        model.history.append(objective(model, batches, self.average) * model.scale * model.scale)
+        epoch(model, batches, rng)
         self.n_iter_ = 1
         if self.verbose:
             print(f"step {model.descent.steps}: objective {model.history[-1]:.6f}, γ {model.descent.gamma:.3g}")
@@ -170,7 +164,7 @@ class LinearEstimator(BaseEstimator):
             weights = self._class_weights(targets, weights)
         if weights is not None and not np.isfinite(weights).all():
             raise ValueError("sample_weight times class_weight must be finite, got infinity; only ratios count.")
-        return _normalised(Samples(X_, targets, weights))
+        return Samples(X_, targets, weights).normalised()
 
     def _check_arguments(self, *, streaming: bool) -> None:
         one_of("loss", self.loss, self._losses)
@@ -207,7 +201,9 @@ class LinearEstimator(BaseEstimator):
         self.alpha_ = 0.0
         model = self._first(*trained)
         finite = model.units.spread[np.isfinite(model.units.spread)]
-        alphas = PATH * float(np.mean(finite**2)) if len(finite) else PATH  # in units of the columns
+        alphas = (
+            PATH * float(np.mean(np.minimum(finite, 1e100) ** 2)) if len(finite) else PATH
+        )  # in units of the columns
         stop = Stop(int(self.max_iter), self.tol, 1)  # to compare, roughly is enough
         batches = self._batches(model, trained, rng, streaming=False)
         penalty = partial(self._penalty, units=model.units, scale=model.scale)
@@ -228,7 +224,7 @@ class LinearEstimator(BaseEstimator):
                 f"several; {len(rows)} such are too few: give more, or alpha as a number and early_stopping=False."
             ) from error
         trained, held = parts
-        return _normalised(samples.at(np.append(trained, alone).astype(np.intp))), samples.at(held)
+        return samples.at(np.append(trained, alone).astype(np.intp)).normalised(), samples.at(held)
 
     def _start(
         self, X: Any, weights: Floats | None, loss: Loss, start: Floats, targets: Moments | None = None
@@ -236,8 +232,8 @@ class LinearEstimator(BaseEstimator):
         """A model whose outputs are constant, ``start`` in units of the targets."""
         by_rows = not isinstance(X, np.ndarray)
         columns = None if by_rows else self._columns(X, weights)
-        spread = sparse_spread(X, weights) if columns is None else dense_spread(columns)
-        centre = np.zeros(X.shape[1]) if columns is None else columns.centre
+        dense = None if columns is None else (columns.centre, dense_spread(columns))
+        centre, spread = dense or sparse_moments(X, weights, centred=self.fit_intercept)
         units = Units.of(centre, spread, self._strengths(self.alpha_)[0], self.fit_intercept)
         x = np.zeros((len(start), X.shape[1] + 1))
         if self.fit_intercept:
@@ -286,12 +282,13 @@ class LinearEstimator(BaseEstimator):
         The objective is counted in units of scale²: ½α·coef² keeps its strength there, α·|coef| does not.
         """
         l2, l1 = self._strengths(alpha)
-        with np.errstate(over="ignore"):  # `Descent` limits l1
+        with np.errstate(over="ignore"):  # `Descent` limits both
             return np.append(l2 / units.unit / units.unit, 0.0)[None], np.append(l1 / units.unit / scale, 0.0)[None]
 
     def _batches(self, model: Model, samples: Samples, rng: np.random.RandomState, *, streaming: bool) -> list[Batch]:
         count = len(samples.targets)
-        size = automatic_size(count, streaming=streaming) if self.batch_size == "auto" else int(self.batch_size)
+        size = min(max(count // COUNT, LEAST_STREAMING if streaming else LEAST), MOST)
+        size = size if self.batch_size == "auto" else int(self.batch_size)
         return cut(samples.X, model.encode(samples.targets), samples.weights, model.units, size, rng)
 
     def _judge_held(self, model: Model, X: Any, targets: NDArray[Any], weights: Floats | None) -> float:
@@ -324,20 +321,6 @@ def scale_of(targets: Moments) -> float:
     """The spread of numbers to predict; 1 while they are all the same."""
     spread = float(targets.spread[0])
     return spread if spread > 1e-300 else 1.0
-
-
-def _normalised(samples: Samples) -> Samples:
-    """Samples of weight 0 left out, the others' weights with mean 1."""
-    if samples.weights is None:
-        return samples
-    counts = samples.weights > 0.0
-    if not counts.any():
-        raise ValueError(
-            "sample_weight must be positive for at least one sample, got none; leave it out for equal weights."
-        )
-    left = samples if counts.all() else samples.at(counts)
-    weights = samples.weights[counts] / samples.weights.max()  # so that no sum overflows
-    return left._replace(weights=weights / weights.mean())
 
 
 def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:

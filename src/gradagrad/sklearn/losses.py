@@ -1,4 +1,4 @@
-"""Losses of a linear model: each gives, for a batch, the sum over samples and its gradient with respect to the outputs.
+"""Losses of a linear model: for each sample of a batch the loss, and its slope with respect to the outputs.
 
 Arrays are (outputs, samples): sums over a few outputs are then sums of long rows, which NumPy does fastest.
 """
@@ -14,7 +14,7 @@ Floats = NDArray[Any]
 
 
 class Loss(Protocol):
-    """``targets`` are what `encode` made; outputs may be overwritten.
+    """``targets`` are what `encode` made; ``outputs`` may be overwritten.
 
     Losses of classes have ``start`` too: about the best constant outputs, given the classes' shares.
     """
@@ -23,8 +23,12 @@ class Loss(Protocol):
         """Numbers of classes, or numbers, as (outputs, samples)."""
         ...
 
-    def derive(self, outputs: Floats, targets: Floats, weights: Floats | None, wanted: bool) -> tuple[float, Floats]:
-        """(the weighted sum of losses where it is ``wanted``, its gradient)."""
+    def value(self, outputs: Floats, targets: Floats) -> Floats:
+        """The loss of each sample, or of each output for it."""
+        ...
+
+    def slope(self, outputs: Floats, targets: Floats) -> Floats:
+        """Its derivative with respect to each output."""
         ...
 
 
@@ -45,15 +49,16 @@ class Softmax:
     def start(self, shares: Floats) -> Floats:
         return np.log(shares)
 
-    def derive(self, outputs: Floats, targets: Floats, weights: Floats | None, wanted: bool) -> tuple[float, Floats]:
+    def value(self, outputs: Floats, targets: Floats) -> Floats:
         outputs -= outputs.max(axis=0)
-        probabilities = np.exp(outputs)
-        totals = probabilities.sum(axis=0)
-        probabilities /= totals
+        return np.log(np.exp(outputs).sum(axis=0)) - (outputs * targets).sum(axis=0)
+
+    def slope(self, outputs: Floats, targets: Floats) -> Floats:
+        outputs -= outputs.max(axis=0)
+        probabilities = np.exp(outputs, out=outputs)
+        probabilities /= probabilities.sum(axis=0)
         probabilities -= targets
-        if weights is not None:
-            probabilities *= weights
-        return _sum(np.log(totals) - (outputs * targets).sum(axis=0), weights) if wanted else 0.0, probabilities
+        return probabilities
 
 
 class Logistic(Softmax):
@@ -62,11 +67,13 @@ class Logistic(Softmax):
     def start(self, shares: Floats) -> Floats:
         return np.log(shares / (1.0 - shares))
 
-    def derive(self, outputs: Floats, targets: Floats, weights: Floats | None, wanted: bool) -> tuple[float, Floats]:
-        value = _sum(np.logaddexp(0.0, outputs) - targets * outputs, weights) if wanted else 0.0
-        gradient = expit(outputs, out=outputs)
-        gradient -= targets
-        return value, gradient if weights is None else gradient * weights
+    def value(self, outputs: Floats, targets: Floats) -> Floats:
+        return np.logaddexp(0.0, outputs) - targets * outputs
+
+    def slope(self, outputs: Floats, targets: Floats) -> Floats:
+        probabilities = expit(outputs, out=outputs)
+        probabilities -= targets
+        return probabilities
 
 
 class Hinge:
@@ -78,12 +85,11 @@ class Hinge:
     def start(self, shares: Floats) -> Floats:
         return np.where(shares > 0.5, 0.99, -0.99)  # at ±1 rounding would say who is beyond the kink
 
-    def derive(self, outputs: Floats, targets: Floats, weights: Floats | None, wanted: bool) -> tuple[float, Floats]:
-        outputs *= targets
-        gradient = targets * (outputs < 1.0)
-        np.negative(gradient, out=gradient)
-        value = _sum(np.maximum(1.0 - outputs, 0.0), weights) if wanted else 0.0
-        return value, gradient if weights is None else gradient * weights
+    def value(self, outputs: Floats, targets: Floats) -> Floats:
+        return np.maximum(1.0 - outputs * targets, 0.0)
+
+    def slope(self, outputs: Floats, targets: Floats) -> Floats:
+        return np.where(outputs * targets < 1.0, -targets, 0.0).astype(outputs.dtype, copy=False)
 
 
 @dataclass(frozen=True)
@@ -95,12 +101,9 @@ class Huber:
     def encode(self, targets: NDArray[Any], outputs: int) -> Floats:
         return targets[None]
 
-    def derive(self, outputs: Floats, targets: Floats, weights: Floats | None, wanted: bool) -> tuple[float, Floats]:
-        outputs -= targets
-        gradient = np.clip(outputs, -self.epsilon, self.epsilon)
-        value = _sum(gradient * (outputs - 0.5 * gradient), weights) if wanted else 0.0
-        return value, gradient if weights is None else gradient * weights
+    def value(self, outputs: Floats, targets: Floats) -> Floats:
+        slope = self.slope(outputs, targets)
+        return slope * (outputs - targets - 0.5 * slope)
 
-
-def _sum(losses: Floats, weights: Floats | None) -> float:
-    return float(losses.sum() if weights is None else (losses @ weights).sum())
+    def slope(self, outputs: Floats, targets: Floats) -> Floats:
+        return np.clip(outputs - targets, -self.epsilon, self.epsilon)

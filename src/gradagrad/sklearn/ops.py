@@ -1,6 +1,7 @@
 """What a rule needs of NumPy, and of plain numbers."""
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -8,22 +9,10 @@ from numpy.typing import NDArray
 
 from gradagrad.rules.rule import Array
 
-TINY = float(np.finfo(np.float64).tiny)
-LARGEST = float(np.finfo(np.float64).max)
 
-
-class ArrayOps:
-    """For elements, in double."""
-
-    tiny = TINY
-    largest = LARGEST
-    sqrt = staticmethod(np.sqrt)
-    exp = staticmethod(np.exp)
-    log = staticmethod(np.log)
-    maximum = staticmethod(np.maximum)
-    minimum = staticmethod(np.minimum)
-    where = staticmethod(np.where)
-    less = staticmethod(np.less)
+class _Double:
+    tiny = float(np.finfo(np.float64).tiny)
+    largest = float(np.finfo(np.float64).max)
 
     def indicator(self, a: Array, /) -> Array:
         return np.not_equal(a, 0.0).astype(np.float64)
@@ -32,14 +21,19 @@ class ArrayOps:
         return a
 
 
-class NumberOps:
+class ArrayOps(_Double):
+    """For elements."""
+
+    sqrt, exp, log = staticmethod(np.sqrt), staticmethod(np.exp), staticmethod(np.log)
+    maximum, minimum = staticmethod(np.maximum), staticmethod(np.minimum)
+    where, less = staticmethod(np.where), staticmethod(np.less)
+
+
+class NumberOps(_Double):
     """For what all elements share: plain floats, which cost a tenth of an array of one element."""
 
-    tiny = TINY
-    largest = LARGEST
-    sqrt = staticmethod(math.sqrt)
-    exp = staticmethod(math.exp)
-    log = staticmethod(math.log)
+    sqrt, exp, log = staticmethod(math.sqrt), staticmethod(math.exp), staticmethod(math.log)
+    less = staticmethod(operator.lt)
 
     def maximum(self, a: float, b: float, /) -> float:
         return b if b > a else a  # NaN in a passes through
@@ -50,22 +44,13 @@ class NumberOps:
     def where(self, condition: bool, a: float, b: float, /) -> float:
         return a if condition else b
 
-    def less(self, a: float, b: float, /) -> bool:
-        return a < b
-
-    def indicator(self, a: float, /) -> float:
-        return 0.0 if a == 0.0 else 1.0
-
-    def narrow(self, a: float, /) -> float:
-        return a
-
 
 class Sums:
     """Sums over all elements."""
 
     def dot(self, a: NDArray[Any], b: NDArray[Any], /) -> float:
         """Σ a·b."""
-        return float(np.add.reduce(a * b if a is b else np.clip(a * b, -LARGEST, LARGEST), axis=None))
+        return float(np.add.reduce(a * b if a is b else np.clip(a * b, -_Double.largest, _Double.largest), axis=None))
 
     def total(self, a: NDArray[Any], /) -> float:
         """Σ a over what is finite."""

@@ -95,7 +95,8 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         return self._start(X, weights, self._make_loss(scale_of(seen)), np.zeros(1), seen)
 
     def _make_loss(self, scale: float) -> Loss:
-        return Huber(self.epsilon / scale if self.loss == "huber" else math.inf)
+        bound = self.epsilon / scale if self.loss == "huber" else math.inf
+        return Huber(bound if bound < 1e30 else math.inf)  # Outputs may be float32.
 
     def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
         return float(r2_score(targets, outputs[:, 0], sample_weight=weights))

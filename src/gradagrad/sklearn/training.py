@@ -16,12 +16,6 @@ WINDOW = 8
 """Progress is judged over whole epochs that make at least this many steps: single steps say too little."""
 RISE = 1.5
 """While γ rises by more than this factor in a window, the method is still finding its rate and nothing is judged."""
-LEAST, MOST = 1024, 4096
-"""Samples in a batch. What convergence takes is a few hundred steps, of whatever size, and small ones cost the same."""
-LEAST_STREAMING = 32
-"""Where every sample is seen once, by `partial_fit`, the steps have to come from smaller batches."""
-COUNT = 8
-"""Batches in an epoch, within these limits."""
 
 
 @dataclass
@@ -110,11 +104,6 @@ class Stop:
     score: Callable[[], float] | None = None
 
 
-def automatic_size(samples: int, *, streaming: bool) -> int:
-    """Samples in a batch."""
-    return min(max(samples // COUNT, LEAST_STREAMING if streaming else LEAST), MOST)
-
-
 def train(
     model: Model, batches: Sequence[Batch], stop: Stop, rng: np.random.RandomState, averaged: bool, verbose: int
 ) -> tuple[Floats, int, bool]:
@@ -122,11 +111,11 @@ def train(
     descent = model.descent
     stride = -(-WINDOW // len(batches))
     best, waited, epochs, began = np.inf, 0, 0, time.perf_counter()
-    best_point: Floats | None = None
+    best_point = model.point(averaged)
     while epochs < stop.max_iter:
         gamma = descent.gamma
         for _ in range(min(stride, stop.max_iter - epochs)):
-            value = epoch(model, batches, rng, judged=False)
+            epoch(model, batches, rng)
             epochs += 1
         value = objective(model, batches, averaged)
         model.history.append(value * model.scale * model.scale)
@@ -135,17 +124,16 @@ def train(
             score = "" if stop.score is None else f", validation score {-judged:.4f}"
             elapsed = time.perf_counter() - began
             print(f"epoch {epochs}: objective {value:.6f}{score}, γ {descent.gamma:.3g}, {elapsed:.2f} s")
-        if stop.score is not None and (best_point is None or judged < best):
+        if judged < best:
             best_point = model.point(averaged).copy()
-        if stop.tol is None:
-            continue
-        # An objective above its best is about to fall again; a score below its best may never rise again.
-        unsettled = descent.gamma >= RISE * gamma or (stop.score is None and judged > best + stop.tol)
-        waited = 0 if judged <= best - stop.tol or unsettled else waited + 1
+        if stop.tol is not None:
+            # An objective above its best is about to fall again. A score below its best may never rise again.
+            unsettled = descent.gamma >= RISE * gamma or (stop.score is None and judged > best + stop.tol)
+            waited = 0 if judged <= best - stop.tol or unsettled else waited + 1
         best = min(best, judged)
         if waited >= stop.patience:
-            return (model.point(averaged) if best_point is None else best_point), epochs, True
-    return (model.point(averaged) if best_point is None else best_point), epochs, stop.tol is None
+            return best_point, epochs, True
+    return best_point, epochs, stop.tol is None
 
 
 def follow_path(
@@ -177,42 +165,48 @@ def follow_path(
     return chosen
 
 
-def epoch(model: Model, batches: Sequence[Batch], rng: np.random.RandomState, *, judged: bool = True) -> float:
-    """Every batch once, in random order. Returns the mean loss on the way where it is to be ``judged``."""
+def epoch(model: Model, batches: Sequence[Batch], rng: np.random.RandomState) -> None:
+    """Every batch once, in random order."""
     step = _step_touched if model.by_rows else _step
-    total, samples = 0.0, 0
     for i in rng.permutation(len(batches)) if len(batches) > 1 else (0,):
-        total += step(model.descent, batches[i], model.loss, judged)
-        samples += batches[i].samples
-    return total / samples
+        step(model.descent, batches[i], model.loss)
 
 
 def objective(model: Model, batches: Sequence[Batch], averaged: bool) -> float:
     """The objective at the average or at the last iterate."""
     x = model.descent.point(averaged)
-    total = sum(_derive(x if b.touched is None else x[b.touched], b, model.loss, True)[0] for b in batches)
-    return total / sum(batch.samples for batch in batches) + model.descent.penalty(x)
+    total, samples = 0.0, 0
+    for batch in batches:
+        losses = model.loss.value(_outputs(x if batch.touched is None else x[batch.touched], batch), batch.targets)
+        total += float((losses if batch.weights is None else losses * batch.weights).sum())
+        samples += batch.samples
+    return total / samples + model.descent.penalty(x)
 
 
-def _derive(x: Floats, batch: Batch, loss: Loss, judged: bool) -> tuple[float, Floats]:
-    """(the sum of losses where it is to be ``judged``, its gradient with respect to the outputs)."""
+def _outputs(x: Floats, batch: Batch) -> NDArray[Any]:
     x = x.astype(batch.X.dtype, copy=False)
-    outputs = x @ batch.X_T if batch.touched is None else (batch.X @ x[:-1] + x[-1]).T
-    return loss.derive(outputs, batch.targets, batch.weights, judged)
+    if batch.touched is None:
+        return x @ batch.X_T
+    return (batch.X @ x[:-1] + (x[-1] if batch.centre is None else x[-1] - batch.centre @ x[:-1])).T
 
 
-def _step(descent: Descent, batch: Batch, loss: Loss, judged: bool) -> float:
-    value, slope = _derive(descent.x, batch, loss, judged)
+def _slope(x: Floats, batch: Batch, loss: Loss) -> NDArray[Any]:
+    slope = loss.slope(_outputs(x, batch), batch.targets)
+    return slope if batch.weights is None else slope * batch.weights
+
+
+def _step(descent: Descent, batch: Batch, loss: Loss) -> None:
+    slope = _slope(descent.x, batch, loss)
     descent.step((slope @ batch.X).astype(np.float64, copy=False), batch.samples)
-    return value
 
 
-def _step_touched(descent: Descent, batch: Batch, loss: Loss, judged: bool) -> float:
+def _step_touched(descent: Descent, batch: Batch, loss: Loss) -> None:
     assert batch.touched is not None
     values = descent.rows(batch.touched)
-    value, slope = _derive(values["x"], batch, loss, judged)
+    slope = _slope(values["x"], batch, loss)
     g = np.empty_like(values["x"])
     g[:-1] = batch.X_T @ slope.T
     g[-1] = slope.sum(axis=1) if batch.intercept else 0.0
+    if batch.centre is not None:
+        g[:-1] -= batch.centre[:, None] * g[-1]
     descent.step_rows(batch.touched, values, g, batch.samples)
-    return value

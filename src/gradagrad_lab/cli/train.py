@@ -76,7 +76,7 @@ def train(
 def compare(
     data: Annotated[str, typer.Argument(help="Data set, or a file (LIBSVM or CSV).")],
     optimizers: Annotated[
-        list[str] | None, typer.Argument(help="Optimizers; default: adam sgd adagrad gradagrad.", show_default=False)
+        list[str] | None, typer.Argument(help="Default: adam sgd adagrad gradagrad autogradagrad.", show_default=False)
     ] = None,
     tuned: Annotated[
         bool, typer.Option("--tuned/--untuned", help="Tune the baselines, or use their defaults.")
@@ -90,7 +90,7 @@ def compare(
     workers: Workers = None,
 ) -> None:
     """Train all of them, print a table and draw their curves."""
-    wanted = [_parsed(text) for text in dict.fromkeys(optimizers or (*BASELINES, "gradagrad"))]
+    wanted = [_parsed(text) for text in dict.fromkeys(optimizers or (*BASELINES, "gradagrad", "autogradagrad"))]
     for name, options in wanted:
         check_options(name, options)
     console = Console(soft_wrap=True, emoji=False)
@@ -142,7 +142,9 @@ def show(context: Context, trial: Trial, methods: dict[str, Method], stem: str) 
 def print_table(frame: Frame, trial: Trial, methods: dict[str, Method]) -> None:
     """Accuracy, loss and learning rate of each method."""
     console = frame.context.console
-    table = Table("method", "accuracy", "averaged", "loss", "learning rate", "status")
+    table = Table()
+    for column in ("method", "accuracy", "averaged", "loss", "learning rate", "status"):
+        table.add_column(column, overflow="fold")
     for title, method in methods.items():
         records = [frame.record(run) for run in trial.runs([method])]
         accuracy, loss = trial.finals(frame, method), trial.finals(frame, method, "loss")

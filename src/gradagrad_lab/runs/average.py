@@ -9,8 +9,8 @@ from torch.optim import Optimizer
 
 AVERAGED = "averaged "
 """What the names of measures at the average begin with."""
-POWER = 5
-"""AutoGradaGrad weighs its iterates by k⁵ while γ is constant."""
+POWER = 4
+"""AutoGradaGrad weighs its iterates by k⁴ while γ is constant."""
 
 
 class Average:

@@ -193,7 +193,7 @@ def test_the_average_beside_a_run_has_the_weights_of_autogradagrad():
         optimizer.step()
         totals.append(float(optimizer.state[weight]["weight_total"]))
         if step < 2:
-            optimizer.state[weight]["common_gamma"].fill_(1e-4)
+            optimizer.state[weight]["common_gamma"].fill_(1e-3)
     first, second, third = np.diff(totals)
     assert second / first == pytest.approx(2.0**POWER)
     assert third / first == pytest.approx(3.0**POWER)

@@ -26,6 +26,8 @@ def about(standings: Standings) -> About:
     size = standings.size
     there, averaged = standings.standing(OURS, True), standings.standing(OURS_AVERAGED, True)
     judged = f"{len(standings.entries(True))} problems {standings.judged}"
+    others = [one for one in size.contestants if one not in (OURS, OURS_AVERAGED)]
+    ahead = [one.title for one in others if standings.standing(one, True).mean.value < averaged.mean.value]
     return About(
         intro=f"{len(size.entries)} small problems, each trained for a fixed number of steps from "
         f"{count(len(size.seeds), 'seed')}. AutoGradaGrad runs at its defaults (γ₀ = {power(DEFAULT_GAMMA0)}); torch's "
@@ -39,7 +41,8 @@ def about(standings: Standings) -> About:
         number=f"{averaged.mean.value:.2f} of the best tuned loss",
         summary=f"AutoGradaGrad, untuned, ends at {there.mean.value:.2f} times the training loss of the best tuned of "
         f"SGD, AdaGrad and Adam (worst {factor(there.worst.value)}), averaged at {averaged.mean.value:.2f} (worst "
-        f"{factor(averaged.worst.value)}): geometric means over {judged}."
+        f"{factor(averaged.worst.value)}): geometric means over {judged}. Ahead of its average there: "
+        f"{'; '.join(ahead) or 'none'}."
         + (" The quick size is too small to choose by." if standings.frame.context.quick else ""),
         settings={
             "size": standings.frame.context.size,

@@ -1,0 +1,179 @@
+"""Steps inside the backward pass: each gradient is used and freed as soon as it is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from gradagrad import sharding
+from gradagrad.averaging import Averaged
+from gradagrad.engine import step as engine
+from gradagrad.engine.batch import Batch
+from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.engine.state import begin_early, has_stepped, mark_idle
+from gradagrad.monitoring.first_step import FirstStep
+from gradagrad.rules.scope import SHARED
+from gradagrad.torch_ops.steps import learn
+
+
+class StepsInBackward:
+    """What steps the parameters of an optimizer inside the backward pass, each of them once before `end_step`."""
+
+    def __init__(self, optimizer: EngineOptimizer) -> None:
+        if optimizer._in_backward is not None:
+            raise ValueError("this optimizer steps inside the backward pass already.")
+        optimizer._in_backward = self
+        self._optimizer = optimizer
+        self._stepped: set[Tensor] = set()
+        self._moved: dict[Tensor, tuple[Batch, Tensor]] = {}
+        """What a rule that learns from all tensors has moved, and its statistics."""
+        self._warned = False
+        """Of a large first step: one warning serves all parameters."""
+        self._removals: list[Callable[[], object]] = []
+
+    def install(self, parameter: Tensor, group: int) -> None:
+        """Steps a parameter as soon as its gradient is complete."""
+        handle = parameter.register_post_accumulate_grad_hook(partial(self.step, group=group))
+        self._removals.append(handle.remove)
+
+    def step(self, parameter: Tensor, group: int) -> None:
+        """Steps a parameter by its gradient, and frees that."""
+        if parameter in self._stepped:
+            raise RuntimeError(
+                "a parameter got a second gradient before optimizer.step(). Gradients cannot be accumulated here, "
+                "since each of them is used inside the backward pass. Call optimizer.step() after every backward()."
+            )
+        if self._optimizer._cannot_step:
+            raise RuntimeError(self._optimizer._cannot_step)
+        try:
+            self._step(parameter, group)
+        finally:
+            parameter.grad = None
+        self._stepped.add(parameter)
+
+    @torch.no_grad()
+    def _step(self, parameter: Tensor, index: int) -> None:
+        optimizer = self._optimizer
+        group = optimizer.param_groups[index]
+        if isinstance(optimizer, Averaged) and optimizer._iterates:
+            optimizer._put_back()
+        looks = not self._warned and optimizer.warns_of_large_first_step and not has_stepped(optimizer, parameter)
+        batch = optimizer._batch(index, {**group, "params": [parameter]}, group)
+        if batch.draws:
+            batch.streams = [next(place for place, p in enumerate(optimizer._parameters()) if p is parameter)]
+        batches = engine.prepare([batch], [group])
+        if batch.rule.learns:
+            self._moved[parameter] = _moved(batches[0])
+            return
+        first = FirstStep(batches) if looks and FirstStep.can_look(batches) else None
+        try:
+            engine.run(batches)
+            self._warned |= first is not None and first.check()
+        except BaseException:
+            engine.forget(batches)
+            if first is not None:
+                first.undo()
+                del optimizer.state[parameter]
+                begin_early(optimizer)
+            raise
+
+    def end_step(self) -> bool:
+        """Ends what a backward pass has begun, for ``optimizer.step()``. Returns whether nothing is left to do."""
+        if getattr(self._optimizer, "grad_scale", None) is not None:
+            raise RuntimeError(
+                "GradScaler cannot be used with steps inside the backward pass: scaled gradients have been used before "
+                "it could look for infinities. Use bfloat16, which needs no scaling, or step after backward."
+            )
+        is_whole = bool(self._moved)
+        if is_whole:
+            self._learn()
+        self._stepped.clear()
+        return is_whole
+
+    @torch.no_grad()
+    def _learn(self) -> None:
+        """Steps what has a gradient still, and learns from all tensors together, as an ordinary step does."""
+        joined: dict[tuple[int, sharding.Axes], list[tuple[Batch, Tensor]]] = {}
+        for index, group in enumerate(self._optimizer.param_groups):
+            for parameter in group["params"]:
+                if parameter not in self._stepped and parameter.grad is not None:
+                    self.step(parameter, index)
+                if parameter in self._moved:
+                    batch, statistics = self._moved[parameter]
+                    joined.setdefault((index, batch.axes), []).append((batch, statistics))
+                else:
+                    mark_idle(self._optimizer, parameter)
+        with engine.uninterrupted():
+            learn(
+                [_joined([batch for batch, _ in parts]) for parts in joined.values()],
+                [torch.cat([rows for _, rows in parts]) for parts in joined.values()],
+            )
+        self._moved.clear()
+
+    def remove(self) -> None:
+        """Lets the optimizer step after the backward pass again."""
+        for undo in self._removals:
+            undo()
+        self._optimizer._in_backward = None
+
+
+def _moved(batch: Batch) -> tuple[Batch, Tensor]:
+    """Moves one parameter. Its batch is kept without the gradient, which is to be freed."""
+    with engine.uninterrupted():
+        statistics: Tensor = batch.backend.move(batch, None)
+        engine.forget([batch])
+    batch.grads = []
+    return batch, statistics
+
+
+def _joined(batches: Sequence[Batch]) -> Batch:
+    """Batches of one parameter each as one."""
+    state = {key: [batch.state[key][0] for batch in batches] for key in batches[0].state}
+    return replace(batches[0], params=[batch.params[0] for batch in batches], state=state)
+
+
+def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBackward:
+    """Lets an optimizer step each parameter inside the backward pass, so that one gradient is in memory at a time.
+
+    Results equal those of ordinary steps: bit for bit those of `GradaGrad`, and within rounding those of
+    `AutoGradaGrad`, which moves each parameter at once and learns its rates in ``optimizer.step()``. Go on calling
+    ``optimizer.step()`` after every ``backward()``: it ends the step. Gradients cannot be accumulated or scaled by
+    GradScaler, and functions that clip them find none. Returns an object whose ``remove()`` undoes it.
+
+    Example:
+        >>> import torch, gradagrad
+        >>> model = torch.nn.Linear(4, 1)
+        >>> optimizer = gradagrad.GradaGrad(model.parameters(), lr=0.01)
+        >>> steps = gradagrad.step_in_backward(model, optimizer)
+        >>> model(torch.ones(8, 4)).square().mean().backward()  # steps here, and leaves no gradients
+        >>> optimizer.step()
+    """
+    if not isinstance(optimizer, EngineOptimizer):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"optimizer must be a GradaGrad or an AutoGradaGrad, got {type(optimizer).__name__}.")
+    if any(isinstance(module, nn.parallel.DistributedDataParallel) for module in model.modules()):
+        raise ValueError(
+            "DistributedDataParallel adds gradients over ranks after they were used here. Shard with "
+            "torch.distributed.fsdp.fully_shard (FSDP2), or step after backward."
+        )
+    own = set(model.parameters())
+    params: dict[Tensor, int] = {}
+    for index, group in enumerate(optimizer.param_groups):
+        if optimizer._scope(group) in SHARED:
+            raise ValueError(
+                f'steps inside the backward pass cannot share a decision, got the scope "{optimizer._scope(group)}": '
+                'it needs all gradients at once. Use GradaGrad with granularity="element", "row" or "tensor", or step '
+                "after backward."
+            )
+        if group["differentiable"]:
+            raise ValueError("differentiable=True needs all gradients at once; step after backward.")
+        params |= {p: index for p in group["params"] if p in own and p.requires_grad}
+    if not params:
+        raise ValueError("the optimizer has no parameters of this model; construct it with model.parameters().")
+    steps = StepsInBackward(optimizer)
+    for parameter, index in params.items():
+        steps.install(parameter, index)
+    return steps
