@@ -169,7 +169,7 @@ def table(results: Results, problems: list[Problem]) -> dict[str, list[float]]:
             for at, where in enumerate(("last", "averaged")[: 2 - name.startswith("Schedule-Free")]):
                 rows.setdefault(f"{name}, {where}", []).append(results.mean(problem, name, make, at))
         for start in STARTS:
-            method = "AutoGradaGrad" if start == 1e-3 else f"AutoGradaGrad, γ₀ = {start:g}"
+            method = "AutoGradaGrad" if start == 1e-4 else f"AutoGradaGrad, γ₀ = {start:g}"
             for at, where in enumerate(("parameters", "averaged")):
                 loss = results.mean(problem, method, lambda p, s=start: AutoGradaGrad(p, gamma0=s), at)
                 rows.setdefault(f"{method}, {where}", []).append(loss)

@@ -53,7 +53,7 @@ METHODS = {
     "Adagrad": Method(lambda dense, tables, lr: [optim.Adagrad([*dense, *tables], lr)], 1e-2, (-6, -4, -2)),
     "GradaGrad": Method(_gradagrad, 1e-2),
     OURS: Method(lambda dense, tables, lr: [AutoGradaGrad([*dense, *tables], lr)], 1.0),
-    f"{OURS}, γ₀": Method(lambda dense, tables, gamma: [AutoGradaGrad([*dense, *tables], gamma0=gamma)], 1e-3),
+    f"{OURS}, γ₀": Method(lambda dense, tables, gamma: [AutoGradaGrad([*dense, *tables], gamma0=gamma)], 1e-4),
 }
 SWEEPS = {name: range(-12, 1) for name in METHODS if name not in ("SGD", "Prodigy, cosine", "GradaGrad")}  # 1e-6 to 1
 SWEEPS[OURS] = range(-12, 1, 2)  # level by construction

@@ -222,7 +222,7 @@ def test_the_page_shows_the_full_size_of_the_figures():
 
 def test_the_digest_of_the_rule_follows_what_it_does(monkeypatch):
     before = methods.rule_digest()
-    for option in ({"momentum": 0.71}, {"guard": False}, {"gamma0": 1.1e-3}):
+    for option in ({"momentum": 0.71}, {"guard": False}, {"gamma0": 1.1e-4}):
         monkeypatch.setattr(methods, "AutoGradaGrad", functools.partial(AutoGradaGrad, **option))
         assert methods.rule_digest.__wrapped__() != before
 
