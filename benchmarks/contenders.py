@@ -1,11 +1,10 @@
-"""The contenders: our optimizers, torch's, the parameter-free peers, and probes that only move the bytes of a step."""
+"""The contenders: our optimizers, torch's and the parameter-free peers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
-from benchmarks.probe import probe_ops
 from benchmarks.workloads import Workload
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.kernel.load import kernel_status
@@ -21,9 +20,9 @@ LR = 1e-6
 @dataclass
 class Contender:
     name: str
-    family: str  # ours, torch, peers, probe
+    family: str  # ours, torch, peers
     make: Callable[[Workload], Step]
-    state_bytes: float | None = None  # per element, measured after the first step where it is an optimizer
+    state_bytes: float = 0.0  # per element, measured after the first step
 
 
 def _optimizer(
@@ -104,50 +103,6 @@ def peers() -> list[Contender]:
     ]
 
 
-def probes() -> list[Contender]:
-    if probe_ops() is None:
-        return []
-    # Bytes per element that are only read, and bytes that are read and written: x, g, m, growth and α are 9 streams.
-    return [
-        _probe("probe, 9 streams (element)", 4, 16),
-        _probe("probe, bf16 state (element)", 4, 10),
-        _probe("probe, 6 streams (group)", 8, 8),
-        _probe("probe, 7 streams (Adam)", 4, 12),
-    ]
-
-
-def _probe(name: str, read: int, written: int) -> Contender:
-    """A probe that reads and writes this many bytes per element."""
-
-    def make(work: Workload) -> Step:
-        words = max(1, work.elements // 4)  # int64 words of a two-byte stream
-        pair = [
-            w for size in (read, written) for w in [[torch.zeros(n * words, dtype=torch.int64) for n in _split(size)]]
-        ]
-        return lambda: probe_ops().probe_(pair[0], pair[1])  # pyright: ignore[reportOptionalMemberAccess]
-
-    return Contender(name, "probe", make)
-
-
-def sparse_probe() -> list[Contender]:
-    """Reads and writes the same rows of x, m, growth and α, in sorted order, and computes nothing."""
-
-    def make(work: Workload) -> Step:
-        table = work.params[0]
-        tables = [torch.zeros(table.shape[0], table.shape[1] // 2, dtype=torch.int64) for _ in range(4)]
-        rows = [gradients[0]._indices()[0].unique() for gradients in work.gradients]
-        turn = iter(range(1 << 62))
-        probe = probe_ops()
-        return lambda: probe.probe_rows_(rows[next(turn) % len(rows)], tables)  # pyright: ignore[reportOptionalMemberAccess]
-
-    return [Contender("probe, 4 tables", "probe", make)] if probe_ops() else []
-
-
-def _split(size: int) -> list[int]:
-    """Splits bytes into streams of four and two bytes, counted in units of two."""
-    return [2] * (size // 4) + [1] * (size % 4 // 2)
-
-
 def reference() -> Contender:
     return _optimizer(REFERENCE, "torch", lambda p: torch.optim.Adam(p, LR, fused=True))
 
@@ -168,7 +123,6 @@ def sparse_ones() -> list[Contender]:
     ]
     return [
         *(kernels if kernel_status().loaded else []),
-        *sparse_probe(),
         _ours("element, lazy, torch operations", fused=False, lazy=True),
         _optimizer("SparseAdam", "torch", lambda p: torch.optim.SparseAdam(p, LR)),
     ]
