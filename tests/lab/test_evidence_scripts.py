@@ -231,10 +231,10 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path):
     """What is there is not trained again, and a grid ends with neighbours of its best rate."""
     problem = dataclasses.replace(held_out.PROBLEMS[1], steps=4)
     results = held_out.Results(tmp_path / "runs.json")
-    method, make = results.tuned(problem, "AdaGrad", 0)
+    method, make = results.tuned(problem, "adagrad", 0)
     again = held_out.Results(tmp_path / "runs.json")
-    runs = again.found["runs"][problem.name]
-    assert again.tuned(problem, "AdaGrad", 0)[0] == method
+    runs = again.runs[problem.name]
+    assert again.tuned(problem, "adagrad", 0)[0] == method
 
     def never(_):
         raise AssertionError("trained again")
