@@ -11,8 +11,6 @@ from gradagrad.kernel.load import kernel_status
 
 Step = Callable[[], object]
 
-REFERENCE = "Adam fused"
-SPARSE_REFERENCE = "Adagrad sparse"
 # With this rate hundreds of steps on noise stay finite.
 LR = 1e-6
 
@@ -57,20 +55,23 @@ def _auto(name: str, **options) -> Contender:
 def ours() -> list[Contender]:
     bf16 = torch.bfloat16
     fast = [
-        _ours("element", fused=True),
-        _ours("element, momentum", fused=True, momentum=0.9),
-        _ours("element, bf16 state", fused=True, state_dtype=bf16),
-        _ours("element, bf16 state, momentum", fused=True, state_dtype=bf16, momentum=0.9),
-        _ours("row", fused=True, granularity="row"),
-        _ours("row, momentum", fused=True, granularity="row", momentum=0.9),
-        _ours("tensor", fused=True, granularity="tensor"),
-        _ours("group", fused=True, granularity="group"),
-        _ours("group, momentum", fused=True, granularity="group", momentum=0.9),
-        _auto("auto", fused=True),
-        _auto("auto, no guard", fused=True, guard=False),
-        _auto("auto, bf16 state", fused=True, state_dtype=bf16),
+        _ours("GradaGrad, element", fused=True),
+        _ours("GradaGrad, element, momentum 0.9", fused=True, momentum=0.9),
+        _ours("GradaGrad, element, bf16 state", fused=True, state_dtype=bf16),
+        _ours("GradaGrad, element, bf16 state, momentum 0.9", fused=True, state_dtype=bf16, momentum=0.9),
+        _ours("GradaGrad, row", fused=True, granularity="row"),
+        _ours("GradaGrad, row, momentum 0.9", fused=True, granularity="row", momentum=0.9),
+        _ours("GradaGrad, tensor", fused=True, granularity="tensor"),
+        _ours("GradaGrad, group", fused=True, granularity="group"),
+        _ours("GradaGrad, group, momentum 0.9", fused=True, granularity="group", momentum=0.9),
+        _auto("AutoGradaGrad", fused=True),
+        _auto("AutoGradaGrad, no guard", fused=True, guard=False),
+        _auto("AutoGradaGrad, bf16 state", fused=True, state_dtype=bf16),
     ]
-    slow = [_ours("element, foreach", foreach=True, fused=False), _ours("element, loop", foreach=False, fused=False)]
+    slow = [
+        _ours("GradaGrad, element, without the kernel", foreach=True, fused=False),
+        _ours("GradaGrad, element, loop", foreach=False, fused=False),
+    ]
     return (fast if kernel_status().loaded else []) + slow
 
 
@@ -104,25 +105,25 @@ def peers() -> list[Contender]:
 
 
 def reference() -> Contender:
-    return _optimizer(REFERENCE, "torch", lambda p: torch.optim.Adam(p, LR, fused=True))
+    return _optimizer("Adam fused", "torch", lambda p: torch.optim.Adam(p, LR, fused=True))
 
 
 def sparse_reference() -> Contender:
-    return _optimizer(SPARSE_REFERENCE, "torch", lambda p: torch.optim.Adagrad(p, LR))
+    return _optimizer("Adagrad sparse", "torch", lambda p: torch.optim.Adagrad(p, LR))
 
 
 def sparse_ones() -> list[Contender]:
     kernels = [
-        _ours("element, lazy", fused=True, lazy=True),
-        _ours("element", fused=True),
-        _ours("element, lazy, momentum", fused=True, lazy=True, momentum=0.9),
-        _ours("element, lazy, bf16 state", fused=True, lazy=True, state_dtype=torch.bfloat16),
-        _ours("row, lazy", fused=True, lazy=True, granularity="row"),
-        _auto("auto", fused=True),
-        _auto("auto, bf16 state", fused=True, state_dtype=torch.bfloat16),
+        _ours("GradaGrad, element, lazy", fused=True, lazy=True),
+        _ours("GradaGrad, element", fused=True),
+        _ours("GradaGrad, element, lazy, momentum 0.9", fused=True, lazy=True, momentum=0.9),
+        _ours("GradaGrad, element, lazy, bf16 state", fused=True, lazy=True, state_dtype=torch.bfloat16),
+        _ours("GradaGrad, row, lazy", fused=True, lazy=True, granularity="row"),
+        _auto("AutoGradaGrad", fused=True),
+        _auto("AutoGradaGrad, bf16 state", fused=True, state_dtype=torch.bfloat16),
     ]
     return [
         *(kernels if kernel_status().loaded else []),
-        _ours("element, lazy, torch operations", fused=False, lazy=True),
+        _ours("GradaGrad, element, lazy, torch operations", fused=False, lazy=True),
         _optimizer("SparseAdam", "torch", lambda p: torch.optim.SparseAdam(p, LR)),
     ]

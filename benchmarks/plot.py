@@ -17,31 +17,19 @@ Row = dict[str, Any]
 WORKLOAD, TABLE = "ResNet-50-like list", "embedding table"
 COLOURS = {"ours": "#d1495b", "torch": "#3d7fb5", "peers": "#8a8d91"}
 FAMILIES = {"ours": "gradagrad", "torch": "torch, fused", "peers": "other parameter-free methods"}
-BARS = {
-    "Prodigy": "Prodigy",
-    "D-Adaptation Adam": "D-Adaptation Adam",
-    "Schedule-Free AdamW": "Schedule-Free AdamW",
-    "auto": "AutoGradaGrad",
-    "element": "GradaGrad, element",
-    "group": "GradaGrad, group",
-    "Adam fused": "Adam",
-    "Adagrad fused": "Adagrad",
-}
-FULL_NAMES = {
-    "element": "GradaGrad, element",
-    "element, momentum": "GradaGrad, element, momentum 0.9",
-    "element, bf16 state": "GradaGrad, element, bf16 state",
-    "row": "GradaGrad, row",
-    "tensor": "GradaGrad, tensor",
-    "group": "GradaGrad, group",
-    "auto": "AutoGradaGrad",
-    "auto, bf16 state": "AutoGradaGrad, bf16 state",
-    "element, foreach": "GradaGrad, element, without the kernel",
-    "element, lazy": "GradaGrad, element, lazy",
-    "row, lazy": "GradaGrad, row, lazy",
-}
-SHOWN = (*FULL_NAMES, "Adagrad fused", "SGD fused, momentum", "SparseAdam", "Schedule-Free AdamW", "Prodigy")
-SHOWN += ("D-Adaptation Adam", "DoG")
+BARS = (
+    "Prodigy",
+    "D-Adaptation Adam",
+    "Schedule-Free AdamW",
+    "AutoGradaGrad",
+    "GradaGrad, element",
+    "GradaGrad, group",
+)
+BARS += ("Adam fused", "Adagrad fused")
+ELEMENT = ("element", "element, momentum 0.9", "element, bf16 state", "element, without the kernel", "element, lazy")
+SHOWN = tuple(f"GradaGrad, {name}" for name in (*ELEMENT, "row", "row, lazy", "tensor", "group"))
+SHOWN += ("AutoGradaGrad", "AutoGradaGrad, bf16 state", "Adagrad fused", "SGD fused, momentum", "SparseAdam")
+SHOWN += ("Schedule-Free AdamW", "Prodigy", "D-Adaptation Adam", "DoG")
 
 
 def rows_of(record: RunFile) -> list[Row]:
@@ -57,7 +45,7 @@ def draw(record: RunFile, path: Path) -> None:
     chosen = [found[name] for name in BARS if name in found]
     figure, axis = plt.subplots(figsize=(8, 6), layout="constrained")
     axis.barh(
-        [BARS[row["contender"]] for row in chosen],
+        [row["contender"].removesuffix(" fused") for row in chosen],
         [row["ratio"] for row in chosen],
         color=[COLOURS[row["family"]] for row in chosen],
     )
@@ -82,7 +70,7 @@ def table(rows: list[Row], names: list[str], threads: int) -> str:
         if contender in SHOWN and own:
             ratios = [f"{own[name]['ratio']:.2f}" if name in own else "" for name in names]
             size = max(row["state_bytes"] for row in own.values())
-            lines.append([FULL_NAMES.get(contender, str(contender)), *ratios, f"{size:.1f}"])
+            lines.append([contender, *ratios, f"{size:.1f}"])
     return pages.table([f"threads = {threads}", *heads, "state, bytes per parameter"], lines)
 
 
@@ -98,7 +86,7 @@ def text(record: RunFile) -> str:
     for contender in dict.fromkeys(row["contender"] for row in rows):
         ratios = [row["ratio"] for row in rows if row["contender"] == contender and row["workload"] != TABLE]
         if contender in SHOWN and ratios:
-            lines.append([FULL_NAMES.get(contender, str(contender)), f"{min(ratios):.2f} to {max(ratios):.2f}"])
+            lines.append([contender, f"{min(ratios):.2f} to {max(ratios):.2f}"])
     return "\n\n".join([*parts, pages.table(["", "smallest and largest ratio to fused Adam"], lines)])
 
 

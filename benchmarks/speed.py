@@ -6,6 +6,7 @@ a few at a time together with the reference, and reported as ratios to that refe
 
 import argparse
 import gc
+import itertools
 import os
 import random
 import statistics
@@ -88,41 +89,24 @@ def compare(
             parameter.grad = None
 
 
-Job = Callable[[], list[Row]]
-
-
-def tables(full: bool, threads: int) -> dict[str, Job]:
+def tables(full: bool) -> dict[str, Callable[[], list[Row]]]:
     """The comparisons with peers, one per workload."""
     size, scale, rounds = (30_000_000, 1, 15) if full else (3_000_000, 2, 9)
 
-    def dense(make: Callable[[], what.Workload]) -> Job:
-        def job() -> list[Row]:
-            work = make()
-            tiny = work.elements < 100_000
-            everybody = [*who.ours(), *who.torch_ones(), *who.peers()]
-            return show(compare(work, who.reference(), everybody, rounds=rounds, repeat=20 if tiny else 1), work)
+    def dense(work: what.Workload) -> list[Row]:
+        repeat = 20 if work.elements < 100_000 else 1
+        everybody = [*who.ours(), *who.torch_ones(), *who.peers()]
+        return show(compare(work, who.reference(), everybody, rounds=rounds, repeat=repeat), work)
 
-        return job
-
-    def sparse() -> list[Row]:
-        work = what.embedding(1_000_000 if full else 100_000, 16, 4_096)
+    def sparse(work: what.Workload) -> list[Row]:
         return show(compare(work, who.sparse_reference(), who.sparse_ones(), rounds=2 * rounds, repeat=5), work)
 
-    found: dict[str, Job] = {
-        "one tensor": dense(lambda: what.one_tensor(size)),
-        "ResNet-50-like list": dense(lambda: what.resnet50_like(scale)),
-        "tiny tensors": dense(what.tiny_tensors),
-        "embedding table": sparse,
+    return {
+        "one tensor": lambda: dense(what.one_tensor(size)),
+        "ResNet-50-like list": lambda: dense(what.resnet50_like(scale)),
+        "tiny tensors": lambda: dense(what.tiny_tensors()),
+        "embedding table": lambda: sparse(what.embedding(1_000_000 if full else 100_000, 16, 4_096)),
     }
-    return {f"{name}, {threads} threads" + ", full" * full: with_threads(job, threads) for name, job in found.items()}
-
-
-def with_threads(job: Job, threads: int) -> Job:
-    def run() -> list[Row]:
-        torch.set_num_threads(threads)
-        return job()
-
-    return run
 
 
 def show(rows: Iterator[Row], work: what.Workload) -> list[Row]:
@@ -152,9 +136,11 @@ def main() -> None:
     record = RunFile(options.to / "speed.json")
     if not options.resume:
         record.made, record.runs = [], {}
-    for name, job in [item for threads in counts for item in tables(options.full, threads).items()]:
+    for threads, (table, job) in itertools.product(counts, tables(options.full).items()):
+        name = f"{table}, {threads} threads" + ", full" * options.full
         if options.only not in name or name in record.runs:
             continue
+        torch.set_num_threads(threads)
         begin, load = time.perf_counter(), os.getloadavg()[0]
         rows = job()
         gc.collect()  # some peers hold gigabytes in reference cycles
