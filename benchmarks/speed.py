@@ -102,9 +102,9 @@ def tables(full: bool) -> dict[str, Callable[[], list[Row]]]:
         return show(compare(work, who.sparse_reference(), who.sparse_ones(), rounds=2 * rounds, repeat=5), work)
 
     return {
-        "one tensor": lambda: dense(what.one_tensor(size)),
+        "one tensor": lambda: dense(what.dense("one tensor", [(size,)])),
         "ResNet-50-like list": lambda: dense(what.resnet50_like(scale)),
-        "tiny tensors": lambda: dense(what.tiny_tensors()),
+        "tiny tensors": lambda: dense(what.dense("300 tiny tensors", [(16,), (8, 8)] * 150)),
         "embedding table": lambda: sparse(what.embedding(1_000_000 if full else 100_000, 16, 4_096)),
     }
 
