@@ -2,12 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from benchmarks.workloads import Workload
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.kernel.load import kernel_status
+from gradagrad_lab.errors import UserError
+from gradagrad_lab.runs.optimizers import entry_of
 
 Step = Callable[[], object]
 
@@ -87,21 +90,15 @@ def torch_ones() -> list[Contender]:
 
 
 def peers() -> list[Contender]:
-    try:
-        import dadaptation
-        import dog
-        import prodigyopt
-        import schedulefree
-    except ImportError as error:
-        print(f"peers skipped: {error}; install them with pip install 'gradagrad[peers]'.")
-        return []
     # On noise their step sizes would grow until they overflow. growth_rate=1 prevents that and costs the same.
-    return [
-        _optimizer("Schedule-Free AdamW", "peers", lambda p: schedulefree.AdamWScheduleFree(p, LR)),
-        _optimizer("Prodigy", "peers", lambda p: prodigyopt.Prodigy(p, growth_rate=1.0)),
-        _optimizer("D-Adaptation Adam", "peers", lambda p: dadaptation.DAdaptAdam(p, growth_rate=1.0)),
-        _optimizer("DoG", "peers", lambda p: dog.DoG(p)),
-    ]
+    still = {"growth_rate": 1.0}
+    options = {"schedulefree": {"lr": LR}, "prodigy": still, "dadapt_adam": still, "dog": {}}
+    try:
+        makes = {entry_of(name).title: partial(entry_of(name).factory(), **own) for name, own in options.items()}
+    except UserError as error:
+        print(f"The other parameter-free methods are left out. {error.message}")
+        return []
+    return [_optimizer(title, "peers", make) for title, make in makes.items()]
 
 
 def reference() -> Contender:
