@@ -14,7 +14,7 @@ from gradagrad import AutoGradaGrad, GradaGrad
 Parameters = list[nn.Parameter]
 Make = Callable[[Parameters, Parameters, float], list[Any]]  # of dense parameters, tables and the number varied
 OURS = "AutoGradaGrad"
-LOWEST, HIGHEST = -14, 4  # places of learning rates: 10^(place/2)
+GRID = range(-14, 5)  # places of learning rates: 10^(place/2)
 
 
 class Method(NamedTuple):
@@ -79,11 +79,6 @@ _ADAMW = (Row("AdamW", tuned=True), Row("AdamW", tuned=True, averaged=True), Row
 _SGD = (Row("SGD, cosine", tuned=True), Row("SGD", tuned=True), Row("SGD", tuned=True, averaged=True))
 _FREE = (Row("Schedule-Free AdamW", tuned=True), FREE, Row("Prodigy, cosine", tuned=True), Row("Prodigy"))
 ROWS = (REFERENCE, *_ADAMW, *_SGD, *_FREE, Row("Adagrad", tuned=True), Row("GradaGrad"), Row(OURS), AVERAGED)
-
-
-def rate(place: int) -> float:
-    """The learning rate of a place on the grid of half-decades."""
-    return float(f"{10 ** (place / 2):.3g}")
 
 
 @functools.cache
