@@ -11,6 +11,7 @@ from gradagrad_lab import data as data_sets
 from gradagrad_lab.cli.options import DEFAULT_OUT, DataDir, FirstSeed, Out, Resume, Seeds, Workers
 from gradagrad_lab.errors import USAGE, UserError, unknown
 from gradagrad_lab.figures import experiments
+from gradagrad_lab.figures.suite.catalogue import words_of
 from gradagrad_lab.report.content import Section
 from gradagrad_lab.report.page import write_report
 from gradagrad_lab.report.style import LONGEST_RAMP
@@ -86,7 +87,8 @@ def reproduce(
     chosen = tuple(word.strip() for word in only.split(",") if word.strip())
     for name in chosen:
         if name not in (known := (*data_sets.CATALOGUE, *data_sets.BUNDLED)):
-            raise unknown("only", name, known)
+            raise unknown("--only", name, known)
+    words_of(on)
     for path in data or ():
         if not path.expanduser().is_file():
             raise UserError(f"The data file {path} does not exist.", USAGE)

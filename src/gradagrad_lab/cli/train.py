@@ -156,8 +156,9 @@ def print_table(frame: Frame, trial: Trial, methods: dict[str, Method]) -> None:
         cells.append(_plus_minus(loss, "{:.4f}"))
         table.add_row(title, *cells, f"{np.mean(rates):.3g}" if rates else "–", status)
     last = f"last {trial.window} of {trial.epochs} epochs" if trial.epochs > 1 else "after one epoch"
+    errors = ", ± 2 SE" if len(trial.seeds) > 1 else ""
     console.print(
-        f"{trial.label}: {trial.problem.data.describe()}; {count(len(trial.seeds), 'seed')}, {last}, ± 2 SE",
+        f"{trial.label}: {trial.problem.data.describe()}; {count(len(trial.seeds), 'seed')}, {last}{errors}",
         highlight=False,
     )
     console.print(table)

@@ -103,17 +103,25 @@ def load_path(path: Path, *, name: str | None = None, label: str | None = None, 
 
 
 def _csv(path: Path, content: bytes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The numbers and the classes, which stand in the last column as any text; a header is left out."""
-    rows = [row for row in csv.reader(content.decode("utf-8-sig", "replace").splitlines()) if row]
-    if rows and not all(map(_is_number, rows[0][:-1])):
+    """The numbers and the classes, which are any text in the last column. A header is left out: a first line without
+    numbers."""
+    reader = csv.reader(content.decode("utf-8-sig", "replace").splitlines())
+    rows = [(reader.line_num, row) for row in reader if row]
+    if rows and not any(map(_is_number, rows[0][1][:-1])):
         del rows[0]
     if not rows:
         raise UserError(f"{path} holds no rows.", DATA)
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(rows[0]) or len(row) < 2 or not all(map(_is_number, row[:-1])):
-            raise UserError(f"{path}, row {number}: expected numbers and, last, a class.", DATA)
-    _, labels = np.unique([row[-1].strip() for row in rows], return_inverse=True)
-    return np.array([[float(cell) for cell in row[:-1]] for row in rows]), labels.astype(np.float64)
+    width = len(rows[0][1])
+    for number, row in rows:
+        words = next((cell for cell in row[:-1] if not _is_number(cell)), None)
+        reason = f"{words!r} is not a number" if words is not None else ""
+        if len(row) != width or width < 2:
+            reason = f"{len(row)} cells where the first row has {width}" if width > 1 else "one cell only"
+        if reason:
+            form = "Rows must be numbers with commas between them, and the class last."
+            raise UserError(f"{path}, line {number}: {reason}. {form}", DATA)
+    _, labels = np.unique([row[-1].strip() for _, row in rows], return_inverse=True)
+    return np.array([[float(cell) for cell in row[:-1]] for _, row in rows]), labels.astype(np.float64)
 
 
 def _is_number(cell: str) -> bool:

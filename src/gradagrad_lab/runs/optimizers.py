@@ -149,7 +149,7 @@ def check_options(name: str, options: dict[str, Any]) -> None:
     accepted = [key for key in inspect.signature(factory).parameters if key not in ("params", "self")]
     for key in options:
         if key not in accepted:
-            raise UserError(f"{entry.title} has no option {key!r}; it takes {', '.join(accepted)}.", USAGE)
+            raise unknown(f"an option of {entry.title}", key, accepted)
     try:
         factory([Parameter(torch.zeros(2))], **{**entry.defaults, **options})
     except (ValueError, TypeError) as error:

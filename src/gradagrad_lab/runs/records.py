@@ -210,7 +210,8 @@ def prepare(out: Path) -> None:
     except (ValueError, AttributeError, RecursionError) as error:
         raise UserError(f"{marker} is damaged; choose another --out folder, or delete that file.", OUTPUT) from error
     except OSError as error:
-        raise UserError(f"The output folder {out} cannot be written: {error.strerror}.", OUTPUT) from error
+        why = f"The output folder {out} cannot be written ({error.strerror}); name another with --out."
+        raise UserError(why, OUTPUT) from error
 
 
 def write_atomically(path: Path, content: bytes, *, wait: bool = True) -> None:

@@ -242,7 +242,7 @@ def _rho_one(computed: Numbers) -> Claim:
         "holds" if max(one) < 1.1 and set(capped) == {1.0} else "does not hold",
         criterion="less than a tenth, and nothing where gamma_max is γ₀",
         fixed="after",
-        number=f"{max(one):.3f}-fold, ρ = 2 {max(two):.3g}-fold",
+        number=f"{max(one):.3f}-fold; at ρ = 2 {max(two):.3g}-fold",
     )
 
 
