@@ -123,7 +123,7 @@ RULE_SOURCES = {"gradagrad": "rules/gradagrad.py", "autogradagrad": "rules/auto.
 @functools.cache
 def rule_of(name: str) -> str:
     """The version of an optimizer's rule, so that records of another rule are not used: for ours a hash of the rule's
-    code without docstrings, for others the version of their package."""
+    code without docstrings and of the defaults, for others the version of their package."""
     name = "gradagrad" if name == "adagrad_norm" else name
     if name not in RULE_SOURCES:
         package = entry_of(name).package
@@ -132,7 +132,10 @@ def rule_of(name: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             del node.body[0]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    text = ast.dump(tree)
+    if name == "autogradagrad":  # It runs at its defaults; GradaGrad's options are written out in every record.
+        text += str([argument.default for argument in inspect.signature(gradagrad.AutoGradaGrad).parameters.values()])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def entry_of(name: str) -> Entry:

@@ -101,6 +101,10 @@ class RecordStore:
         self._error_texts.clear()
         return sentences
 
+    def used(self) -> list[Record]:
+        """Every record that was read."""
+        return list(self._known.values())
+
     def save(self, record: Record) -> Path:
         prepare(self.out)
         path = self.path(record.key)
