@@ -35,9 +35,9 @@ class Found:
 
 
 def find(name: str, folders: Iterable[Path]) -> Found | None:
-    """The best copy of a data set: LIBSVM's own file wherever it lies, before any reconstructed or partial one.
+    """The best copy of a data set: LIBSVM's own file first, wherever it is, then a reconstructed or partial one.
 
-    Files may lie in a folder of the data set's name or directly in the data folder, as text or as .bz2.
+    Files may be in a folder of the data set's name or directly in the data folder, as text or as .bz2.
     """
     entry = CATALOGUE[name]
     places = list(folders)
@@ -52,7 +52,7 @@ def find(name: str, folders: Iterable[Path]) -> Found | None:
 
 
 def load(found: Found) -> Dataset:
-    """Read a copy of the catalogue and check that it has the size it must have."""
+    """Read a copy of the catalogue and check its size."""
     dataset = load_path(found.path, name=found.entry.name, label=found.label, features=found.entry.features)
     wrong = mismatch(found, dataset)
     if wrong:
@@ -71,7 +71,7 @@ def source_of(found: Found, sha256: str) -> str:
 
 
 def mismatch(found: Found, dataset: Dataset) -> str:
-    """What is wrong with the size of a data set; empty where it is right."""
+    """What is wrong with the size of a data set; empty if nothing is."""
     expected = (found.copy.rows, found.entry.features, found.entry.classes)
     got = (dataset.rows, dataset.columns, dataset.classes)
     if expected == got:

@@ -162,7 +162,7 @@ def claims(drawn: Results) -> list[Claim]:
 
 
 def tables(drawn: Results) -> list[Table]:
-    """How long each took."""
+    """How many steps each took."""
     return [_table(drawn["adagrad"], drawn["gradagrad"])]
 
 

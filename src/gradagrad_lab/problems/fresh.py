@@ -25,7 +25,7 @@ def _to_sort(data_dir: Path | None = None) -> tuple[Rows, Rows]:
 
 
 class _Sorter(nn.Module):
-    """Names the sorted sequence place by place: learnt places, two blocks of attention that see the whole row."""
+    """Names the sorted sequence place by place: learnt positions, two blocks of attention that see the whole row."""
 
     def __init__(self, width: int = 24) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class _NextWord(nn.Module):
 
 
 class _Words(Supervised):
-    """Final losses over an even share of the rows: all of them would take longer than the training."""
+    """Final losses over an evenly spaced part of the rows; all rows would take longer than training."""
 
     def __init__(self, seed: int, steps: int, batch: int) -> None:
         train, held_out = _sentences()

@@ -29,7 +29,7 @@ class Size(StrEnum):
 
 
 class Bar:
-    """A progress bar that is handed amounts of work done; the unit is the caller's."""
+    """A progress bar; the caller chooses the unit of work."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress
@@ -57,10 +57,10 @@ class Context:
     workers: int | None = None
     first_seed: int | None = None
     rows: int | None = None
-    """At most so many rows for Figure 4 to train on."""
+    """The most rows that Figure 4 trains on."""
     softmax: bool = False
     on: str = ""
-    """Some of the suite's problems, by name or by what they were used for; all that are available where empty."""
+    """Some of the suite's problems, by name or by what they were used for; empty for all that are available."""
     only: tuple[str, ...] = ()
     """Some of Figure 3's data sets, by name."""
     files: tuple[Path, ...] = ()

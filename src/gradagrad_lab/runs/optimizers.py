@@ -31,9 +31,9 @@ class Entry:
     """One optimizer of the lab.
 
     ``stackable``: runs may share one instance through param groups (peers keep scalars per instance and may not).
-    ``fixed`` are arguments that only make it faster here; they are no options of the method.
-    ``watched``: what is recorded of it during training, by name, a function of (group, state) for every coordinate, or
-    None where `gradagrad.learning_rates` is asked.
+    ``fixed``: arguments that only make it faster; they are no options of the method.
+    ``watched``: what is recorded during training: by name, a function of (group, state) for every coordinate, or None
+    to ask `gradagrad.learning_rates`.
     """
 
     name: str
@@ -93,7 +93,7 @@ _ENTRIES = (
     _torch("adam", "Adam", "Adam", _adam_step_size, fused=True),
     # Plain SGD is one in-place addition per group: the fused path only adds overhead.
     _torch("sgd", "SGD", "SGD", _constant_step_size, foreach=False),
-    # AdaGrad with one step size for the whole model, which the scalar variant is to be compared with: ρ = 0.
+    # AdaGrad with one step size for the whole model (ρ = 0), to compare the scalar variant with.
     Entry(
         *("adagrad_norm", "AdaGrad-norm", *_OURS, True, True),
         defaults={"rho": 0.0, "granularity": "group"},

@@ -1,4 +1,4 @@
-"""The suite's problems, and for what each has been used before: conclusions are drawn on those used for nothing.
+"""The suite's problems, and what each was used for before. Conclusions are drawn on those used for nothing.
 
 A new problem is a `TrainingProblem` (name, title, kind, steps, batch, builder) and a line in `_OTHERS` with its role.
 """

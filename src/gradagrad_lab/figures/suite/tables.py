@@ -20,7 +20,7 @@ TREATMENT = (
 
 
 def number(value: float) -> str:
-    """Four digits, as short as they get."""
+    """A number to four digits."""
     if not math.isfinite(value):
         return "–"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -39,7 +39,7 @@ def factor(value: float) -> str:
 def summary(standings: Standings) -> Table:
     """Every method: geometric mean and worst case, first on the problems that conclusions are drawn on."""
     held_out, every = standings.entries(True), standings.entries()
-    more = len(every) > len(held_out)  # where all are judged, one pair of columns says it all
+    more = len(every) > len(held_out)  # If all are judged, one pair of columns is enough.
     rows: list[list[str]] = []
     for method in standings.size.contestants:
         there, here = standings.standing(method, True), standings.standing(method)
