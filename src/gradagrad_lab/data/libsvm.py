@@ -113,13 +113,11 @@ def _csv(path: Path, content: bytes) -> tuple[NDArray[np.float64], NDArray[np.fl
         raise UserError(f"{path} holds no rows.", DATA)
     width = len(rows[0][1])
     for number, row in rows:
-        words = next((cell for cell in row[:-1] if not _is_number(cell)), None)
-        reason = f"{words!r} is not a number" if words is not None else ""
-        if len(row) != width or width < 2:
-            reason = f"{len(row)} cells where the first row has {width}" if width > 1 else "one cell only"
-        if reason:
+        words = [cell for cell in row[:-1] if not _is_number(cell)]
+        if words or len(row) != width or width < 2:
+            wrong = f"{words[0]!r} is not a number" if words else f"a wrong number of cells ({len(row)})"
             form = "Rows must be numbers with commas between them, and the class last."
-            raise UserError(f"{path}, line {number}: {reason}. {form}", DATA)
+            raise UserError(f"{path}, line {number}: {wrong}. {form}", DATA)
     _, labels = np.unique([row[-1].strip() for _, row in rows], return_inverse=True)
     return np.array([[float(cell) for cell in row[:-1]] for _, row in rows]), labels.astype(np.float64)
 

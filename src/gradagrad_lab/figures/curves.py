@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
-from gradagrad_lab.figures.figure3.draw import mean_and_band, without_start
+from gradagrad_lab.figures.figure3.draw import epoch_axis, mean_and_band, without_start
 from gradagrad_lab.figures.figure3.plan import Trial
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import Panel, Picture
@@ -41,8 +41,7 @@ def _panel(axes: Axes, frame: Frame, trial: Trial, methods: Mapping[str, Method]
         axes.plot(epochs, mean, label=label, **look)
         if metric != LEARNING_RATE:
             style.band(axes, epochs, mean - two_errors, mean + two_errors, look["color"])
-    axes.set_xlabel("epoch")
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    epoch_axis(axes)
     if metric == "accuracy":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     if metric == LEARNING_RATE:

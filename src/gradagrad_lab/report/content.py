@@ -45,6 +45,11 @@ class Table:
     rows: list[list[str]]
     note: str = ""
 
+    @classmethod
+    def of(cls, title: str, rows: Sequence[dict[str, str]], note: str = "") -> "Table":
+        """A table of rows that name their cells, all alike."""
+        return cls(title, list(rows[0]), [list(row.values()) for row in rows], note)
+
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, start=1):
             if len(row) != len(self.columns):

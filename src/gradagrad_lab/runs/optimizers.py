@@ -72,14 +72,6 @@ def _adam_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | fl
     return group["lr"] / (1 - first**step) / ((state["exp_avg_sq"] / (1 - second**step)).sqrt() + group["eps"])
 
 
-def _constant_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
-    return float(group["lr"])
-
-
-def _growth(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
-    return state["growth"]
-
-
 def _torch(name: str, title: str, attribute: str, step_size: Watch, **fixed: bool) -> Entry:
     """A baseline: tuned, and many runs in one instance."""
     watched: dict[str, Watch | None] = {LEARNING_RATE: step_size}
@@ -88,11 +80,14 @@ def _torch(name: str, title: str, attribute: str, step_size: Watch, **fixed: boo
 
 _OURS = ("gradagrad", "GradaGrad", "gradagrad")
 _ENTRIES = (
-    Entry("gradagrad", "GradaGrad", *_OURS, True, watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: _growth}),
+    Entry(
+        *("gradagrad", "GradaGrad", *_OURS, True),
+        watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: lambda _, state: state["growth"]},
+    ),
     _torch("adagrad", "AdaGrad", "Adagrad", _adagrad_step_size, fused=True),
     _torch("adam", "Adam", "Adam", _adam_step_size, fused=True),
     # Plain SGD is one in-place addition per group: the fused path only adds overhead.
-    _torch("sgd", "SGD", "SGD", _constant_step_size, foreach=False),
+    _torch("sgd", "SGD", "SGD", lambda group, _: float(group["lr"]), foreach=False),
     # AdaGrad with one step size for the whole model (ρ = 0), to compare the scalar variant with.
     Entry(
         *("adagrad_norm", "AdaGrad-norm", *_OURS, True, True),
@@ -113,7 +108,6 @@ _ENTRIES = (
 )
 OPTIMIZERS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 BASELINES = ("adam", "sgd", "adagrad")
-PEERS = ("dadapt_adam", "prodigy", "mechanic", "dog", "cocob", "schedulefree")
 
 
 # The files, inside the package gradagrad, that state our own rules.

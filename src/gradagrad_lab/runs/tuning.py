@@ -66,10 +66,6 @@ class Choice:
     scores: tuple[float, ...]
     extended: bool
 
-    @property
-    def at_end(self) -> bool:
-        return self.lr in (self.grid[0], self.grid[-1])
-
 
 def needed(tuning: Tuning, records: RecordStore) -> list[Run]:
     """What is still missing before a choice can be made for every goal; empty when there is nothing."""

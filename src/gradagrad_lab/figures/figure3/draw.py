@@ -78,7 +78,8 @@ def _percent_axis(axes: Axes, decimals: int) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=decimals))
 
 
-def _epoch_axis(axes: Axes) -> None:
+def epoch_axis(axes: Axes) -> None:
+    """Whole epochs below."""
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_xlabel("epoch")
 
@@ -107,7 +108,7 @@ def _accuracy(axes: Axes, results: Results, trial: Trial) -> None:
         axes.plot(epochs, mean, label=label, **look)
         style.band(axes, epochs, mean - two_errors, mean + two_errors, look["color"])
         means.append(mean)
-    _epoch_axis(axes)
+    epoch_axis(axes)
     _percent_axis(axes, decimals=0 if without_start(axes, means) > 0.04 else 1)
 
 

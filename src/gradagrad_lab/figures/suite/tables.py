@@ -64,7 +64,7 @@ def summary(standings: Standings) -> Table:
         f"the fact). {len(held_out)} problems {standings.judged}, {len(every)} in all, "
         f"{count(len(standings.size.seeds), 'seed')}. In brackets: 95 % bootstrap interval over seeds, paired; with so "
         f"few seeds rather narrow. {TREATMENT} "
-        "“As documented” is the README's table: lr = 1 for convex problems; for nets and tables lr = 0.01 (element, "
+        "“As documented”: lr = 1 for convex problems; for nets and tables lr = 0.01 (element, "
         "lazy for tables) or lr = 1e-4 with ρ = 100 (group). “Averaged”: AutoGradaGrad's own average x̄; for all "
         "others the average that DoG's authors recommend, kept beside them.",
     )
@@ -73,38 +73,27 @@ def summary(standings: Standings) -> Table:
 def by_problem(standings: Standings) -> Table:
     """Ours against the best tuned, problem by problem."""
     standing = standings.standing(OURS)
-    rows: list[list[str]] = []
+    rows: list[dict[str, str]] = []
     for entry, estimate in zip(standings.entries(), standing.intervals, strict=True):
         best = standings.best_tuned(entry)
         own, other = (float(standings.losses(entry, method).mean()) for method in (OURS, best))
         floored = min(own, other) < standings.floor(entry)
         choice = standings.choice(entry, best.key, False)
         rows.append(
-            [
-                entry.problem.title,
-                entry.role,
-                f"{best.title.removesuffix(', tuned')}, lr {power(choice.lr)}",
-                number(other),
-                number(own),
-                estimate.text() + (f" (raw {factor(own / other)})" if floored and other > 0 else ""),
-                _measure(standings, entry, best),
-                _measure(standings, entry, OURS),
-                " … ".join(f"{end(standings.final_gammas(entry)):.2g}" for end in (min, max)),
-            ]
+            {
+                "problem": entry.problem.title,
+                "use before": entry.role,
+                "best tuned": f"{best.title.removesuffix(', tuned')}, lr {power(choice.lr)}",
+                "its loss": number(other),
+                "ours": number(own),
+                "ratio": estimate.text() + (f" (raw {factor(own / other)})" if floored and other > 0 else ""),
+                "held out: best tuned": _measure(standings, entry, best),
+                "held out: ours": _measure(standings, entry, OURS),
+                "mean γ in the end": " … ".join(f"{end(standings.final_gammas(entry)):.2g}" for end in (min, max)),
+            }
         )
-    return Table(
+    return Table.of(
         f"AutoGradaGrad at γ₀ = {power(DEFAULT_GAMMA0)} against the best tuned baseline, problem by problem",
-        [
-            "problem",
-            "use before",
-            "best tuned",
-            "its loss",
-            "ours",
-            "ratio",
-            "held out: best tuned",
-            "held out: ours",
-            "mean γ in the end",
-        ],
         rows,
         note=f"{ROLE_MEANING} Held out: loss, and accuracy where there are classes, on rows never trained on; "
         "nothing was chosen by it. “Raw”: the ratio without the floor, where it matters.",
@@ -180,16 +169,16 @@ def _sweep_diverged(standings: Standings) -> str:
 def descriptions(standings: Standings) -> Table:
     """What the problems are."""
     rows = [
-        [
-            entry.problem.title,
-            entry.role,
-            entry.problem.describe,
-            f"{standings.size.steps or entry.problem.steps:,}",
-            str(entry.problem.batch),
-        ]
+        {
+            "problem": entry.problem.title,
+            "use before": entry.role,
+            "what it is": entry.problem.describe,
+            "steps": f"{standings.size.steps or entry.problem.steps:,}",
+            "batch": str(entry.problem.batch),
+        }
         for entry in standings.entries()
     ]
-    return Table("The problems", ["problem", "use before", "what it is", "steps", "batch"], rows, note=ROLE_MEANING)
+    return Table.of("The problems", rows, note=ROLE_MEANING)
 
 
 def all_tables(standings: Standings) -> list[Table]:
