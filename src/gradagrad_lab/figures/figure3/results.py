@@ -116,7 +116,7 @@ class Results:
     def lacks(self) -> list[tuple[str, str]]:
         """The paper's data sets that are missing, or of which only another copy than LIBSVM's was found."""
         others = [one for one in self.trials if one.label != one.name in CATALOGUE]
-        return [(name, name) for name in self.missing] + [(one.name, f"{one.label} was used instead") for one in others]
+        return [(name, name) for name in self.missing] + [(one.name, one.label) for one in others]
 
     @functools.cached_property
     def reduction(self) -> str:
