@@ -151,7 +151,7 @@ def put(values: Mapping[Tensor, Tensor]) -> None:
     if resized:
         raise RuntimeError(
             f"{len(resized)} parameters were resized inside `with optimizer.averaged()`, the first to "
-            f"{tuple(resized[0].shape)}; they stay as they are, and all others are back."
+            f"{tuple(resized[0].shape)}; they keep their new values, and all others were restored."
         )
 
 

@@ -85,8 +85,8 @@ class StepsInBackward:
         """Ends what a backward pass has begun, for ``optimizer.step()``. Returns whether nothing is left to do."""
         if getattr(self._optimizer, "grad_scale", None) is not None:
             raise RuntimeError(
-                "GradScaler cannot be used with steps inside the backward pass: scaled gradients have been used before "
-                "it could look for infinities. Use bfloat16, which needs no scaling, or step after backward."
+                "GradScaler cannot be used with steps inside the backward pass: they use scaled gradients before "
+                "it can look for infinities. Use bfloat16, which needs no scaling, or step after backward."
             )
         is_whole = bool(self._moved)
         if is_whole:
@@ -164,9 +164,9 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
     for index, group in enumerate(optimizer.param_groups):
         if optimizer._scope(group) in SHARED:
             raise ValueError(
-                f'steps inside the backward pass cannot share a decision, got the scope "{optimizer._scope(group)}": '
-                'it needs all gradients at once. Use GradaGrad with granularity="element", "row" or "tensor", or step '
-                "after backward."
+                f'steps inside the backward pass cannot share step sizes, got "{optimizer._scope(group)}", which needs '
+                'all gradients at once. Use GradaGrad with granularity="element", "row" or "tensor", or step after '
+                "backward."
             )
         if group["differentiable"]:
             raise ValueError("differentiable=True needs all gradients at once; step after backward.")

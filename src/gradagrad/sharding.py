@@ -57,7 +57,7 @@ def unfit_table(parameter: Tensor, scope: Scope) -> str | None:
     if scope == "element" or table_shard(parameter) is not None or alone:
         return None
     return (
-        f'a table of TorchRec does not know how it is sharded, got the scope "{scope}": each rank would decide alone. '
+        f'a table of TorchRec does not say how it is sharded, so each rank would choose its own "{scope}" step sizes. '
         "Construct the optimizer with gradagrad.integrations.torchrec.optimizer_for."
     )
 

@@ -72,7 +72,7 @@ GRADAGRAD = Table(
         "growth_limit": Number(
             "None or a number >= 1",
             lambda v: v >= 1.0,
-            "It is the largest factor γ may grow by in one step; math.inf means no limit.",
+            "It limits the factor by which γ grows in one step; math.inf means no limit.",
             optional=True,
         ),
     },
@@ -90,7 +90,7 @@ AUTOGRADAGRAD = Table(
             "It is the learning rate to start from; 1e-4 is the default.",
         ),
         "momentum": Number(
-            "in (0, 1)", lambda v: 0.0 < v < 1.0, "It is the part of the average in the parameters; 0.5 is the default."
+            "in (0, 1)", lambda v: 0.0 < v < 1.0, "It is the part of the average in the parameters; 0.6 is the default."
         ),
         "weight_decay": _not_negative(),
         "eps": _not_negative(),
@@ -132,7 +132,7 @@ def check_number(name: str, value: Any, wanted: Number) -> Any:
         raise ValueError(error_text(name, wanted.rule, number, wanted.remedy))
     if _LARGEST < number < math.inf:
         raise ValueError(
-            error_text(name, f"{wanted.rule}, and at most {_LARGEST:.2g}, as steps are in float32", number)
+            error_text(name, f"{wanted.rule}, and at most {_LARGEST:.2g}, because steps are in float32", number)
         )
     return number
 
@@ -214,7 +214,7 @@ def _check_agreement(table: Table, group: Mapping[str, Any], others: Sequence[Ma
     for other in sharing:
         for name in table.deciding:
             if group[name] != other[name]:
-                because = f'With {table.scope}="all" one' if table.scope else "One"
-                remedy = f"{because} decision serves all; to scale a group's steps, give it an lr."
+                because = f'With {table.scope}="all", all' if table.scope else "All"
+                remedy = f"{because} groups share it; to scale a group's steps, give it an lr."
                 rule = f"{other[name]!r} as in the other param groups"
                 raise ValueError(error_text(name, rule, group[name], remedy))

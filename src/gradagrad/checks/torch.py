@@ -63,7 +63,7 @@ def check_ways(group: Mapping[str, Any]) -> None:
         for other in others:
             if group[name] and group[other]:
                 rule = f"None or False with {other}=True"
-                raise ValueError(error_text(name, rule, True, "It is another way of stepping; choose one."))
+                raise ValueError(error_text(name, rule, True, "These are different ways to step; choose one."))
     rounds = group["state_dtype"] == torch.bfloat16 or group.get("stochastic_rounding", False)
     if group["differentiable"] and rounds:
         remedy = "Rounding has no derivative: use state_dtype=torch.float32 and stochastic_rounding=False."
@@ -84,8 +84,8 @@ def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
     """Raises for pieces of FSDP1's flattened parameters: shared numbers would differ between ranks."""
     if scope != "element" and any(getattr(parameter, "_fsdp_flattened", False) for parameter in params):
         raise ValueError(
-            f'parameters of FullyShardedDataParallel (FSDP1) cannot share a decision, got the scope "{scope}": each '
-            "rank would decide by the pieces it holds. Shard with torch.distributed.fsdp.fully_shard (FSDP2), or use "
+            f'parameters of FullyShardedDataParallel (FSDP1) cannot share step sizes, got "{scope}": each rank would '
+            "decide from the pieces that it holds. Shard with torch.distributed.fsdp.fully_shard (FSDP2), or use "
             'GradaGrad with granularity="element".'
         )
 
@@ -114,9 +114,9 @@ def warn_of_one_each(optimizer: Optimizer) -> None:
     _stepped_in_backward.add(optimizer)
     if len(_stepped_in_backward) > 1:
         warnings.warn(
-            "one optimizer for each parameter: the parameters of one optimizer share a decision, so each parameter now "
-            "decides for itself, which is another method. Give all parameters to "
-            'one optimizer and step it after backward, or use GradaGrad with granularity="element", "row" or "tensor".',
+            "each parameter has an optimizer of its own, so parameters that should share a step size no longer do. "
+            "Give all parameters to one optimizer and step it after backward, or use GradaGrad with "
+            'granularity="element", "row" or "tensor".',
             stacklevel=6,
         )
 

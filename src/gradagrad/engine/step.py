@@ -122,7 +122,7 @@ def _is_plain(batch: Batch) -> bool:
     return _PARAMETER.issuperset(map(type, batch.params)) and _STRIDED.issuperset(map(_LAYOUT, batch.grads))
 
 
-_RANKS = "rows that share a decision are split over several ranks."
+_RANKS = "rows that share a step size are split over several ranks."
 ONE_BY_ONE, TOGETHER = TorchSteps(together=False), TorchSteps(together=True)
 
 
@@ -149,7 +149,7 @@ def choose_backend(batch: Batch, group: Mapping[str, Any]) -> Backend:
             refuse_misfits(batch)  # This explains misfits better than the kernel does.
         if wanted == "always" and batch.grads[0].layout == torch.strided:
             raise RuntimeError(
-                f"fused=True is impossible here: {reason} Pass fused=None to use the kernel where it can be."
+                f"fused=True is impossible here: {reason} Pass fused=None to use the kernel where possible."
             )
         if on_cpu and load.ops() is None:
             load.warn_once()

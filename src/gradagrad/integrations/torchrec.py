@@ -110,7 +110,7 @@ class TableOptimizer(KeyedOptimizerWrapper):
     def _give_gradients(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Gives an empty gradient to missing shards of tables that have one elsewhere and share a decision."""
         if any(argument is not None for argument in (*args[1:], *kwargs.values())):
-            raise RuntimeError("a closure cannot be used where ranks hold different tables; call backward() before.")
+            raise RuntimeError("a closure cannot be used where ranks hold different tables; call backward() first.")
         shared = [p for p in self._tables if self._axes(p)]
         if not shared:
             return

@@ -63,8 +63,8 @@ class GradaGradCallback(TrainerCallback):
         if not self._warned and kind in TO_ZERO and ours([kwargs["optimizer"]]):
             self._warned = True
             warnings.warn(
-                f'lr_scheduler_type="{kind}" takes the learning rate to zero, whatever γ is: "gamma" is logged '
-                'without it, "effective_lr" with it. lr_scheduler_type="constant" leaves the learning rate to γ.',
+                f'lr_scheduler_type="{kind}" takes the learning rate to zero, whatever γ is. To leave it to γ, pass '
+                'lr_scheduler_type="constant". "gamma" is logged without the schedule, "effective_lr" with it.',
                 stacklevel=2,
             )
 
@@ -89,8 +89,8 @@ class GradaGradCallback(TrainerCallback):
         if not self._at.leave() and control.should_evaluate and self._enter(kwargs):
             self._at.leave()
             warnings.warn(
-                "this evaluation was not at the average: another callback asked for it after GradaGradCallback had "
-                "looked. Put GradaGradCallback behind that one in callbacks.",
+                "this evaluation was not at the average, because a callback that runs after GradaGradCallback asked "
+                "for it. List GradaGradCallback after that one.",
                 stacklevel=2,
             )
 

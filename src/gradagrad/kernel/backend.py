@@ -224,7 +224,7 @@ def _common(batch: Batch) -> tuple[Any, tuple[int, int, list[float], int, int]] 
     if variant is None:
         return f"the kernel was not generated for the rule {batch.rule.name!r}."
     if batch.scope != "tensor" and not variants.VARIANTS[variant].elementwise:
-        return f'the rule {batch.rule.name!r} learns for each tensor; the kernel cannot take scope "{batch.scope}".'
+        return f'the rule {batch.rule.name!r} learns for each tensor; the kernel cannot take "{batch.scope}".'
     project = getattr(s, "project", None)
     bounds = None if project is None else _bounds(project)
     if isinstance(bounds, str):

@@ -57,8 +57,8 @@ class FirstStep:
             return False
         warnings.warn(
             f"the first step moves {len(large)} of {len(ratios)} parameter tensors by more than their own norm "
-            f"(the worst by {float(large.max()):.3g} times). lr is too large for this model, and GradaGrad only "
-            'raises it: use about lr=0.01 (neural nets with granularity="element") or smaller. To silence this: '
+            f"(the worst by {float(large.max()):.3g} times it). lr is too large for this model, and GradaGrad never "
+            'lowers it: use about lr=0.01 (neural nets with granularity="element") or smaller. To silence this: '
             'warnings.filterwarnings("ignore", category=gradagrad.LargeFirstStepWarning).',
             LargeFirstStepWarning,
             stacklevel=6,  # past step and the two wrappers torch puts around it

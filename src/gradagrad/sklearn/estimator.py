@@ -218,8 +218,9 @@ class LinearEstimator(BaseEstimator):
             parts: Any = train_test_split(rows, test_size=share, stratify=classes, random_state=rng)
         except ValueError as error:
             raise ValueError(
-                f"A search for alpha and early_stopping hold out {share:.0%} of the samples, of each class that has "
-                f"several; {len(rows)} such are too few: give more, or alpha as a number and early_stopping=False."
+                f"A search for alpha and early_stopping hold out {share:.0%} of the samples, from each class that has "
+                f"several, but {len(rows)} such samples are too few. Pass more, or a number as alpha and "
+                "early_stopping=False."
             ) from error
         trained, held = parts
         return samples.at(np.append(trained, alone).astype(np.intp)).normalised(), samples.at(held)

@@ -177,7 +177,7 @@ def misfit(parameter: Tensor, gradient: Tensor, state: list[Tensor]) -> str | No
     for tensor in state:
         if tensor.shape != expected:
             return (
-                f"a parameter has shape {tuple(shape)}, but its state {tuple(tensor.shape)}: "
+                f"a parameter has shape {tuple(shape)}, but its state has {tuple(tensor.shape)}: "
                 "it was replaced or resized since the last step. Construct a new optimizer for it, or delete its state."
             )
     return None

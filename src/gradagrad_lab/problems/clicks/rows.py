@@ -153,7 +153,7 @@ def _cache(setup: Setup) -> criteo_cache.CriteoCache:
     cache = criteo_cache.open_cache(Path(setup.criteo), setup.settings())
     if cache is None:
         raise UserError(
-            f"{setup.criteo} has no cache, or has changed since; build it with `gradagrad data criteo {setup.criteo}`.",
+            f"{setup.criteo} has no up-to-date cache; build one with `gradagrad data criteo {setup.criteo}`.",
             DATA,
         )
     return cache
