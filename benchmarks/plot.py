@@ -16,7 +16,7 @@ from benchmarks.record import RunFile
 Row = dict[str, Any]
 LARGE, TABLE = ("one tensor", "ResNet-50-like list"), "embedding table"
 COLOURS = {"ours": "#d1495b", "torch": "#3d7fb5", "peers": "#8a8d91"}
-FAMILIES = {"ours": "gradagrad", "torch": "torch, fused", "peers": "parameter-free methods"}
+FAMILIES = {"ours": "gradagrad", "torch": "torch, fused", "peers": "other parameter-free"}
 BARS = ("Prodigy", "D-Adaptation Adam", "Schedule-Free AdamW", "AutoGradaGrad", "GradaGrad, element")
 BARS += ("GradaGrad, group", "Adam fused", "Adagrad fused")
 ELEMENT = ("element", "element, momentum 0.9", "element, bf16 state", "element, without the kernel", "element, lazy")
@@ -51,7 +51,7 @@ def draw(record: RunFile, path: Path) -> None:
     axis.barh(names, [max(values) for values in found.values()], color=colours, alpha=0.45)
     axis.barh(names, [min(values) for values in found.values()], color=colours)
     for place, values in enumerate(found.values()):
-        axis.text(max(values), place, f" {span(values)}", va="center")
+        axis.text(max(1.0, *values), place, f" {span(values)}", va="center")
     axis.axvline(1.0, color=pages.INK, linewidth=1, linestyle="--")
     largest = max((max(values) for values in found.values()), default=1.0)
     axis.set(xlim=(0, 1.5 * largest), xlabel="time of one step, fused Adam = 1")

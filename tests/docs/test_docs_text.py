@@ -61,6 +61,13 @@ def test_the_readme_is_short() -> None:
     assert [line for line in lines if len(line) > 120] == []
 
 
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_a_page_is_short(path: Path) -> None:
+    """Words outside of tables, code, formulas and comments."""
+    text = re.sub(r"```.*?```|\$\$.*?\$\$|<!--.*?-->|^\|[^\n]*$", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+    assert len(text.split()) <= 1_500
+
+
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)
 def test_what_a_text_names_exists(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
