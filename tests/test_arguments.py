@@ -37,7 +37,7 @@ BAD_VALUES = [
     ({"grad_bound": 1e-6, "initial_accumulator_value": 1.0}, "grad_bound must be large enough to matter beside"),
     ({"gamma_max": 0.0}, r"gamma_max must be a number > 0, got 0\.0\. math\.inf means no cap"),
     ({"gamma_max": 0.5}, r"gamma_max must be at least lr = 1\.0, got 0\.5\. γ starts at lr"),
-    ({"growth_limit": 0.9}, r"growth_limit must be None or a number >= 1, got 0\.9\. It is the largest factor"),
+    ({"growth_limit": 0.9}, r"growth_limit must be None or a number >= 1, got 0\.9\. It limits the factor"),
     ({"granularity": "column"}, "granularity must be one of 'element', 'row', 'tensor', 'group', 'all', got 'column'"),
     ({"granularity": np.array(["row", "row"])}, "granularity must be one of .* got array"),
     ({"granularity": None}, "granularity must be one of .* got None"),

@@ -137,8 +137,8 @@ def test_grad_scaler_is_refused():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda model: GradaGrad(model.parameters(), granularity="group"), "it needs all gradients at once"),
-        (lambda model: GradaGrad(model.parameters(), granularity="all"), "it needs all gradients at once"),
+        (lambda model: GradaGrad(model.parameters(), granularity="group"), "needs all gradients at once"),
+        (lambda model: GradaGrad(model.parameters(), granularity="all"), "needs all gradients at once"),
         (lambda model: GradaGrad(model.parameters(), differentiable=True), "step after backward"),
         (lambda model: GradaGrad([torch.nn.Parameter(torch.ones(2))]), "no parameters of this model"),
         (lambda model: torch.optim.SGD(model.parameters()), "must be a GradaGrad or an AutoGradaGrad"),
