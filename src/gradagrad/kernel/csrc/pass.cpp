@@ -152,13 +152,14 @@ void Pass<T>::step_rows(int64_t begin, int64_t end) {
 template <class T>
 GRADAGRAD_INLINE void Pass<T>::prefetch(const Range& range) const {
   if (!range.gradient) return;  // The next row is beside this one.
+  const int64_t row = range.begin / job_.width;
   for (int s = 0; s < stream::elements + job_.rule->elements; ++s) {
-    const int64_t bytes = size_of(job_.formats[s]);
-    const char* from = s == stream::g ? range.gradient : job_.data[s] + range.begin * bytes;
-    for (int64_t at = 0; at < std::min<int64_t>(job_.width * bytes, 512); at += 64) __builtin_prefetch(from + at);
+    const int64_t bytes = job_.width * size_of(job_.formats[s]);
+    const char* from = s == stream::g ? range.gradient : job_.data[s] + row * bytes;
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
   }
   for (int s = stream::blocks; s < stream::blocks + job_.rule->blocks; ++s) {
-    __builtin_prefetch(job_.data[s] + range.begin / job_.width * int64_t{sizeof(T)});
+    __builtin_prefetch(job_.data[s] + row * int64_t{sizeof(T)});
   }
 }
 
