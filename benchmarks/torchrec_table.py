@@ -6,6 +6,7 @@
 # pyright: reportMissingImports=false
 
 import time
+from functools import partial
 from resource import RUSAGE_SELF, getrusage
 
 import torch
@@ -24,8 +25,8 @@ def main() -> None:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     tables = [Tables((ROWS,), WIDTH) for _ in range(2)]
     models = [sharded(t, t, "bags", kernel, 0.01) for t, kernel in zip(tables, ("dense", "fused"), strict=True)]
-    options = {"lr": 0.01, "granularity": "row", "lazy": True}
-    ours = optimizer_for(models[0], lambda params: GradaGrad(params.values(), **options), in_lookup=True)
+    by_rows = partial(GradaGrad, lr=0.01, granularity="row", lazy=True)
+    ours = optimizer_for(models[0], lambda params: by_rows(params.values()), in_lookup=True)
     touched = [torch.randperm(ROWS)[:TOUCHED].clone() for _ in range(50)]
     before = getrusage(RUSAGE_SELF).ru_maxrss
     for threads, each in ((1, 1), (1, 8), (2, 1), (2, 8)):

@@ -9,7 +9,9 @@ of tables inside their lookup. AutoGradaGrad decides for everything, over all ra
 # pyright: reportMissingImports=false
 
 import argparse
+import logging
 import time
+import warnings
 from collections.abc import Callable
 from itertools import islice
 
@@ -32,6 +34,9 @@ from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Ro
 from gradagrad_lab.problems.clicks.dlrm import DLRM, SIZES, Size
 
 CPU = torch.device("cpu")
+# TorchRec warns of its own internals on every rank. GradaGrad warns too: the rows of large tables start at almost zero.
+logging.disable(logging.WARNING)
+warnings.simplefilter("ignore")
 
 
 class Tables(nn.Module):
@@ -70,9 +75,7 @@ def sharded(model: nn.Module, tables: Tables, path: str, kernel: str, lr: float)
     fused = {"optimizer": EmbOptimType.EXACT_ROWWISE_ADAGRAD, "learning_rate": lr, "eps": 1e-8}
     sharder, ranks = EmbeddingBagCollectionSharder(fused if kernel == "fused" else None), dist.get_world_size()
     largest_first = sorted(tables.bags.embedding_bag_configs(), key=lambda config: -config.num_embeddings)
-    places = {
-        config.name: table_wise(rank=i % ranks, compute_kernel=kernel) for i, config in enumerate(largest_first)
-    }
+    places = {config.name: table_wise(rank=i % ranks, compute_kernel=kernel) for i, config in enumerate(largest_first)}
     plan = construct_module_sharding_plan(tables.bags, places, sharder, ranks, ranks, "cpu")
     env = ShardingEnv.from_process_group(dist.group.WORLD)
     return DistributedModelParallel(model, env, CPU, ShardingPlan({path: plan}), [sharder])

@@ -16,10 +16,8 @@ from gradagrad.checks.arguments import Table
 from gradagrad.checks.torch import (
     checked,
     refuse_another_scope,
-    refuse_flattened,
     refuse_foreign_settings,
     refuse_unfit_parameters,
-    refuse_unfit_tables,
     warn_of_one_each,
 )
 from gradagrad.engine import step as engine
@@ -90,9 +88,7 @@ class EngineOptimizer(Optimizer, ABC):
             param_group = {key: full[key] for key in param_group}
         super().add_param_group(param_group)
         try:
-            refuse_unfit_parameters(self.param_groups[-1]["params"])
-            refuse_flattened(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
-            refuse_unfit_tables(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
+            refuse_unfit_parameters(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
