@@ -37,11 +37,7 @@ class StepsInBackward:
         self._known: dict[Tensor, tuple[dict[str, Any], torch.layout, Backend]] = {}
         """The kernel that stepped a parameter, and for which settings and gradients. It checks tensors itself."""
         self._removals: list[Callable[[], object]] = []
-
-    def install(self, parameter: Tensor, group: int) -> None:
-        """Steps a parameter as soon as its gradient is complete."""
-        handle = parameter.register_post_accumulate_grad_hook(partial(self.step, group=group))
-        self._removals.append(handle.remove)
+        """What removes the hooks on parameters."""
 
     def step(self, parameter: Tensor, group: int) -> None:
         """Steps a parameter by its gradient, and frees that."""
@@ -188,5 +184,6 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
         raise ValueError("the optimizer has no parameters of this model; construct it with model.parameters().")
     steps = StepsInBackward(optimizer)
     for parameter, index in params.items():
-        steps.install(parameter, index)
+        handle = parameter.register_post_accumulate_grad_hook(partial(steps.step, group=index))
+        steps._removals.append(handle.remove)
     return steps

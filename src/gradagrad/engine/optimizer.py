@@ -133,12 +133,7 @@ class EngineOptimizer(Optimizer, ABC):
         is_first = not torch.compiler.is_compiling() and (
             self._is_unstepped() if self._unused else not any(self.state.values())
         )
-        try:
-            self._step_groups(is_first)
-        except Exception:
-            if is_first and not any(bool(state.get("step")) for state in self.state.values()):
-                self._unused = unused_of(self)  # Nothing has been stepped yet.
-            raise
+        self._step_groups(is_first)
         return loss
 
     def _is_unstepped(self) -> bool:
@@ -168,6 +163,8 @@ class EngineOptimizer(Optimizer, ABC):
                 self.state.clear()
                 begin_early(self)
             raise
+        if is_first:  # What is stepped for the first time in a later step is found by its counter.
+            self._unused = {p: origin for p, origin in self._unused.items() if p.grad is None}
 
     def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
         """The param groups that have gradients, and their batches. Makes missing state."""
@@ -239,7 +236,6 @@ class EngineOptimizer(Optimizer, ABC):
             if gradient is None:
                 mark_idle(self, parameter)
                 continue
-            self._unused.pop(parameter, None)
             state = self.state[parameter]
             if not keys <= state.keys():
                 begin(self, group, parameter)

@@ -134,7 +134,7 @@ def _origin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Ten
 def mark_idle(optimizer: EngineOptimizer, parameter: Tensor) -> None:
     """Records the time at which a parameter without a gradient became idle, if it must catch up later."""
     clock, state = optimizer.rule.clock, optimizer.state.get(parameter, {})
-    if clock in state and "row_clocks" not in state and parameter not in optimizer._unused:
+    if clock in state and "row_clocks" not in state and has_stepped(optimizer, parameter):
         state["row_clocks"] = state[clock].clone()
 
 
