@@ -39,16 +39,16 @@ def new_step(group: Mapping[str, Any], parameter: Tensor) -> Tensor:
 
 def new_field(field: Field, group: Mapping[str, Any], settings: Any, scope: str, parameter: Tensor) -> Tensor:
     """A field's tensor at its start, laid out and sharded as its parameter."""
-    values = real_view(sharding.local(parameter.detach()))
+    values, own, start = (
+        real_view(sharding.local(parameter.detach())),
+        field_scope(field, scope),
+        start_of(field, settings),
+    )
     dtype = field_dtype(field, scope, group["state_dtype"], parameter)
-    own = field_scope(field, scope)
     if own == "element":
-        start = start_of(field, settings)
         tensor = torch.full_like(values, start, dtype=dtype, memory_format=torch.preserve_format)
     else:
-        tensor = torch.full(
-            block_shape(values.shape, own), start_of(field, settings), dtype=dtype, device=values.device
-        )
+        tensor = torch.full(block_shape(values.shape, own), start, dtype=dtype, device=values.device)
     return sharding.as_shard(tensor, parameter, own)  # pyright: ignore[reportArgumentType]
 
 
