@@ -39,12 +39,8 @@ def new_step(group: Mapping[str, Any], parameter: Tensor) -> Tensor:
 
 def new_field(field: Field, group: Mapping[str, Any], settings: Any, scope: str, parameter: Tensor) -> Tensor:
     """A field's tensor at its start, laid out and sharded as its parameter."""
-    values, own, start = (
-        real_view(sharding.local(parameter.detach())),
-        field_scope(field, scope),
-        start_of(field, settings),
-    )
-    dtype = field_dtype(field, scope, group["state_dtype"], parameter)
+    values, own = real_view(sharding.local(parameter.detach())), field_scope(field, scope)
+    start, dtype = start_of(field, settings), field_dtype(field, scope, group["state_dtype"], parameter)
     if own == "element":
         tensor = torch.full_like(values, start, dtype=dtype, memory_format=torch.preserve_format)
     else:
