@@ -106,7 +106,7 @@ def warn_of_one_each(optimizer: Optimizer) -> None:
     if len(_stepped_in_backward) > 1:
         warnings.warn(
             "one optimizer for each parameter: the parameters of one optimizer share a decision, so each parameter now "
-            "decides for itself, which is another method. Give all parameters to one optimizer and step it after backward "
+            "decides for itself, which is another method. Give all parameters to one optimizer, step it after backward "
             'or by gradagrad.step_in_backward, or use GradaGrad with granularity="element", "row" or "tensor".',
             stacklevel=6,
         )
