@@ -35,9 +35,8 @@ CPP = Language(
     {
         "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
         "sqrt": "root({0})", "exp": "std::exp({0})", "log": "std::log({0})",
-        "max": "maximum({0}, {1})", "min": "minimum({0}, {1})", "narrow": "T({0})",
+        "max": "at_least({0}, {1})", "min": "at_most({0}, {1})", "narrow": "T({0})",
         "where": "select({0}, {1}, {2})", "less": "{0} < {1}", "unequal": "{0} != {1}",
-        "max uniform": "at_least({0}, {1})", "min uniform": "at_most({0}, {1})",
         "where uniform": "choose({0}, {1}, {2})",
     },
     _constant,
@@ -84,7 +83,7 @@ class _Writer:
         constants = self._constants("\n".join(loop))
         masks.append(sum({1 << self.words[name] for name in stored if name in self.words and name != "x"}))
         lines = ["static constexpr uint32_t reads = {:#x}, writes = {:#x}, words = {:#x};".format(*masks)]
-        lines += ["template <class P>"]
+        lines += [f"static constexpr bool learns = {str('statistic0' in self.totals).lower()};", "template <class P>"]
         # Products that are summed are computed in double, where products of floats are exact.
         lines += ["struct Body {", f"  using T = {'double' if 'sum0' in self.totals else 'P'};"]
         for kind in dict.fromkeys(self.kinds[name] for name in constants):
@@ -149,7 +148,7 @@ class _Writer:
             return
         if op in ("max", "min") and any(map(self._is_uniform, arguments)):
             bound, value = sorted(arguments, key=self._is_uniform, reverse=True)
-            operation = Operation(target, f"{op} uniform", (value, self._hidden(bound)))
+            operation = Operation(target, op, (value, self._hidden(bound)))
         elif op == "where" and self._is_uniform(arguments[0]):
             name = f"mask_{arguments[0].name}"
             if name not in self.kinds:

@@ -60,7 +60,8 @@ class TorchSteps:
         else:
             for view in found:
                 given = () if sums is None else view.from_tensors([sums[i] for i in view.places])
-                own = view.step(*view.decide(given))
+                after, factors = view.decide(given)
+                own = view.step(after, factors)
                 if batch.rule.learns:
                     rows = torch.stack(own, -1).reshape(len(view.places), -1)
                     statistics.update(zip(view.places, rows, strict=True))
