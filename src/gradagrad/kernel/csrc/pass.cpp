@@ -46,33 +46,23 @@ void Pass<T>::run(const Loop<T>& loop, const Range* ranges, int64_t count, int64
 template <class T>
 void Pass<T>::run_buffered(const Loop<T>& loop, const Range& range, int64_t size, double* totals) {
   char* data[stream::stored];
-  uint32_t buffered = bit(stream::x) | bit(stream::g);  // the others are used where they are
-  for_each(loop.reads | loop.writes, [&](int s) { buffered |= job_.formats[s] == own_format<T> ? 0 : bit(s); });
-  if (!job_.negated && job_.coupled_decay == 0.0 && job_.formats[stream::x] == own_format<T>) buffered &= ~3u;
+  for (int s = 0; s < stream::stored; ++s) data[s] = reinterpret_cast<char*>(buffers_[s]);
   const Range here{0, nullptr};
   for (int64_t at = 0; at < size; at += chunk) {
     const int64_t some = std::min(chunk, size - at);
-    for_each(loop.reads | loop.writes, [&](int s) {
-      data[s] = buffered & bit(s) ? reinterpret_cast<char*>(buffers_[s]) : place_of(s, range, at);
-    });
-    load(loop.reads & buffered, range, at, some);
+    load(loop.reads, range, at, some);
     loop.over[own]({settings_, factors_, data, &here, 1, some, totals, job_.keys});
-    store(loop.writes & buffered, range.begin + at, some);
+    store(loop.writes, range.begin + at, some);
   }
-}
-
-template <class T>
-char* Pass<T>::place_of(int s, const Range& range, int64_t at) const {
-  const int64_t size = size_of(job_.formats[s]);
-  if (s == stream::g && range.gradient) return const_cast<char*>(range.gradient) + at * size;
-  return job_.data[s] + (range.begin + at) * size;
 }
 
 template <class T>
 void Pass<T>::load(uint32_t streams, const Range& range, int64_t at, int64_t size) {
   const bool transformed = streams & bit(stream::g), decayed = transformed && job_.coupled_decay != 0.0;
   for_each(decayed ? streams | bit(stream::x) : streams, [&](int s) {
-    gradagrad::load(job_.formats[s], place_of(s, range, at), buffers_[s], size);
+    const bool apart = s == stream::g && range.gradient;
+    const char* from = apart ? range.gradient : job_.data[s] + range.begin * size_of(job_.formats[s]);
+    gradagrad::load(job_.formats[s], from + at * size_of(job_.formats[s]), buffers_[s], size);
   });
   if (!transformed) return;
   transform_gradient(buffers_[stream::g], buffers_[stream::x], job_.negated, job_.coupled_decay, size);

@@ -52,7 +52,6 @@ class Pass {
 
   void run(const Loop<T>& loop, const Range* ranges, int64_t count, int64_t size, double* totals);
   void run_buffered(const Loop<T>& loop, const Range& range, int64_t size, double* totals);
-  char* place_of(int s, const Range& range, int64_t at) const;
   void load(uint32_t streams, const Range& range, int64_t at, int64_t size);
   void store(uint32_t streams, int64_t index, int64_t size);
   int word_of(int s) const;

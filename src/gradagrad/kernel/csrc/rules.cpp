@@ -12,9 +12,8 @@ constexpr Loop<T> loop_of() {
   } else {
     using B = uint16_t;
     Loop<T> loop{{Over<Function, T, T, T, false>::run}, Function::reads, Function::writes};
-    // What neither reads nor writes the point or its gradient is not worth the others. A loop that adds up in double and
-    // writes 16 bits runs out of registers: it is faster through buffers.
-    if constexpr (std::is_same_v<T, float> && (Function::reads & 3) && !Function::learns) {
+    // What neither reads nor writes the point or its gradient is not worth the others.
+    if constexpr (std::is_same_v<T, float> && (Function::reads & 3)) {
       constexpr bool writes_point = Function::writes & 1;
       loop.over[point_bf16] = Over<Function, T, B, T, false>::run;
       loop.over[point_random] = Over<Function, T, B, T, writes_point>::run;
