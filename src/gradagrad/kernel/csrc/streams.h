@@ -103,13 +103,13 @@ struct Over {
         RandomBits random[word_pairs];
         constexpr int64_t apart = RandomBits::most * int64_t{sizeof(T)} + 64;
         constexpr uint64_t page = 4096;
-        char space[Function::statistics * apart + page];
+        alignas(64) char space[Function::statistics * apart + page];
         for (int64_t i = 0; i < given.size; i += RandomBits::most) {
           const int64_t size = std::min(RandomBits::most, given.size - i);
           draw(random, given.keys, given.ranges[r].begin + i, size, here);
           // A store holds up loads from the same place of any page, so these are a quarter of a page ahead of x.
           const auto offset = reinterpret_cast<uintptr_t>(here.at[0]) - reinterpret_cast<uintptr_t>(space) + page / 4;
-          for (int k = 0; k < Function::statistics; ++k) here.at[stream::statistics + k] = space + offset % page + k * apart;
+          for (int k = 0; k < Function::statistics; ++k) here.at[stream::statistics + k] = space + offset % page / 64 * 64 + k * apart;
           body.loop(here, size, given.totals);
           for (int k = 0; k < Function::statistics; ++k) given.totals[k] += sum(reinterpret_cast<T*>(here.at[stream::statistics + k]), size);
           (advance<N>(here, size), ...);
