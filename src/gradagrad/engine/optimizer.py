@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Set
-from copy import copy
 from itertools import chain
 from operator import is_
 from typing import Any, ClassVar, overload
@@ -197,7 +196,8 @@ class EngineOptimizer(Optimizer, ABC):
                 self._refuse_changes(index, whole)
                 empty = self._empty_batch(whole)
                 self._empty[index : index + 1] = [(list(whole.values()), empty)]
-            batch = copy(empty)  # dataclasses.replace takes longer than a small step.
+            batch = Batch.__new__(Batch)  # copy.copy takes a tenth of a small step.
+            batch.__dict__.update(empty.__dict__)
             batch.group, batch.params, batch.grads, batch.param_states = index, [], [], []
             batch.state, batch.shared = {}, {}
             self._init_group(group, batch.params, batch.grads, batch.param_states, batch.keys)
