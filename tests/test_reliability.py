@@ -66,6 +66,18 @@ def test_a_refused_checkpoint_changes_nothing(name):
         optimizer.step()  # and it can still step
 
 
+@every_optimizer
+def test_what_else_a_checkpoint_holds_is_no_obstacle(make):
+    """The base class cannot copy a tensor without data, nor one with a graph."""
+    params, optimizer = trained(make)
+    saved = copy.deepcopy(optimizer.state_dict())
+    saved["state"][1]["foreign"] = META
+    saved["param_groups"][0]["foreign"] = torch.ones((), requires_grad=True) * 2.0
+    optimizer.load_state_dict(saved)
+    assert "foreign" not in optimizer.state[params[1]]
+    assert not optimizer.param_groups[0]["foreign"].requires_grad
+
+
 def test_clocks_of_rows_that_a_rule_does_not_need_are_left_out():
     params, optimizer = trained(OPTIMIZERS["GradaGrad"], lazy=True)
     saved = copy.deepcopy(optimizer.state_dict())
@@ -332,6 +344,10 @@ def test_settings_that_others_overwrite_are_noticed():
         optimizer.param_groups[0]["granularity"] = other
         with pytest.raises(RuntimeError, match=f'granularity was changed from "element" to "{other}"'):
             optimizer.step()
+    optimizer = GradaGrad([p], lr=0.1)
+    optimizer.param_groups[0]["granularity"] = "rows"
+    with pytest.raises(ValueError, match=r"granularity must be .*'rows'"):
+        optimizer.step()
     p = torch.nn.Parameter(torch.ones(2))
     p.grad = torch.ones(2)
     optimizer = GradaGrad([{"params": [p], "rho": 0.05, "adaptive": False}], lr=0.1)  # as SAM hands its groups on

@@ -246,6 +246,16 @@ def test_batch_norm_is_measured_at_the_average_and_put_back() -> None:
         assert not torch.equal(model[1].running_mean, before["1.running_mean"])
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]), name
+    with optimizer.averaged():
+        with optimizer.averaged(model):  # without batches
+            assert torch.equal(model[1].running_mean, before["1.running_mean"])
+        with optimizer.averaged(model, batches=[inputs]):
+            torch.testing.assert_close(model[1].running_mean, expected)
+        torch.testing.assert_close(model[1].running_mean, expected)
+    with pytest.raises(ValueError, match="at least one batch"), optimizer.averaged(model, batches=iter(())):
+        pass
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
 
 
 def test_no_exit_leaves_a_mixture(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,6 +109,7 @@ class EngineOptimizer(Optimizer, ABC):
         if any(has_stepped(self, parameter) for parameter in group["params"]):
             refuse_another_scope(scope, self._scope(group))
         elif self._scope(group) != scope:
+            checked(self.arguments, dict(group), [g for g in self.param_groups if g is not group])
             self._begun_with[index] = self._scope(group), momentum
 
     def _put_readings(self, group: dict[str, Any]) -> None:

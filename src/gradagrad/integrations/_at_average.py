@@ -71,7 +71,7 @@ class AtAverage:
         put(averages)
         try:
             if norms:
-                measure(model, norms, self._batches or (), self._forward)
+                measure(model, norms, self._batches, self._forward)
         except BaseException:
             self.leave()
             raise

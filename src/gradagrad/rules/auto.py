@@ -138,7 +138,7 @@ class AutoRule(Rule):
         if s.guard:  # An element's first gradient is not limited.
             square = ops.where(first, square, ops.minimum(square, B))
         total = B + (square - B * fade) * moves
-        new_B = ops.minimum(total, ops.largest * 0.25)  # so that 2B is finite, in bfloat16 too
+        new_B = ops.minimum(total, 1.0 / ops.tiny)  # A power of two, which bfloat16 holds. 2B is finite.
         # Where the square of a finite gradient overflows the root is infinite and z stays, as with torch's Adagrad.
         root = ops.sqrt(ops.maximum(total * scale, ops.tiny))
         if s.guard:
