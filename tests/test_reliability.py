@@ -71,11 +71,15 @@ def test_what_else_a_checkpoint_holds_is_no_obstacle(make):
     """The base class cannot copy a tensor without data, nor one with a graph."""
     params, optimizer = trained(make)
     saved = copy.deepcopy(optimizer.state_dict())
-    saved["state"][1]["foreign"] = META
+    saved["state"] |= {1: {**saved["state"][1], "foreign": META}, "foreign": torch.ones(2)}
     saved["param_groups"][0]["foreign"] = torch.ones((), requires_grad=True) * 2.0
     optimizer.load_state_dict(saved)
     assert "foreign" not in optimizer.state[params[1]]
     assert not optimizer.param_groups[0]["foreign"].requires_grad
+    optimizer.step()
+    _, fresh = trained(make, steps=0)
+    fresh.state["foreign"] = torch.ones(2)  # as a hook may
+    fresh.step()
 
 
 def test_clocks_of_rows_that_a_rule_does_not_need_are_left_out():

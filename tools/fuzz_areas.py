@@ -179,7 +179,7 @@ def _disturb(dice: random.Random, params: list[torch.nn.Parameter], optimizer: A
     """One block, or nested ones. A signal may come at any moment."""
     expected = {
         p: p.detach() - s["offset"].float() * ((1.0 - g["momentum"]) / g["momentum"])
-        for g in optimizer.param_groups for p in g["params"] if (s := optimizer.state.get(p))
+        for g in optimizer.param_groups for p in g["params"] if (s := optimizer.state[p]) and s["step"]
     }  # fmt: skip
     iterate, resizes = params[0].detach().clone(), bool(expected) and dice.random() < 0.1
     if not resizes and dice.random() < 0.6:

@@ -136,18 +136,18 @@ class EngineOptimizer(Optimizer, ABC):
         if found_inf is not None and bool(found_inf):
             return loss
         is_first = not torch.compiler.is_compiling() and (
-            self._is_unstepped() if self._unused else not any(self.state.values())
+            self._is_unstepped() if self._unused else not any(self._states())
         )
         try:
             self._step_groups(is_first)
         except Exception:
-            if is_first and not any(bool(state.get("step")) for state in self.state.values()):
+            if is_first and not any(bool(state.get("step")) for state in self._states()):
                 self._unused = unused_of(self)  # Nothing has been stepped yet.
             raise
         return loss
 
     def _is_unstepped(self) -> bool:
-        return not any(has_stepped(self, parameter) for parameter in self.state)
+        return not any(has_stepped(self, parameter) for parameter in self._parameters())
 
     def _step_groups(self, is_first: bool) -> None:
         groups, batches = self._batches()
@@ -314,6 +314,10 @@ class EngineOptimizer(Optimizer, ABC):
 
     def _parameters(self) -> Iterator[Tensor]:
         return chain.from_iterable(group["params"] for group in self.param_groups)
+
+    def _states(self) -> Iterator[dict[str, Any]]:
+        """The parameters' states. Hooks and state dicts may put other things into ``state``."""
+        return filter(None, map(self.state.get, self._parameters()))
 
     def share_memory(self) -> None:
         """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""
