@@ -36,7 +36,8 @@ here                  meaning
 
 Numbers of tensors and shared ones are kept in double, because float32 cannot multiply by 1 − 5e-9. Where a gradient is
 exactly zero, e and y go on as x̄ does and everything else stays, so a row without a gradient can catch up later by the
-factor W_then/W_now. A step in which every gradient is zero is such a step for all; only the first one is taken back.
+factor W_then/W_now. A step in which every gradient is zero is such a step for all: it is known as one only after y has
+moved, and moving back would round. Only the first one, where e is 0, is taken back.
 
 A NaN spoils its element and is left out of the sums from then on. An infinity does so too as an element's first
 gradient or without the guard; otherwise it is clipped. A finite gradient whose square overflows moves nothing.
