@@ -101,6 +101,17 @@ def test_a_scheduler_s_number_in_a_checkpoint_is_checked():
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
+def test_a_step_far_beyond_the_edge_of_a_box_keeps_its_digits(driver):
+    """m leads from x to the edge p: (1 − β)·(x − p)·√α/lr. As the gradient less what the edge takes it would cancel."""
+    p = torch.nn.Parameter(torch.full((1,), 2.0, dtype=torch.float64))
+    options = {"momentum": 0.5, "grad_bound": 1.0, "projection": Box(-2.0, 2.0), **DRIVERS[driver]}
+    optimizer = GradaGrad([p], lr=0.01, **options)
+    p.grad = torch.full_like(p, 1e60)
+    optimizer.step()
+    assert float(optimizer.state[p]["momentum"]) == pytest.approx(0.5 * 4.0 / 0.01)
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
 @pytest.mark.parametrize("projection", [None, Box(-5.0, 5.0)], ids=["free", "box"])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
