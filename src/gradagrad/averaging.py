@@ -61,18 +61,16 @@ class Averaged(EngineOptimizer):
             averages = self._averages() if outermost else {}
             kept = copies([*averages, *chain.from_iterable(norm.buffers() for norm in norms)])
             self._iterates = {**kept, **self._iterates}
-            try:
-                with uninterrupted():
-                    put(averages)
-                if norms:
-                    measure(model, norms, batches, forward)
-                yield
-            finally:
-                if outermost:
-                    self._put_back()
+            with uninterrupted():
+                put(averages)
+            if norms:
+                measure(model, norms, batches, forward)
+            yield
         finally:
             self._averaged_depth -= 1
             self._cannot_step = _INSIDE if self._averaged_depth else ""
+            if outermost:
+                self._put_back()
 
     def _put_back(self) -> None:
         """Ends a block. An exception that comes before this has begun leaves it to the next step, block or saving."""

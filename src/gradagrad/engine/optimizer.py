@@ -136,7 +136,9 @@ class EngineOptimizer(Optimizer, ABC):
         if found_inf is not None and bool(found_inf):
             return loss
         is_first = not torch.compiler.is_compiling() and (
-            self._is_unstepped() if self._unused else not any(self._states())
+            self._is_unstepped()
+            if self._unused
+            else not any(self.state.get(p) for group in self.param_groups for p in group["params"])
         )
         try:
             self._step_groups(is_first)
