@@ -201,9 +201,8 @@ class LinearEstimator(BaseEstimator):
         self.alpha_ = 0.0
         model = self._first(*trained)
         finite = model.units.spread[np.isfinite(model.units.spread)]
-        alphas = (
-            PATH * float(np.mean(np.minimum(finite, 1e100) ** 2)) if len(finite) else PATH
-        )  # in units of the columns
+        squared = float(np.mean(np.minimum(finite, 1e100) ** 2)) if len(finite) else 1.0
+        alphas = PATH * squared  # in units of the columns
         stop = Stop(int(self.max_iter), self.tol, 1)  # to compare, roughly is enough
         batches = self._batches(model, trained, rng, streaming=False)
         penalty = partial(self._penalty, units=model.units, scale=model.scale)
@@ -293,7 +292,9 @@ class LinearEstimator(BaseEstimator):
 
     def _judge_held(self, model: Model, X: Any, targets: NDArray[Any], weights: Floats | None) -> float:
         coefficients, intercept = model.coefficients(model.point(self.average))
-        return self._judge(X @ coefficients.T + intercept, targets, weights)
+        with np.errstate(all="ignore"):  # A held-out sample may be larger by far than those trained on.
+            outputs = X @ coefficients.T + intercept
+            return self._judge(outputs, targets, weights) if np.isfinite(outputs).all() else -np.inf
 
     def _publish(self, model: Model, point: Floats) -> None:
         with np.errstate(over="ignore", invalid="ignore"):
