@@ -1,19 +1,19 @@
-"""The contenders: our optimizers, torch's, the parameter-free peers, and probes that only move the bytes of a step."""
+"""The contenders: our optimizers, torch's and the parameter-free peers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
-from benchmarks.probe import probe_ops
 from benchmarks.workloads import Workload
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.kernel.load import kernel_status
+from gradagrad_lab.errors import UserError
+from gradagrad_lab.runs.optimizers import entry_of
 
 Step = Callable[[], object]
 
-REFERENCE = "Adam fused"
-SPARSE_REFERENCE = "Adagrad sparse"
 # With this rate hundreds of steps on noise stay finite.
 LR = 1e-6
 
@@ -21,9 +21,9 @@ LR = 1e-6
 @dataclass
 class Contender:
     name: str
-    family: str  # ours, torch, peers, probe
+    family: str  # ours, torch, peers
     make: Callable[[Workload], Step]
-    state_bytes: float | None = None  # per element, measured after the first step where it is an optimizer
+    state_bytes: float = 0.0  # per element, measured after the first step
 
 
 def _optimizer(
@@ -58,20 +58,23 @@ def _auto(name: str, **options) -> Contender:
 def ours() -> list[Contender]:
     bf16 = torch.bfloat16
     fast = [
-        _ours("element", fused=True),
-        _ours("element, momentum", fused=True, momentum=0.9),
-        _ours("element, bf16 state", fused=True, state_dtype=bf16),
-        _ours("element, bf16 state, momentum", fused=True, state_dtype=bf16, momentum=0.9),
-        _ours("row", fused=True, granularity="row"),
-        _ours("row, momentum", fused=True, granularity="row", momentum=0.9),
-        _ours("tensor", fused=True, granularity="tensor"),
-        _ours("group", fused=True, granularity="group"),
-        _ours("group, momentum", fused=True, granularity="group", momentum=0.9),
-        _auto("auto", fused=True),
-        _auto("auto, no guard", fused=True, guard=False),
-        _auto("auto, bf16 state", fused=True, state_dtype=bf16),
+        _ours("GradaGrad, element", fused=True),
+        _ours("GradaGrad, element, momentum 0.9", fused=True, momentum=0.9),
+        _ours("GradaGrad, element, bf16 state", fused=True, state_dtype=bf16),
+        _ours("GradaGrad, element, bf16 state, momentum 0.9", fused=True, state_dtype=bf16, momentum=0.9),
+        _ours("GradaGrad, row", fused=True, granularity="row"),
+        _ours("GradaGrad, row, momentum 0.9", fused=True, granularity="row", momentum=0.9),
+        _ours("GradaGrad, tensor", fused=True, granularity="tensor"),
+        _ours("GradaGrad, group", fused=True, granularity="group"),
+        _ours("GradaGrad, group, momentum 0.9", fused=True, granularity="group", momentum=0.9),
+        _auto("AutoGradaGrad", fused=True),
+        _auto("AutoGradaGrad, no guard", fused=True, guard=False),
+        _auto("AutoGradaGrad, bf16 state", fused=True, state_dtype=bf16),
     ]
-    slow = [_ours("element, foreach", foreach=True, fused=False), _ours("element, loop", foreach=False, fused=False)]
+    slow = [
+        _ours("GradaGrad, element, without the kernel", foreach=True, fused=False),
+        _ours("GradaGrad, element, loop", foreach=False, fused=False),
+    ]
     return (fast if kernel_status().loaded else []) + slow
 
 
@@ -87,88 +90,37 @@ def torch_ones() -> list[Contender]:
 
 
 def peers() -> list[Contender]:
-    try:
-        import dadaptation
-        import dog
-        import prodigyopt
-        import schedulefree
-    except ImportError as error:
-        print(f"peers skipped: {error}; install them with pip install 'gradagrad[peers]'.")
-        return []
     # On noise their step sizes would grow until they overflow. growth_rate=1 prevents that and costs the same.
-    return [
-        _optimizer("Schedule-Free AdamW", "peers", lambda p: schedulefree.AdamWScheduleFree(p, LR)),
-        _optimizer("Prodigy", "peers", lambda p: prodigyopt.Prodigy(p, growth_rate=1.0)),
-        _optimizer("D-Adaptation Adam", "peers", lambda p: dadaptation.DAdaptAdam(p, growth_rate=1.0)),
-        _optimizer("DoG", "peers", lambda p: dog.DoG(p)),
-    ]
-
-
-def probes() -> list[Contender]:
-    if probe_ops() is None:
+    still = {"growth_rate": 1.0}
+    options = {"schedulefree": {"lr": LR}, "prodigy": still, "dadapt_adam": still, "dog": {}}
+    try:
+        makes = {entry_of(name).title: partial(entry_of(name).factory(), **own) for name, own in options.items()}
+    except UserError as error:
+        print(f"The other parameter-free methods are left out. {error.message}")
         return []
-    # Bytes per element that are only read, and bytes that are read and written: x, g, m, growth and α are 9 streams.
-    return [
-        _probe("probe, 9 streams (element)", 4, 16),
-        _probe("probe, bf16 state (element)", 4, 10),
-        _probe("probe, 6 streams (group)", 8, 8),
-        _probe("probe, 7 streams (Adam)", 4, 12),
-    ]
-
-
-def _probe(name: str, read: int, written: int) -> Contender:
-    """A probe that reads and writes this many bytes per element."""
-
-    def make(work: Workload) -> Step:
-        words = max(1, work.elements // 4)  # int64 words of a two-byte stream
-        pair = [
-            w for size in (read, written) for w in [[torch.zeros(n * words, dtype=torch.int64) for n in _split(size)]]
-        ]
-        return lambda: probe_ops().probe_(pair[0], pair[1])  # pyright: ignore[reportOptionalMemberAccess]
-
-    return Contender(name, "probe", make)
-
-
-def sparse_probe() -> list[Contender]:
-    """Reads and writes the same rows of x, m, growth and α, in sorted order, and computes nothing."""
-
-    def make(work: Workload) -> Step:
-        table = work.params[0]
-        tables = [torch.zeros(table.shape[0], table.shape[1] // 2, dtype=torch.int64) for _ in range(4)]
-        rows = [gradients[0]._indices()[0].unique() for gradients in work.gradients]
-        turn = iter(range(1 << 62))
-        probe = probe_ops()
-        return lambda: probe.probe_rows_(rows[next(turn) % len(rows)], tables)  # pyright: ignore[reportOptionalMemberAccess]
-
-    return [Contender("probe, 4 tables", "probe", make)] if probe_ops() else []
-
-
-def _split(size: int) -> list[int]:
-    """Splits bytes into streams of four and two bytes, counted in units of two."""
-    return [2] * (size // 4) + [1] * (size % 4 // 2)
+    return [_optimizer(title, "peers", make) for title, make in makes.items()]
 
 
 def reference() -> Contender:
-    return _optimizer(REFERENCE, "torch", lambda p: torch.optim.Adam(p, LR, fused=True))
+    return _optimizer("Adam fused", "torch", lambda p: torch.optim.Adam(p, LR, fused=True))
 
 
 def sparse_reference() -> Contender:
-    return _optimizer(SPARSE_REFERENCE, "torch", lambda p: torch.optim.Adagrad(p, LR))
+    return _optimizer("Adagrad sparse", "torch", lambda p: torch.optim.Adagrad(p, LR))
 
 
 def sparse_ones() -> list[Contender]:
     kernels = [
-        _ours("element, lazy", fused=True, lazy=True),
-        _ours("element", fused=True),
-        _ours("element, lazy, momentum", fused=True, lazy=True, momentum=0.9),
-        _ours("element, lazy, bf16 state", fused=True, lazy=True, state_dtype=torch.bfloat16),
-        _ours("row, lazy", fused=True, lazy=True, granularity="row"),
-        _auto("auto", fused=True),
-        _auto("auto, bf16 state", fused=True, state_dtype=torch.bfloat16),
+        _ours("GradaGrad, element, lazy", fused=True, lazy=True),
+        _ours("GradaGrad, element", fused=True),
+        _ours("GradaGrad, element, lazy, momentum 0.9", fused=True, lazy=True, momentum=0.9),
+        _ours("GradaGrad, element, lazy, bf16 state", fused=True, lazy=True, state_dtype=torch.bfloat16),
+        _ours("GradaGrad, row, lazy", fused=True, lazy=True, granularity="row"),
+        _auto("AutoGradaGrad", fused=True),
+        _auto("AutoGradaGrad, bf16 state", fused=True, state_dtype=torch.bfloat16),
     ]
     return [
         *(kernels if kernel_status().loaded else []),
-        *sparse_probe(),
-        _ours("element, lazy, torch operations", fused=False, lazy=True),
+        _ours("GradaGrad, element, lazy, torch operations", fused=False, lazy=True),
         _optimizer("SparseAdam", "torch", lambda p: torch.optim.SparseAdam(p, LR)),
     ]

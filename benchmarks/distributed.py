@@ -17,6 +17,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,10 +35,7 @@ MODELS: dict[str, list[tuple[int, ...]]] = {
 CONTENDERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "torch Adagrad": lambda params: torch.optim.Adagrad(params, lr=1e-3),
     "torch Adagrad foreach": lambda params: torch.optim.Adagrad(params, lr=1e-3, foreach=True),
-    "element": lambda params: GradaGrad(params, lr=1e-3),
-    "row": lambda params: GradaGrad(params, lr=1e-3, granularity="row"),
-    "tensor": lambda params: GradaGrad(params, lr=1e-3, granularity="tensor"),
-    "group": lambda params: GradaGrad(params, lr=1e-3, granularity="group"),
+    **{own: partial(GradaGrad, lr=1e-3, granularity=own) for own in ("element", "row", "tensor", "group")},
 }
 BASELINE = "torch Adagrad"
 

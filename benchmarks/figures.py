@@ -9,21 +9,19 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import pages
 from gradagrad_lab.data import data_folder
 from gradagrad_lab.figures.experiments import STUDIES
 from gradagrad_lab.report.page import command
 from gradagrad_lab.runs.context import Context, Size
 from gradagrad_lab.runs.study import conduct
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGE = DOCS / "reproducing.md"
+PAGE = pages.DOCS / "reproducing.md"
 KEPT = {"figure3": (0, 1), "figure4": (0, 1)}
 """Which of a figure's tables are recorded."""
-MARKS = re.compile(r"(<!-- record: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def write_record(name: str, context: Context) -> None:
@@ -41,22 +39,18 @@ def write_record(name: str, context: Context) -> None:
         "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows} for t in section.tables],
     }
     content["tables"] = [content["tables"][place] for place in KEPT[name]]
-    path = DOCS / "records" / f"{name}.json"
+    path = pages.DOCS / "records" / f"{name}.json"
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
-
-
-def _lines(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *rows))
 
 
 def block(name: str) -> str:
     """A record as the page shows it: when it was made, and a table."""
-    record = json.loads((DOCS / "records" / f"{name}.json").read_text("utf-8"))
+    record = json.loads((pages.DOCS / "records" / f"{name}.json").read_text("utf-8"))
     made = ", ".join(f"{one['date']} at commit {one['commit']}" for one in record["made"])
     head = f"`{record['command']}`, run on {made}:"
     first, second = record["tables"]
     if name == "figure4":
-        return f"{head}\n\n{_lines(first['columns'], first['rows'])}\n\n{record['summary']}"
+        return f"{head}\n\n{pages.table(first['columns'], first['rows'])}\n\n{record['summary']}"
     columns = ["", *(row[0].partition(" (")[0] for row in first["rows"]), "mean"]
     rows: list[list[str]] = []
     wanted = {"GradaGrad, β = 0": (first, 6), "GradaGrad, β = 0.9": (first, 11), "AutoGradaGrad, y": (second, 7)}
@@ -66,12 +60,12 @@ def block(name: str) -> str:
     means = re.findall(r"[+−]\d+\.\d+(?= points)", stated)
     for (words, (table, place)), mean in zip(wanted.items(), means, strict=True):
         rows.append([words, *(row[place] for row in table["rows"]), mean])
-    return f"{head}\n\n{_lines(columns, rows)}"
+    return f"{head}\n\n{pages.table(columns, rows)}"
 
 
 def page(text: str) -> str:
     """The page with every marked block written anew."""
-    return MARKS.sub(lambda found: f"{found[1]}\n{block(found[2])}\n\n{found[3]}", text)
+    return pages.filled(text, "record", block)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from sklearn import datasets, preprocessing
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gradagrad_lab.problems.blocks import Attention, BatchNorm1d
+from gradagrad_lab.problems.blocks import BatchNorm1d, Transformer, at_each_place
 from gradagrad_lab.problems.training import RowOrder, layers, linear, squared
 
 PATCH, CONTEXT, WORDS, GROUP = 16, 32, 4096, 50
@@ -88,20 +88,6 @@ def _patches() -> tuple[Tensor, Tensor]:
     """The same squares as sixteen words of 4 × 4 pixels."""
     squares, places = _squares()
     return functional.unfold(squares, 4, stride=4).transpose(1, 2), places
-
-
-class _Transformer(nn.Module):
-    """Two blocks of attention: a ViT that takes the mean over places or, if causal, a GPT that answers at each."""
-
-    def __init__(self, first: nn.Module, length: int, width: int, outputs: int, causal: bool) -> None:
-        super().__init__()
-        self.first, self.places = first, nn.Parameter(0.02 * torch.randn(length, width))
-        self.blocks = nn.Sequential(*(Attention(width, heads=4, causal=causal) for _ in range(2)))
-        self.norm, self.last, self.causal = nn.LayerNorm(width), nn.Linear(width, outputs), causal
-
-    def forward(self, rows: Tensor) -> Tensor:
-        hidden = self.norm(self.blocks(self.first(rows) + self.places))
-        return self.last(hidden).transpose(1, 2) if self.causal else self.last(hidden.mean(1))
 
 
 @functools.cache
@@ -202,7 +188,7 @@ PROBLEMS = (
     Problem("diabetes", "regression on a quantile; convex, not smooth", 1000, 8, _diabetes,
             lambda: linear(65, 1), _quantile),
     Problem("places-vit", "a ViT names the part of a photograph", 400, 32, _patches,
-            lambda: _Transformer(nn.Linear(48, 32), 16, 32, 12, causal=False)),
+            lambda: Transformer(nn.Linear(48, 32), 16, 32, 12, heads=4, pooled=True)),
     Problem("holes-wide", "1.2 million parameters fill holes in photographs", 400, 32, _holes,
             lambda: layers((576, 768, 768, 192)), functional.mse_loss),
     Problem("henon-rnn", "a recurrent net follows a chaotic map", 500, 32, _henon,
@@ -211,7 +197,7 @@ PROBLEMS = (
     Problem("topics-bag", "a table with sparse gradients names what words are about", 600, 64, _bags,
             lambda: _Two(nn.Embedding(WORDS, 32, sparse=True), lambda bag: bag.mean(1), nn.Linear(32, len(topics)))),
     Problem("help-gpt", "a GPT writes Python's help", 400, 16, _text,
-            lambda: _Transformer(nn.Embedding(128, 48), CONTEXT, 48, 128, causal=True)),
+            lambda: Transformer(nn.Embedding(128, 48), CONTEXT, 48, 128, heads=4, causal=True), at_each_place),
     Problem("views-contrast", "a net finds what two views share", 600, GROUP, _views,
             lambda: layers((32, 64, 16)), _contrast),
     Problem("friedman", "four hidden layers with tanh, noise in the targets", 800, 32, _friedman,

@@ -1,10 +1,10 @@
 """Speed of `gradagrad.optax` beside Optax's Adam and AdaGrad: compiled, with donation, interleaved in one run.
 
-    python -m benchmarks.jax_speed [--elements 25000000] [--leaves 161] [--rounds 15]
+    python -m benchmarks.jax_speed [--elements 25000000] [--arrays 161] [--rounds 15]
 
-There are two workloads: one array, and a list of arrays of the same total size. A step is what a training loop
-compiles: the update and its addition to the parameters, with donated buffers. Times are the least of all rounds.
-Processor time of all threads says more than the clock when others use the machine. XLA's flags matter:
+A step is what a training loop compiles: the update and its addition to the parameters, with donated buffers. Times are
+the least of all rounds. Processor time of all threads says more than the clock when others use the machine. XLA's flags
+matter:
 
     XLA_FLAGS="--xla_cpu_copy_insertion_use_region_analysis=true \\
         --xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true" python -m benchmarks.jax_speed
@@ -34,23 +34,20 @@ CONTENDERS: dict[str, Callable[[], optax.GradientTransformation]] = {
 }
 
 
-def leaves(elements: int, count: int, seed: int) -> list[jax.Array]:
+def arrays(elements: int, count: int, seed: int) -> list[jax.Array]:
     """Random arrays of equal size with about ``elements`` elements in all."""
-    width = 256
-    rows = max(1, elements // count // width)
-    keys = jax.random.split(jax.random.key(seed), count)
-    return [jax.random.normal(key, (rows, width)) * 0.01 for key in keys]
+    shape = (max(1, elements // count // 256), 256)
+    return [jax.random.normal(key, shape) * 0.01 for key in jax.random.split(jax.random.key(seed), count)]
 
 
 class Run:
     """One optimizer that steps its own parameters."""
 
-    def __init__(self, optimizer: optax.GradientTransformation, elements: int, count: int) -> None:
+    def __init__(self, optimizer: optax.GradientTransformation, params: list[jax.Array]) -> None:
         def step(params: Any, state: Any, grads: Any) -> Any:
             updates, state = optimizer.update(grads, state, params)
             return optax.apply_updates(params, updates), state
 
-        params = leaves(elements, count, 0)
         self.carry = (params, optimizer.init(params))
         self.compiled = jax.jit(step, donate_argnums=(0, 1)).lower(*self.carry, params).compile()
         self.clock = self.processor = float("inf")
@@ -64,31 +61,23 @@ class Run:
 
 
 def main() -> None:
-    """Prints a table for each workload."""
+    """Prints milliseconds and ratios to the first."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--elements", type=int, default=25_000_000)
-    parser.add_argument("--leaves", type=int, default=161)
+    parser.add_argument("--arrays", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--only", nargs="*", default=list(CONTENDERS), choices=list(CONTENDERS))
-    arguments = parser.parse_args()
+    given = parser.parse_args()
     print(f"jax {jax.__version__}, optax {optax.__version__}, {jax.devices()[0].device_kind}")
-    for count in (1, arguments.leaves):
-        runs = {name: Run(CONTENDERS[name](), arguments.elements, count) for name in arguments.only}
-        gradients = [leaves(arguments.elements, count, seed) for seed in (1, 2)]
-        for turn in range(arguments.rounds):
-            for run in runs.values():
-                run.step(gradients[turn % 2])
-        print(f"\n{arguments.elements:,} elements in {count} arrays")
-        base = next(iter(runs.values()))
-        print(f"  {'':<32}{'clock':>11}{'':>9}{'processor':>14}{'':>9}{'kept between':>16}")
-        for name, run in runs.items():
-            clock, processor = run.clock / base.clock, run.processor / base.processor
-            memory: Any = run.compiled.memory_analysis()
-            kept = memory.temp_size_in_bytes / 1e6
-            print(
-                f"  {name:<32}{run.clock * 1e3:8.1f} ms{clock:7.2f} x{run.processor * 1e3:11.1f} ms{processor:7.2f} x"
-                f"{kept:13.1f} MB"
-            )
+    runs = {name: Run(make(), arrays(given.elements, given.arrays, 0)) for name, make in CONTENDERS.items()}
+    gradients = [arrays(given.elements, given.arrays, seed) for seed in (1, 2)]
+    for turn in range(given.rounds):
+        for run in runs.values():
+            run.step(gradients[turn % 2])
+    base = runs["optax.adam"]
+    print(f"{given.elements:,} elements in {given.arrays} arrays{'clock':>16}{'processor':>23}")
+    for name, run in runs.items():
+        clock = f"{run.clock * 1e3:8.1f} ms{run.clock / base.clock:7.2f} ×"
+        print(f"  {name:<32}{clock}{run.processor * 1e3:11.1f} ms{run.processor / base.processor:7.2f} ×")
 
 
 if __name__ == "__main__":

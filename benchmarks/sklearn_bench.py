@@ -77,17 +77,13 @@ def tune(label: str, split: Split) -> dict[str, Any]:
 
 def contender(label: str, seed: int, X: Any, tuned: dict[str, Any]) -> Any:
     strength = 1.0 / (1e-4 * X.shape[0])  # the penalty of our defaults and of SGDClassifier's
-    match label:
-        case "GradaGradClassifier":
-            return GradaGradClassifier(random_state=seed)
-        case "GradaGradClassifier search":
-            return GradaGradClassifier(alpha="search", random_state=seed)
-        case "LogisticRegression lbfgs":
-            return LogisticRegression(C=strength, max_iter=1000)
-        case "LogisticRegression saga":
-            return LogisticRegression(C=strength, solver="saga", random_state=seed)
-        case _:
-            return sgd(label, seed, sp.issparse(X), **tuned)
+    others = {
+        "GradaGradClassifier": GradaGradClassifier(random_state=seed),
+        "GradaGradClassifier search": GradaGradClassifier(alpha="search", random_state=seed),
+        "LogisticRegression lbfgs": LogisticRegression(C=strength, max_iter=1000),
+        "LogisticRegression saga": LogisticRegression(C=strength, solver="saga", random_state=seed),
+    }
+    return others[label] if label in others else sgd(label, seed, sp.issparse(X), **tuned)
 
 
 OURS = ("GradaGradClassifier", "GradaGradClassifier search")

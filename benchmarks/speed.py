@@ -6,12 +6,12 @@ a few at a time together with the reference, and reported as ratios to that refe
 
 import argparse
 import gc
+import itertools
 import os
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ import torch
 
 from benchmarks import contenders as who
 from benchmarks import workloads as what
-from benchmarks.record import Record
+from benchmarks.plot import draw, text
+from benchmarks.record import RunFile
 
 Row = dict[str, Any]
 
@@ -88,42 +89,24 @@ def compare(
             parameter.grad = None
 
 
-Job = Callable[[], list[Row]]
-
-
-def tables(full: bool, threads: int) -> dict[str, Job]:
+def tables(full: bool) -> dict[str, Callable[[], list[Row]]]:
     """The comparisons with peers, one per workload."""
     size, scale, rounds = (30_000_000, 1, 15) if full else (3_000_000, 2, 9)
 
-    def dense(make: Callable[[], what.Workload]) -> Job:
-        def job() -> list[Row]:
-            work = make()
-            tiny = work.elements < 100_000
-            everybody = [*who.ours(), *who.probes(), *who.torch_ones(), *who.peers()]
-            chosen = [c for c in everybody if not (tiny and c.family == "probe")]
-            return show(compare(work, who.reference(), chosen, rounds=rounds, repeat=20 if tiny else 1), work)
+    def dense(work: what.Workload) -> list[Row]:
+        repeat = 20 if work.elements < 100_000 else 1
+        everybody = [*who.ours(), *who.torch_ones(), *who.peers()]
+        return show(compare(work, who.reference(), everybody, rounds=rounds, repeat=repeat), work)
 
-        return job
-
-    def sparse() -> list[Row]:
-        work = what.embedding(1_000_000 if full else 100_000, 16, 4_096)
+    def sparse(work: what.Workload) -> list[Row]:
         return show(compare(work, who.sparse_reference(), who.sparse_ones(), rounds=2 * rounds, repeat=5), work)
 
-    found: dict[str, Job] = {
-        "one tensor": dense(lambda: what.one_tensor(size)),
-        "ResNet-50-like list": dense(lambda: what.resnet50_like(scale)),
-        "tiny tensors": dense(what.tiny_tensors),
-        "embedding table": sparse,
+    return {
+        "one tensor": lambda: dense(what.dense("one tensor", [(size,)])),
+        "ResNet-50-like list": lambda: dense(what.resnet50_like(scale)),
+        "tiny tensors": lambda: dense(what.dense("300 tiny tensors", [(16,), (8, 8)] * 150)),
+        "embedding table": lambda: sparse(what.embedding(1_000_000 if full else 100_000, 16, 4_096)),
     }
-    return {f"{name}, {threads} threads": with_threads(job, threads) for name, job in found.items()}
-
-
-def with_threads(job: Job, threads: int) -> Job:
-    def run() -> list[Row]:
-        torch.set_num_threads(threads)
-        return job()
-
-    return run
 
 
 def show(rows: Iterator[Row], work: what.Workload) -> list[Row]:
@@ -131,44 +114,17 @@ def show(rows: Iterator[Row], work: what.Workload) -> list[Row]:
     print(f"  {'':34} {'ratio':>7} {'of best':>8} {'median ms':>10} {'state B/param':>14}")
     kept = []
     for row in rows:
-        state = "" if row["state_bytes"] is None else f"{row['state_bytes']:.1f}"
-        numbers = f"{row['ratio']:7.2f} {row['ratio_of_best']:8.2f} {1e3 * row['median_seconds']:10.3f} {state:>14}"
-        print(f"  {row['contender']:34} {numbers}", flush=True)
+        numbers = f"{row['ratio']:7.2f} {row['ratio_of_best']:8.2f} {1e3 * row['median_seconds']:10.3f}"
+        print(f"  {row['contender']:34} {numbers} {row['state_bytes']:14.1f}", flush=True)
         kept.append(row)
     return kept
-
-
-def scaling(full: bool, threads: int) -> dict[str, Job]:
-    """How time grows with the size of one tensor, with touched rows, and with the size of the table."""
-
-    def size(exponent: int) -> list[Row]:
-        work = what.one_tensor(10**exponent)
-        work.name = "size"
-        names = ("element", "element, bf16 state", "group", "probe, 9 streams (element)")
-        chosen = [c for c in [*who.ours(), *who.probes()] if c.name in names]
-        rounds = max(7, min(100, 10 ** (7 - exponent) * 10))
-        return show(compare(work, who.reference(), chosen, rounds=rounds, at_once=4 if exponent < 8 else 1), work)
-
-    def sparse(name: str, table_rows: int, touched: int) -> list[Row]:
-        work = what.embedding(table_rows, 16, touched)
-        work.name = name
-        lazy = [c for c in who.sparse_ones() if c.name in ("element, lazy", "probe, 4 tables")]
-        found = show(compare(work, who.sparse_reference(), lazy, rounds=40, repeat=3), work)
-        return [{**row, "rows": table_rows, "touched": touched} for row in found]
-
-    jobs: dict[str, Job] = {f"size 1e{k}": partial(size, k) for k in range(4, 9 if full else 8)}
-    for k in range(6, 19 if full else 15, 2):
-        jobs[f"touched rows 2^{k}"] = partial(sparse, "touched rows", 1_000_000 if full else 200_000, 2**k)
-    for k in range(4, 8 if full else 7):
-        jobs[f"table size 1e{k}"] = partial(sparse, "table size", 10**k, 4_096)
-    return {name: with_threads(job, threads) for name, job in jobs.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--full", action="store_true", help="large sizes (30M elements, up to 20 minutes)")
     parser.add_argument("--threads", type=int, nargs="*", default=None, help="thread counts; default 1 and all cores")
-    parser.add_argument("--only", default="", help="tables whose names contain this, for example 'table size'")
+    parser.add_argument("--only", default="", help="tables whose names contain this, for example 'embedding'")
     parser.add_argument("--resume", action="store_true", help="skip what an interrupted run has recorded")
     parser.add_argument(
         "--to", type=Path, default=Path("benchmarks/results"), help="folder for speed.json and its picture"
@@ -177,22 +133,24 @@ def main() -> None:
     random.seed(0)
     torch.manual_seed(0)
     counts = options.threads or sorted({1, os.cpu_count() or 1})
-    record = Record(options.to / "speed.json", full=options.full, resume=options.resume)
-    jobs = [("results", item) for threads in counts for item in tables(options.full, threads).items()]
-    jobs += [("scaling", item) for item in scaling(options.full, max(counts)).items()]
-    for kind, (name, job) in jobs:
-        if options.only not in name or record.has(name):
+    record = RunFile(options.to / "speed.json")
+    if not options.resume:
+        record.made, record.runs = [], {}
+    for threads, (table, job) in itertools.product(counts, tables(options.full).items()):
+        name = f"{table}, {threads} threads" + ", full" * options.full
+        if options.only not in name or name in record.runs:
             continue
-        begin = time.perf_counter()
+        torch.set_num_threads(threads)
+        begin, load = time.perf_counter(), os.getloadavg()[0]
         rows = job()
         gc.collect()  # some peers hold gigabytes in reference cycles
-        record.add(name, kind, rows, time.perf_counter() - begin)
-    from benchmarks.plot import draw, text
-
+        seconds = time.perf_counter() - begin
+        record.runs[name] = {"seconds": seconds, "load": load, "rows": rows, "made": record.note()}
+        record.save()
     picture = options.to / "speed.png"
-    draw(record.report, picture)
-    seconds = sum(table["seconds"] for table in record.report["tables"].values())
-    print(text(record.report))
+    draw(record, picture)
+    seconds = sum(table["seconds"] for table in record.runs.values())
+    print(text(record))
     print(f"\nwritten: {record.path} and {picture}; {seconds / 60:.1f} minutes of measuring")
 
 

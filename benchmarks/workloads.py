@@ -36,10 +36,6 @@ def dense(name: str, shapes: list[tuple[int, ...]]) -> Workload:
     return Workload(name, params, gradients)
 
 
-def one_tensor(size: int) -> Workload:
-    return dense("one tensor", [(size,)])
-
-
 def resnet50_like(scale: int) -> Workload:
     """A ResNet-50's 161 tensors: convolutions, batch norms, one linear layer; widths divided by ``scale``."""
     shapes: list[tuple[int, ...]] = [(64 // scale, 3, 7, 7), (64 // scale,), (64 // scale,)]
@@ -53,10 +49,6 @@ def resnet50_like(scale: int) -> Workload:
                 shapes += [(out // scale, into // scale, kernel, kernel), (out // scale,), (out // scale,)]
             width_in = 4 * width
     return dense("ResNet-50-like list", [*shapes, (1000, 2048 // scale), (1000,)])
-
-
-def tiny_tensors() -> Workload:
-    return dense("300 tiny tensors", [(8, 8) if i % 2 else (16,) for i in range(300)])
 
 
 def embedding(rows: int, width: int, touched: int) -> Workload:

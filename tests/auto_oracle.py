@@ -33,7 +33,7 @@ class AutoOracle:
         tensors: Sequence[Sequence[float]],
         *,
         gamma0: float,
-        beta: float = 0.5,
+        beta: float = 0.6,
         decay: float = 0.0,
         guard: bool = True,
         lr: Sequence[float] = (),
@@ -60,7 +60,7 @@ class AutoOracle:
             for i in range(len(tensor.y)):
                 self._move(tensor, i, gradient[i] if gradient is not None else 0.0, share, schedule)
             if moved:
-                tensor.d = [d * (1.0 - 1.0 / (self.k + 1)) for d in tensor.d]
+                tensor.d = [d * (1.0 - 0.75 / (self.k + 1)) for d in tensor.d]
         if moved:
             self._learn(present)
 

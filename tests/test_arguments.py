@@ -70,7 +70,7 @@ BAD_TYPES = [
 ]
 
 AUTO: dict[str, Any] = {
-    "lr": 1.0, "gamma0": 1e-3, "momentum": 0.5, "weight_decay": 0.0, "decoupled_weight_decay": True, "eps": 0.0,
+    "lr": 1.0, "gamma0": 1e-4, "momentum": 0.6, "weight_decay": 0.0, "decoupled_weight_decay": True, "eps": 0.0,
     "gamma_max": math.inf, "guard": False, "maximize": False,
     "foreach": None, "differentiable": False, "capturable": False, "fused": None, "state_dtype": torch.float32,
     "stochastic_rounding": False,
@@ -81,7 +81,7 @@ BAD_AUTO = [
     ({"gamma0": math.nan}, ValueError, "gamma0 must be .*nan"),
     ({"gamma0": True}, TypeError, "gamma0 must be .* got True"),
     ({"momentum": 1}, ValueError, r"momentum must be in \(0, 1\), got 1\.0\. It is the part of the average"),
-    ({"gamma_max": 1e-5}, ValueError, r"gamma_max must be at least gamma0 = 0\.001, got 1e-05"),
+    ({"gamma_max": 1e-5}, ValueError, r"gamma_max must be at least gamma0 = 0\.0001, got 1e-05"),
     ({"gamma_max": 0.0}, ValueError, r"gamma_max must be .*> 0.*0\.0"),
     ({"momentum": -0.5}, ValueError, r"momentum must be .*-0\.5"),
     ({"eps": -1.0}, ValueError, r"eps must be .*-1\.0"),
@@ -105,7 +105,7 @@ def test_the_automatic_optimizer_has_its_own_table(options, error, message):
 
 
 def test_where_all_groups_share_a_decision_they_agree_about_it():
-    with pytest.raises(ValueError, match=r"gamma0 must be 0\.001 as in the other param groups, got 0\.1\. .*an lr"):
+    with pytest.raises(ValueError, match=r"gamma0 must be 0\.0001 as in the other param groups, got 0\.1\. .*an lr"):
         torch_arguments.checked(AUTOGRADAGRAD, {**AUTO, "gamma0": 0.1}, [AUTO])
     torch_arguments.checked(AUTOGRADAGRAD, {**AUTO, "lr": 0.1, "momentum": 0.3, "gamma_max": 1.0}, [AUTO])
 

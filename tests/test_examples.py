@@ -15,14 +15,6 @@ def test_box_regression():
     assert after < 1e-6 * before
 
 
-@pytest.mark.filterwarnings("ignore:Sparse invariant checks:UserWarning")
-def test_matrix_factorisation():
-    example = import_module("examples.matrix_factorisation")
-    results = example.main(600)
-    assert results["AutoGradaGrad"] < 0.5 * results["nothing"]
-    assert results["GradaGrad, rows, lazy"] < results["nothing"]
-
-
 def test_sklearn_text():
     pytest.importorskip("sklearn")
     results = import_module("examples.sklearn_text").main(6000)
@@ -34,9 +26,3 @@ def test_every_example_is_run_by_a_test():
     root = Path(__file__).parents[1]
     texts = "".join(path.read_text(encoding="utf-8") for path in root.glob("tests/**/*.py"))
     assert [path.stem for path in root.glob("examples/*.py") if path.stem not in texts] == []
-
-
-def test_small_transformer():
-    last, average = import_module("examples.small_transformer").main(200)
-    assert last > 0.9
-    assert average > 0.9

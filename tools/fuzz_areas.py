@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import torch
+from common import leaves
 from fuzz_steps import ViolationError, require
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, r2_score
@@ -66,17 +67,6 @@ def take_step(params: list[torch.nn.Parameter], optimizer: Any, *, sparse: bool 
         rows = torch.tensor([[0, 2]])
         params[1].grad = torch.sparse_coo_tensor(rows, torch.ones(2, 2), (3, 2), check_invariants=False)
     optimizer.step()
-
-
-def same(a: Any, b: Any) -> bool:
-    """Whether two state dicts are equal, tensor by tensor."""
-    if isinstance(a, Tensor):
-        return isinstance(b, Tensor) and a.dtype == b.dtype and torch.equal(a, b)
-    if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, list):
-        return isinstance(b, list) and len(a) == len(b) and all(map(same, a, b))
-    return a == b
 
 
 def wrong_value(dice: random.Random, was: Any) -> Any:
@@ -126,7 +116,7 @@ def state_dicts(dice: random.Random) -> str:
         optimizer.load_state_dict(saved)
     except ValueError as error:
         outcome = "refused"
-        require(same(before, optimizer.state_dict()), f"{log}: refused, but changed something: {error}")
+        require(leaves(before) == leaves(optimizer.state_dict()), f"{log}: refused, but changed something: {error}")
         require(len(str(error)) > 20, f"{log}: refused without words: {error}")
     except Exception as error:
         raise ViolationError(f"{log}: {type(error).__name__}: {error}") from error
@@ -171,7 +161,10 @@ def averaged(dice: random.Random) -> str:
         take_step(params, optimizer)
         take_step(*peaceful)
         require(all(map(torch.equal, params, peaceful[0])), "the next step differs from that of an optimizer in peace")
-        require(same(optimizer.state_dict(), peaceful[1].state_dict()), "the state differs from that of one in peace")
+        require(
+            leaves(optimizer.state_dict()) == leaves(peaceful[1].state_dict()),
+            "the state differs from that of one in peace",
+        )
     return outcome
 
 

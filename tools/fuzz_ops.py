@@ -12,20 +12,19 @@ child process makes the calls, so that a crash is counted and its seed named.
 from __future__ import annotations
 
 import argparse
-import mmap
 import os
 import random
 import signal
-import struct
 import sys
 import time
-import traceback
 import warnings
 from collections import Counter
 from functools import partial
+from multiprocessing.sharedctypes import RawArray
 from typing import Any
 
 import torch
+from common import forked
 from torch import Tensor
 
 from gradagrad import AutoGradaGrad, GradaGrad
@@ -157,16 +156,14 @@ def call(seed: int, calls: list[tuple[str, tuple[Any, ...]]]) -> str:
     return outcome
 
 
-def child(first: int, calls: list[tuple[str, tuple[Any, ...]]], shared: mmap.mmap) -> None:
-    """Makes many calls. Their seeds and counts lie in memory that outlives this process."""
-    counts = [0] * len(OUTCOMES)
+def child(first: int, calls: list[tuple[str, tuple[Any, ...]]], shared: Any) -> None:
+    """Makes many calls. The last seed and the counts lie in memory that outlives this process."""
     for seed in range(first, first + CALLS):
-        shared[:8] = struct.pack("q", seed)
+        shared[0] = seed
         outcome = call(seed, calls)
         if outcome == "WROTE OUTSIDE":
             print(f"--only {seed}: wrote outside of its tensors", flush=True)
-        counts[OUTCOMES.index(outcome)] += 1
-        shared[8:] = struct.pack(f"{len(OUTCOMES)}q", *counts)
+        shared[1 + OUTCOMES.index(outcome)] += 1
 
 
 def main() -> int:
@@ -183,18 +180,10 @@ def main() -> int:
         return 0
     total, first, end = Counter(), 0, time.monotonic() + options.seconds
     while time.monotonic() < end:
-        shared = mmap.mmap(-1, 8 * (1 + len(OUTCOMES)))
-        if (process := os.fork()) == 0:
-            code = 1
-            try:
-                child(first, calls, shared)
-                code = 0
-            except BaseException:
-                traceback.print_exc()
-            finally:
-                os._exit(code)
+        shared = RawArray("q", 1 + len(OUTCOMES))
+        process = forked(partial(child, first, calls, shared))
         status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-        seed, *counts = struct.unpack(f"{1 + len(OUTCOMES)}q", shared[:])
+        seed, *counts = shared
         total.update(dict(zip(OUTCOMES, counts, strict=True)))
         if status:
             total["CRASHED"] += 1

@@ -144,10 +144,9 @@ class Case:
             return fine.flatten(1).all(1).reshape(-1, *[1] * (fine.dim() - 1)) if fine.dim() > 1 else fine
         groups = self.optimizers[0].param_groups
         sharing = {"tensor": [[p] for p in self.params], "group": [g["params"] for g in groups], "all": [self.params]}
-        members = next(m for m in sharing[self.scope] if any(p is self.params[i] for p in m))
-        return torch.tensor(
-            all(bool((~s).all()) for p, s in zip(self.params, self.spoilt, strict=True) if _in(p, members))
-        )
+        members = next(ids for m in sharing[self.scope] if id(self.params[i]) in (ids := {id(p) for p in m}))
+        own = [spoilt for p, spoilt in zip(self.params, self.spoilt, strict=True) if id(p) in members]
+        return torch.tensor(not any(bool(spoilt.any()) for spoilt in own))
 
     def _increase(self, old: dict[str, Tensor], new: dict[str, Tensor], g: Tensor, fine: Tensor) -> None:
         """Restricted increase: γ'/γ ≤ max(ρ·gm/gg, 1), checked where a block is one element, and the cap on γ."""
@@ -282,10 +281,6 @@ class Case:
         join_shared(optimizer)
         optimizer.step()
         return optimizer, params
-
-
-def _in(p: Any, members: Any) -> bool:
-    return any(p is q for q in members)
 
 
 def _reduced(spoilt: Tensor, shape: torch.Size) -> Tensor:

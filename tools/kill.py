@@ -14,53 +14,47 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import mmap
 import os
 import random
 import shutil
 import signal
-import struct
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from multiprocessing.sharedctypes import RawValue
 from pathlib import Path
 from typing import Any
 
 import torch
-from kill_trainings import KINDS, Kind, forked
+from common import forked
+from kill_trainings import KINDS, Kind
 
 MAX_KILLS = 20  # per training; after that it may end
 MODULES = "modules.txt"
 SHARE = 0.1  # of all rounds, the most that a process may train before it is killed
 
 
-class Counter:
-    """A number that processes share."""
-
-    def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, 8)
-
-    def add(self) -> None:
-        self._memory[:] = struct.pack("q", self.value + 1)
-
-    @property
-    def value(self) -> int:
-        return struct.unpack("q", self._memory[:])[0]
+def shared_counter() -> Any:
+    """A number that processes share, without a lock that a killed process would keep."""
+    return RawValue("q", 0)
 
 
 @contextmanager
-def life(kind: Kind, out: Path, counter: Counter) -> Iterator[list[int]]:
+def life(kind: Kind, out: Path, counter: Any) -> Iterator[list[int]]:
     """Starts processes that train in a folder, each in its own session, and kills those that remain at the end."""
+
+    def count() -> None:
+        counter.value += 1
 
     def train() -> None:
         os.setsid()
         log = os.open(out / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
-        kind.train(out, counter.add)
+        kind.train(out, count)
         (out / MODULES).write_text("\n".join(sys.modules))
 
     children = [forked(train) for _ in range(kind.trainers)]
@@ -128,7 +122,7 @@ HEAD = (
 def undisturbed(kind: Kind, out: Path) -> tuple[Any, int, float]:
     """The result of an undisturbed training, its number of rounds, and the seconds of a round."""
     out.mkdir()
-    counter, begun, codes = Counter(), time.monotonic(), []
+    counter, begun, codes = shared_counter(), time.monotonic(), []
     with life(replace(kind, trainers=1), out, counter) as children:
         while not (codes := ended(children)):
             if not counter.value:
@@ -152,7 +146,7 @@ def disturbed(
     killed = 0
     torn: set[Path] = set()
     while True:
-        counter = Counter()
+        counter = shared_counter()
         may_end = killed >= min(wanted, MAX_KILLS)
         trained, moment = dice.randint(1, max(2, round(SHARE * rounds))), dice.uniform(0.0, 1.5 * seconds)
         with life(kind, out, counter) as children:

@@ -7,13 +7,13 @@ import json
 import multiprocessing
 import os
 import tempfile
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from common import forked, leaves
 
 from gradagrad import AutoGradaGrad, GradaGrad
 
@@ -131,45 +131,28 @@ def loop(out: Path, after_round: Callable[[], None]) -> None:
     """Trains dense and sparse parameters with averages and bf16 state, and saves a checkpoint after every step."""
     torch.manual_seed(0)
     table, net = torch.nn.Embedding(50, 8, sparse=True), torch.nn.Linear(8, 3)
-    params = [*table.parameters(), *net.parameters()]
-    optimizers = [
-        AutoGradaGrad(params, state_dtype=torch.bfloat16),
-        GradaGrad([torch.nn.Parameter(torch.ones(7))], lr=0.1, momentum=0.9, granularity="group"),
-    ]
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizers[0], 60)
-    path = out / "checkpoint.pt"
+    other = torch.nn.ParameterList([torch.ones(7)])
+    automatic = AutoGradaGrad([*table.parameters(), *net.parameters()], state_dtype=torch.bfloat16)
+    shared = GradaGrad(other.parameters(), lr=0.1, momentum=0.9, granularity="group")
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(automatic, 60)
+    parts: tuple[Any, ...] = (table, net, other, automatic, shared, schedule)
+    path, temporary = out / "checkpoint.pt", out / f".{os.getpid()}.tmp"
     begun = 0
     if path.exists():
-        saved = torch.load(path, weights_only=True)
-        table.load_state_dict(saved["table"])
-        net.load_state_dict(saved["net"])
-        optimizers[1].param_groups[0]["params"][0].data.copy_(saved["other"])
-        for optimizer, state in zip(optimizers, saved["optimizers"], strict=True):
-            optimizer.load_state_dict(state)
-        schedule.load_state_dict(saved["schedule"])
-        begun = saved["step"]
-    other = optimizers[1].param_groups[0]["params"][0]
+        begun, states = torch.load(path, weights_only=True)
+        for part, state in zip(parts, states, strict=True):
+            part.load_state_dict(state)
     for step in range(begun, 60):
         dice = torch.Generator().manual_seed(step)
         rows = torch.randint(50, (16,), generator=dice)
-        loss = torch.nn.functional.cross_entropy(net(table(rows)), rows % 3)
-        for optimizer in optimizers:
+        for optimizer in (automatic, shared):
             optimizer.zero_grad()
-        loss.backward()
-        other.grad = other.detach() - torch.randn(7, generator=dice)
-        for optimizer in optimizers:
-            optimizer.step()
-        schedule.step()
-        content = {
-            "table": table.state_dict(),
-            "net": net.state_dict(),
-            "other": other.detach(),
-            "optimizers": [optimizer.state_dict() for optimizer in optimizers],
-            "schedule": schedule.state_dict(),
-            "step": step + 1,
-        }
-        torch.save(content, out / f".{os.getpid()}.tmp")
-        os.replace(out / f".{os.getpid()}.tmp", path)
+        torch.nn.functional.cross_entropy(net(table(rows)), rows % 3).backward()
+        other[0].grad = other[0].detach() - torch.randn(7, generator=dice)
+        for stepped in (automatic, shared, schedule):
+            stepped.step()
+        torch.save([step + 1, [part.state_dict() for part in parts]], temporary)
+        os.replace(temporary, path)
         after_round()
 
 
@@ -178,32 +161,7 @@ def loaded(out: Path) -> dict[str, Any]:
     return leaves(torch.load(out / "checkpoint.pt", weights_only=True))
 
 
-def leaves(value: Any, name: str = "") -> dict[str, Any]:
-    """Flattens nested dictionaries and lists, with tensors as bytes."""
-    if isinstance(value, dict):
-        return {n: leaf for key, part in value.items() for n, leaf in leaves(part, f"{name}/{key}").items()}
-    if isinstance(value, list):
-        return {n: leaf for i, part in enumerate(value) for n, leaf in leaves(part, f"{name}/{i}").items()}
-    if isinstance(value, torch.Tensor):
-        return {name: (value.dtype, tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).tolist())}
-    return {name: value}
-
-
 RANKS, DISTRIBUTED_STEPS = 2, 30
-
-
-def forked(body: Callable[[], object]) -> int:
-    """Forks a child that runs only this; returns its process id."""
-    if child := os.fork():
-        return child
-    code = 1
-    try:
-        body()
-        code = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(code)
 
 
 def sharded(out: Path, after_round: Callable[[], None]) -> None:

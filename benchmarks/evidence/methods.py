@@ -14,7 +14,7 @@ from gradagrad import AutoGradaGrad, GradaGrad
 Parameters = list[nn.Parameter]
 Make = Callable[[Parameters, Parameters, float], list[Any]]  # of dense parameters, tables and the number varied
 OURS = "AutoGradaGrad"
-LOWEST, HIGHEST = -14, 4  # places of learning rates: 10^(place/2)
+GRID = range(-14, 5)  # places of learning rates: 10^(place/2)
 
 
 class Method(NamedTuple):
@@ -53,7 +53,7 @@ METHODS = {
     "Adagrad": Method(lambda dense, tables, lr: [optim.Adagrad([*dense, *tables], lr)], 1e-2, (-6, -4, -2)),
     "GradaGrad": Method(_gradagrad, 1e-2),
     OURS: Method(lambda dense, tables, lr: [AutoGradaGrad([*dense, *tables], lr)], 1.0),
-    f"{OURS}, γ₀": Method(lambda dense, tables, gamma: [AutoGradaGrad([*dense, *tables], gamma0=gamma)], 1e-3),
+    f"{OURS}, γ₀": Method(lambda dense, tables, gamma: [AutoGradaGrad([*dense, *tables], gamma0=gamma)], 1e-4),
 }
 SWEEPS = {name: range(-12, 1) for name in METHODS if name not in ("SGD", "Prodigy, cosine", "GradaGrad")}  # 1e-6 to 1
 SWEEPS[OURS] = range(-12, 1, 2)  # level by construction
@@ -79,11 +79,6 @@ _ADAMW = (Row("AdamW", tuned=True), Row("AdamW", tuned=True, averaged=True), Row
 _SGD = (Row("SGD, cosine", tuned=True), Row("SGD", tuned=True), Row("SGD", tuned=True, averaged=True))
 _FREE = (Row("Schedule-Free AdamW", tuned=True), FREE, Row("Prodigy, cosine", tuned=True), Row("Prodigy"))
 ROWS = (REFERENCE, *_ADAMW, *_SGD, *_FREE, Row("Adagrad", tuned=True), Row("GradaGrad"), Row(OURS), AVERAGED)
-
-
-def rate(place: int) -> float:
-    """The learning rate of a place on the grid of half-decades."""
-    return float(f"{10 ** (place / 2):.3g}")
 
 
 @functools.cache

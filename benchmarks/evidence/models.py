@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gradagrad_lab.problems.blocks import Attention
+from gradagrad_lab.problems.blocks import Transformer
 from gradagrad_lab.problems.training import layers
 
 CLASSES, LETTERS, RANK = 10, 128, 8
@@ -43,23 +43,15 @@ def cnn(width: int = 16) -> nn.Module:
     return nn.Sequential(*stem, *blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4 * width, CLASSES))
 
 
-class Transformer(nn.Module):
-    """A GPT over characters if ``causal``, else a ViT over the patches of a picture."""
+class Patches(nn.Conv2d):
+    """Squares of a picture as a sequence."""
 
-    def __init__(self, width: int, blocks: int, heads: int, places: int, causal: bool, patch: int = 7) -> None:
-        super().__init__()
-        self.causal = causal
-        self.first = nn.Embedding(LETTERS, width) if causal else nn.Conv2d(1, width, patch, stride=patch)
-        self.places = nn.Parameter(0.02 * torch.randn(places, width))
-        if causal:
-            nn.init.normal_(self.first.weight, std=0.02)
-        self.blocks = nn.Sequential(*(Attention(width, heads, causal, wider=4) for _ in range(blocks)))
-        self.norm, self.last = nn.LayerNorm(width), nn.Linear(width, LETTERS if causal else CLASSES)
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input).flatten(2).transpose(1, 2)
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        hidden = self.first(inputs) if self.causal else self.first(inputs).flatten(2).transpose(1, 2)
-        hidden = self.norm(self.blocks(hidden + self.places))
-        return self.last(hidden.flatten(0, 1) if self.causal else hidden.mean(dim=1))
+
+def vit() -> nn.Module:
+    return Transformer(Patches(1, 64, 7, stride=7), 16, 64, CLASSES, heads=4, blocks=4, wider=4, pooled=True)
 
 
 class Adapted(nn.Module):

@@ -1,13 +1,10 @@
 """Plans, trains and records runs. A record is written after every run, so an interruption loses at most one."""
 
-import contextlib
 import functools
-import json
 import math
 import time
 from collections.abc import Callable, Iterable
-from importlib.metadata import version
-from importlib.util import find_spec
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,14 +12,13 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from benchmarks.evidence import methods
-from benchmarks.evidence.methods import HIGHEST, LOWEST, METHODS, OURS, SWEEPS, Row, rate
+from benchmarks.evidence.methods import GRID, METHODS, OURS, SWEEPS, Row
 from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
-from gradagrad.kernel.load import kernel_status
+from benchmarks.pages import DOCS
+from benchmarks.record import RunFile, best_place, rate
 from gradagrad_lab.runs.average import POWER, Average
 from gradagrad_lab.runs.optimizers import evaluation_point
-from gradagrad_lab.runs.records import git_hash, write_atomically
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "records"
 Measures = dict[str, dict[str, dict[str, float]]]
 
 
@@ -43,10 +39,7 @@ def _measured(task: Task, places: dict[str, Any], *parts: str) -> Measures:
     """Measures by place and part."""
     found: Measures = {}
     for place, enter in places.items():
-        with contextlib.ExitStack() as stack:
-            if enter is not None:
-                stack.enter_context(enter())
-                stack.enter_context(task.fresh_statistics())
+        with enter() if enter else nullcontext(), task.fresh_statistics() if enter else nullcontext():
             found[place] = {part: {k: float(f"{v:.5g}") for k, v in task.measure(part).items()} for part in parts}
     return found
 
@@ -97,25 +90,12 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     return {**facts, **measures, **({"curve": curve} if final else {})}
 
 
-@functools.cache
-def _made() -> dict[str, str]:
-    """When, from which commit and with what this process trains. "+": files had changes beside the commit."""
-    packages = [name for name in ("torch", "schedulefree", "prodigyopt", "transformers") if find_spec(name)]
-    here = {"threads": str(torch.get_num_threads()), "kernel": str(kernel_status().loaded)}
-    made = {"date": time.strftime("%Y-%m-%d"), "commit": git_hash()}
-    return {**made, **here, **{name: version(name) for name in packages}}
+class Records(RunFile):
+    """The finished runs of one workload."""
 
-
-class Records:
-    """The finished runs of one workload, in a file with a line for each."""
-
-    def __init__(self, name: str, folder: Path = FOLDER) -> None:
-        self.name, self.workload = name, WORKLOADS[name]
-        self._path = folder / f"{name}.json"
-        content = json.loads(self._path.read_text("utf-8")) if self._path.exists() else {}
-        self.made: list[dict[str, str]] = content.get("made", [])
-        self.runs: dict[str, dict[str, Any]] = content.get("runs", {})
-        self._rule = methods.rule_digest()
+    def __init__(self, name: str, folder: Path = DOCS / "records") -> None:
+        super().__init__(folder / f"{name}.json")
+        self.name, self.workload, self._rule = name, WORKLOADS[name], methods.rule_digest()
 
     def outdated(self, key: str) -> bool:
         """Whether a run was made with another rule of AutoGradaGrad."""
@@ -123,13 +103,9 @@ class Records:
 
     def add(self, job: Job, found: dict[str, Any]) -> None:
         """Keeps a run."""
-        if (made := _made()) not in self.made:
-            self.made.append(made)
         rule = {"rule": self._rule} if job.method.startswith(OURS) else {}
-        self.runs[job.key] = {**found, "made": self.made.index(made), **rule}
-        lines = [json.dumps(key, ensure_ascii=False) + ": " + json.dumps(run) for key, run in sorted(self.runs.items())]
-        text = f'{{"made": {json.dumps(self.made)},\n"runs": {{\n' + ",\n".join(lines) + "\n}}\n"
-        write_atomically(self._path, text.encode())
+        self.runs[job.key] = {**found, "made": self.note(), **rule}
+        self.save()
 
     def get(self, job: Job, averaged: bool = False) -> dict[str, Any] | None:
         """A run; None if it is missing, or lacks an average that is asked for."""
@@ -139,17 +115,14 @@ class Records:
     def best(self, method: str, averaged: bool) -> tuple[float | None, list[float]]:
         """The rate with the least validation loss, or None, and the rates to be tried before it is known."""
         if self.workload.like:
-            return Records(self.workload.like, self._path.parent).best(method, averaged)[0], []
+            return Records(self.workload.like, self.path.parent).best(method, averaged)[0], []
         losses: dict[int, float] = {}
-        for place in range(LOWEST, HIGHEST + 1):
+        for place in GRID:
             if found := self.get(Job(method, rate(place), 0, self.workload.tuning), averaged):
                 measures = found.get("averaged" if averaged else "last", {})
                 losses[place] = measures.get("validation", {}).get("loss", math.inf)
-        if missing := [rate(place) for place in METHODS[method].start if place not in losses]:
-            return None, missing
-        best = min(losses, key=losses.__getitem__)
-        missing = [rate(place) for place in (best - 1, best + 1) if place not in losses and LOWEST <= place <= HIGHEST]
-        return (None, missing) if missing else (rate(best), [])
+        best, missing = best_place(losses, METHODS[method].start, GRID)
+        return None if best is None else rate(best), [rate(place) for place in missing]
 
     def rows(self) -> list[Row]:
         """The rows that this workload can have. Schedule-Free and Prodigy take no sparse gradients."""

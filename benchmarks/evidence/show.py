@@ -2,32 +2,22 @@
 
 import dataclasses
 import math
-import re
 import statistics
 from collections.abc import Collection, Sequence
-from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-
-mpl.use("Agg")
 import matplotlib.pyplot as plt
 
+from benchmarks import pages
 from benchmarks.evidence.methods import AVERAGED, FIRST_SCREEN, FREE, METHODS, OURS, REFERENCE, ROWS, SWEEPS, Row
 from benchmarks.evidence.run import Job, Records, train
 from benchmarks.evidence.workloads import WORKLOADS
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
-MARKS = re.compile(r"(<!-- evidence: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+PAGE = pages.DOCS / "benchmarks.md"
 T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t for 95 %, by the number of seeds
 OTHERS = (REFERENCE, Row("Schedule-Free AdamW", tuned=True), FREE, Row("Prodigy"))
-INK = "#767d87"  # pictures are transparent: the same contrast, about 4, on white and on a dark page
-COLORS = {"AdamW": "#3f7fc4", "SGD": INK, "Schedule-Free AdamW": "#35915a", "Prodigy": "#a8780f", "Adagrad": "#9a62bb"}
-COLORS |= {"GradaGrad": "#9a62bb", OURS: "#e0475b"}
-COLORED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-STYLE: Any = {"font.size": 12, "axes.titlesize": 12, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False}
-STYLE |= dict.fromkeys(COLORED, INK) | dict.fromkeys(("axes.spines.top", "axes.spines.right"), False)
-STYLED: Any = plt.rc_context(STYLE)
+COLORS = {"AdamW": "#3f7fc4", "Schedule-Free AdamW": "#35915a", "Prodigy": "#a8780f", "Adagrad": "#9a62bb"}
+COLORS |= {"SGD": pages.INK, "GradaGrad": "#9a62bb", OURS: "#e0475b"}
 DRAWN = (AVERAGED, REFERENCE, Row("AdamW"), *OTHERS[1:])
 SECONDARY = [row for row in ROWS if row.method in ("SGD", "SGD, cosine", "Prodigy, cosine")] + [ROWS[1]]
 QUICK = {"fashion-mlp": 300, "fashion-cnn": 40, "fashion-vit": 40, "gpt": 8}
@@ -54,11 +44,6 @@ def _cell(found: Collection[float], form: str = ".4f") -> str:
     return f"{mean} ± {half:{form.strip('+')}}" + f" ({len(found)} seeds)" * (len(found) < 3)
 
 
-def _lines(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table in Markdown."""
-    return ["| " + " | ".join(cells) + " |" for cells in (heads, ["---"] * len(heads), *rows)]
-
-
 def table(own: Records, full: bool = True) -> str:
     """The table of one workload; ``full``: all rows and losses, what they were made with, and what is missing."""
     work, sizes = own.workload, [run["size"] for run in own.runs.values() if "size" in run]
@@ -75,11 +60,10 @@ def table(own: Records, full: bool = True) -> str:
         lr = "none" if row.method == OURS else f"{own.value(row):g}"
         older = any(own.outdated(job.key) for job in own.finals(row) if own.get(job))
         rows.append([row.label + " (an older rule)" * older, lr, *cells, f"{ms:.3g}"])
-    lines += _lines(["method", "lr", *measures, "ms a step"], rows)
+    lines.append(pages.table(["method", "lr", *measures, "ms a step"], rows))
     if full:
-        made = {f"{name} {note[name]}" for note in own.made for name in note}
         absent = [row.label for row in own.rows() if row not in trained]
-        lines += ["", f"Made with {', '.join(sorted(made)) or 'nothing'}. Not trained: {'; '.join(absent) or 'none'}."]
+        lines += ["", f"Made with {own.made_with()}. Not trained: {'; '.join(absent) or 'none'}."]
     return "\n".join(lines)
 
 
@@ -102,7 +86,7 @@ def summary(records: Sequence[Records]) -> str:
     ]
     absent = [own.workload.title for own in records if own not in shown]
     last = f"Not trained yet: {'; '.join(absent)}." if absent else "All workloads are trained."
-    return "\n".join([*_lines(["against, %", *(other.label for other in OTHERS)], rows), "", last])
+    return pages.table(["against, %", *(other.label for other in OTHERS)], rows) + f"\n\n{last}"
 
 
 def _style(method: str, dash: str) -> dict[str, Any]:
@@ -114,8 +98,7 @@ def _save(figure: Any, name: str, shown: dict[str, Any], below: float) -> None:
     """``below`` is the height of the legend in inches."""
     figure.legend(shown.values(), shown, loc="lower center", ncols=2, fontsize=11)
     figure.tight_layout(rect=(0, below / figure.get_figheight(), 1, 1))
-    figure.savefig(PAGE.parent / "pictures" / f"evidence-{name}.png", dpi=150, transparent=True)
-    plt.close(figure)
+    pages.save(figure, PAGE.parent / "pictures" / f"evidence-{name}.png")
 
 
 def _plotted(panel: Any, own: Records, jobs: list[Job], at: str, **style: Any) -> Any:
@@ -126,7 +109,7 @@ def _plotted(panel: Any, own: Records, jobs: list[Job], at: str, **style: Any) -
     return panel.plot([point[0] for point in seeds[0]], means, **style)[0] if seeds else None
 
 
-@STYLED
+@pages.styled
 def curves(records: list[Records]) -> None:
     """The test metric over steps, a panel for each workload: means over the seeds."""
     down = -(-len(records) // 2)
@@ -149,7 +132,7 @@ def curves(records: list[Records]) -> None:
     _save(figure, "curves", shown, 0.95)
 
 
-@STYLED
+@pages.styled
 def robustness(own: Records) -> None:
     """The final test accuracy over the learning rate given, one seed."""
     figure, panel = plt.subplots(figsize=(5.6, 5.2))
@@ -165,7 +148,7 @@ def robustness(own: Records) -> None:
     _save(figure, "robustness", shown, 0.95)
 
 
-@STYLED
+@pages.styled
 def first_screen(own: Records) -> None:
     """AutoGradaGrad's average over AdamW at several learning rates, for the README: means over the seeds."""
     figure, panel = plt.subplots(figsize=(5.6, 4.2))
@@ -182,7 +165,7 @@ def filled(text: str) -> str:
     """The page with every marked block written anew."""
     records = [Records(name) for name in WORKLOADS]
     blocks = {own.name: table(own, full=False) for own in records} | {"summary": summary(records)}
-    return MARKS.sub(lambda found: f"{found[1]}\n{blocks[found[2]]}\n\n{found[3]}", text)
+    return pages.filled(text, "evidence", blocks.__getitem__)
 
 
 def write_page() -> None:
@@ -203,4 +186,4 @@ def quick(plan: dict[str, int] | None = None) -> str:
             found = train(work, Job(method, METHODS[method].default, 0, steps))
             test = found.get("averaged" if method == OURS else "last", {}).get("test", {})
             lines[-1].append(f"{test[work.metric]:.3f}" if test else "diverged")
-    return "\n".join(_lines(["", *QUICK_METHODS], lines))
+    return pages.table(["", *QUICK_METHODS], lines)

@@ -13,15 +13,12 @@ from torch.optim.swa_utils import update_bn
 
 from benchmarks.evidence import data, models
 from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows
+from gradagrad_lab.problems.blocks import Transformer, at_each_place
 from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 
 Batch = tuple[tuple[Tensor, ...], Tensor]
 BATCH, MEASURED, CHUNK, REFRESHED = 128, 5_000, 500, 20
 WINDOWS, CONTEXT, TEXTS, LENGTH, CLICK_CAP = 8, 64, 8, 32, 2_000_000
-
-
-def _cross_entropy(scores: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
-    return functional.cross_entropy(scores, targets.flatten(), reduction=reduction)
 
 
 @dataclass
@@ -31,13 +28,13 @@ class Task:
     model: nn.Module
     batch: Callable[[int], Batch]
     fixed: dict[str, Batch]
-    objective: Callable[..., Tensor] = _cross_entropy
+    objective: Callable[..., Tensor] = at_each_place
     tables: list[nn.Parameter] = field(default_factory=list)
 
     @property
     def dense(self) -> list[nn.Parameter]:
-        tables = {id(table) for table in self.tables}
-        return [one for one in self.model.parameters() if one.requires_grad and id(one) not in tables]
+        own = [p for p in self.model.parameters() if not any(p is table for table in self.tables)]
+        return [p for p in own if p.requires_grad]
 
     def loss(self, step: int) -> Tensor:
         inputs, targets = self.batch(step)
@@ -106,7 +103,9 @@ def gpt(seed: int, width: int = 256, blocks: int = 5) -> Task:
         return cut(texts["train"], torch.randint(last, (WINDOWS,), generator=_random(seed, step)))
 
     fixed = {part: cut(text, torch.linspace(0, len(text) - CONTEXT - 2, 256).long()) for part, text in texts.items()}
-    return Task(models.Transformer(width, blocks, 8, CONTEXT, causal=True), batch, fixed)
+    options: Any = {"heads": 8, "blocks": blocks, "wider": 4, "causal": True, "deviation": 0.02}
+    letters = nn.Embedding(models.LETTERS, width)
+    return Task(Transformer(letters, CONTEXT, width, models.LETTERS, **options), batch, fixed)
 
 
 @functools.cache
@@ -166,8 +165,7 @@ class Workload:
 
 EPOCH = 55_000 // BATCH
 LONG = ("AdamW", "AdamW, cosine", "Schedule-Free AdamW", "Prodigy", "AutoGradaGrad")
-_vit = _pictures("fashion-mnist", lambda: models.Transformer(64, 4, 4, 16, causal=False))
-_mlp, _cnn = (_pictures("fashion-mnist", model) for model in (models.mlp, models.cnn))
+_mlp, _cnn, _vit = (_pictures("fashion-mnist", model) for model in (models.mlp, models.cnn, models.vit))
 _mnist, _lora, _full = _pictures("mnist", models.mlp), _encoder(lora=True), _encoder(lora=False)
 _like: dict[str, Any] = {"like": "fashion-mlp", "methods": LONG}
 WORKLOADS = {

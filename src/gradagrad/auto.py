@@ -29,7 +29,7 @@ class AutoGradaGrad(Averaged):
          z_k = z_{k-1} - \mathrm{lr} \cdot \gamma_k\, g_k / \sqrt{a_k} \\
          \bar x_k &= \bar x_{k-1} + \frac{w_k}{\sum_{i \le k} w_i} (z_k - \bar x_{k-1}), \qquad
          y_k = (1-\beta)\, z_k + \beta\, \bar x_k \\
-         D_k &= \big(D_{k-1} + (y_{k-1} - y_k)/\sqrt{\gamma_k}\big) \big(1 - \tfrac{1}{k+1}\big) \\
+         D_k &= \big(D_{k-1} + (y_{k-1} - y_k)/\sqrt{\gamma_k}\big) \big(1 - \tfrac{3/4}{k+1}\big) \\
          v_k &= v_{k-1} + \tfrac{2}{k+1} (P_k^2 - v_{k-1}), \qquad
          \gamma_{k+1} = \gamma_k \big(1 + \tfrac12 (u_k + U_k)\big) \\
          u_k &= \operatorname{clip}\big(0.85\, P_k / \sqrt{k\, v_k},\ \pm 0.1\big)
@@ -88,8 +88,8 @@ class AutoGradaGrad(Averaged):
         params: ParamsT,
         lr: float | Tensor = 1.0,
         *,
-        gamma0: float = 1e-3,
-        momentum: float = 0.5,
+        gamma0: float = 1e-4,
+        momentum: float = 0.6,
         gamma_max: float = math.inf,
         guard: bool = True,
         weight_decay: float = 0.0,

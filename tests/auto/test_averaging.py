@@ -33,7 +33,7 @@ def bits(tensor: Tensor) -> Tensor:
 @pytest.mark.parametrize("state_dtype", [torch.float32, torch.bfloat16], ids=["float32 state", "bf16 state"])
 def test_swapping_is_exact(driver: str, dtype: torch.dtype, state_dtype: torch.dtype) -> None:
     params = [Parameter(torch.randn(4, 3).to(dtype)), Parameter(torch.randn(3).to(dtype)), Parameter(torch.zeros(()))]
-    optimizer = AutoGradaGrad(params, gamma0=0.1, state_dtype=state_dtype, **DRIVERS[driver])
+    optimizer = AutoGradaGrad(params, gamma0=0.1, momentum=0.5, state_dtype=state_dtype, **DRIVERS[driver])
     train(optimizer, 6)
     with torch.no_grad():
         params[2].fill_(-0.0 if dtype.is_complex else torch.nan)

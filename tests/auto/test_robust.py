@@ -102,7 +102,7 @@ def _growth_on_flat_loss(rank: int, tensors: int, seed: int, steps: int, guard: 
         optimizer.step()
         mean = torch.stack([optimizer.state[p]["gamma"] for p in params]) @ weights
         largest = torch.maximum(largest, mean)
-    return largest.item() / 1e-3
+    return largest.item() / optimizer.defaults["gamma0"]
 
 
 @pytest.mark.parametrize("guard", [False, True])

@@ -143,7 +143,7 @@ DAMAGE: list[tuple[Callable[[Any], object], str]] = [
     (lambda d: d["state"][0].update(displacement=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),
     (lambda d: d["state"].update({0: [1, 2]}), "state of parameter 0 of group 0 is a list"),
     (lambda d: d["param_groups"][0].update(gamma0=-1.0), "in param group 0, gamma0 must be"),
-    (lambda d: d["param_groups"][1].update(gamma0=0.5), "in param group 1, gamma0 must be 0.001 as in the other"),
+    (lambda d: d["param_groups"][1].update(gamma0=0.5), "in param group 1, gamma0 must be 0.0001 as in the other"),
     (lambda d: d["param_groups"].append(copy.deepcopy(d["param_groups"][0])), "different number of parameter groups"),
     (lambda d: d["param_groups"][0]["params"].pop(), "doesn't match the size of optimizer's group"),
 ]

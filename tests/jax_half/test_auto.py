@@ -44,8 +44,8 @@ def test_torch_and_jax_take_the_same_steps():
 def test_only_ratios_of_the_learning_rate_matter():
     """Over time, that is: a schedule counts relative to 1."""
     params = parameters(jnp.float64)
-    expected, _ = train(auto_gradagrad(), params, 50)
-    same(train(auto_gradagrad(0.25), params, 50)[0], expected, rtol=1e-12, atol=1e-12)
+    expected, _ = train(auto_gradagrad(gamma0=1e-3), params, 50)
+    same(train(auto_gradagrad(0.25, gamma0=1e-3), params, 50)[0], expected, rtol=1e-12, atol=1e-12)
     scheduled, _ = train(auto_gradagrad(lambda count: 0.25, gamma0=4e-3), params, 50)
     same(scheduled, expected, rtol=1e-12, atol=1e-12)
 

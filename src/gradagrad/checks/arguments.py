@@ -87,7 +87,7 @@ AUTOGRADAGRAD = Table(
         "gamma0": Number(
             "a finite number > 0",
             lambda v: 0.0 < v < math.inf,
-            "It is the learning rate to start from; 1e-3 is the default.",
+            "It is the learning rate to start from; 1e-4 is the default.",
         ),
         "momentum": Number(
             "in (0, 1)", lambda v: 0.0 < v < 1.0, "It is the part of the average in the parameters; 0.5 is the default."

@@ -171,8 +171,8 @@ class AutoGradaGrad(_Optimizer):
     def __init__(
         self,
         learning_rate: Any = 1.0,
-        gamma0: float = 1e-3,
-        momentum: float = 0.5,
+        gamma0: float = 1e-4,
+        momentum: float = 0.6,
         weight_decay: float | None = None,
         epsilon: float = 0.0,
         gamma_max: float = math.inf,

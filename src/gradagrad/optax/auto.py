@@ -40,8 +40,8 @@ class AutoGradaGradState(NamedTuple):
 def auto_gradagrad(
     learning_rate: optax.ScalarOrSchedule = 1.0,
     *,
-    gamma0: Numeric = 1e-3,
-    momentum: Numeric = 0.5,
+    gamma0: Numeric = 1e-4,
+    momentum: Numeric = 0.6,
     weight_decay: Numeric = 0.0,
     decoupled_weight_decay: bool = True,
     mask: Any = None,
@@ -67,7 +67,7 @@ def auto_gradagrad(
          z_k = z_{k-1} - \mathrm{lr} \cdot \gamma_k\, g_k / \sqrt{a_k} \\
          \bar x_k &= \bar x_{k-1} + \frac{w_k}{\sum_{i \le k} w_i} (z_k - \bar x_{k-1}), \qquad
          y_k = (1-\beta)\, z_k + \beta\, \bar x_k \\
-         D_k &= \big(D_{k-1} + (y_{k-1} - y_k)/\sqrt{\gamma_k}\big) \big(1 - \tfrac{1}{k+1}\big) \\
+         D_k &= \big(D_{k-1} + (y_{k-1} - y_k)/\sqrt{\gamma_k}\big) \big(1 - \tfrac{3/4}{k+1}\big) \\
          v_k &= v_{k-1} + \tfrac{2}{k+1} (P_k^2 - v_{k-1}), \qquad
          \gamma_{k+1} = \gamma_k \big(1 + \tfrac12 (u_k + U_k)\big) \\
          u_k &= \operatorname{clip}\big(0.85\, P_k / \sqrt{k\, v_k},\ \pm 0.1\big)

@@ -19,7 +19,7 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     u   = 0.85·P/√(k·v), clipped to ±0.1        a tensor's own vote …
     V, U likewise from Σ P·G/γ                  … and the common vote
     log γ ← log(γ·(1 + (u + U)/2)) + (log G − log γ)·½/(k+1)
-    c  ← c·(1 − 1/(k+1))                        an old displacement fades as 1/k
+    c  ← c·(1 − ¾/(k+1))                        an old displacement fades as k^−¾
 
 G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
 it, and tensors can be stepped one by one.
@@ -54,9 +54,10 @@ FORGET = 2.0**-20
 LONG = 2.0 / FORGET - 1.0
 """From this step on r is ``FORGET``: weights stay, and B fades by that much whenever its element moves. An idle
 element keeps its B, so B needs no clock."""
-FADE = 1.0
-"""An old displacement fades as 1/k: with a constant γ it is the distance of y to the mean of all y. Slower fading
-keeps a collapsed γ down, because the displacement that must be undone goes on voting against growth."""
+FADE = 0.75
+"""An old displacement fades as k^−¾: with a constant γ it is the distance of y to a mean of all y. Faster fading keeps
+γ too small on nets. Slower fading keeps a collapsed γ down, because the displacement that must be undone goes on voting
+against growth."""
 RATE = 0.85
 """AdaGrad's rate for log γ."""
 LARGEST_VOTE = 0.1
@@ -73,8 +74,8 @@ class Settings(NamedTuple):
     """The numbers of one step of one param group."""
 
     lr: Array = 1.0
-    gamma0: Array = 1e-3
-    beta: Array = 0.5
+    gamma0: Array = 1e-4
+    beta: Array = 0.6
     eps: Array = 0.0
     weight_decay: Array = 0.0  # decoupled; coupled decay is part of g
     gamma_max: Array | None = None

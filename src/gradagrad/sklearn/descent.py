@@ -69,8 +69,10 @@ class Descent:
         return self.steps, self.block["weight_total"]
 
     def point(self, averaged: bool) -> Floats:
-        """The weighted mean of all iterates, or the last one, with all rows up to date."""
-        self._catch_up()
+        """The weighted mean of all iterates, or the last one, with all rows up to date but for the penalty they owe."""
+        if self._clocks is not None:
+            self.elements |= self._idle(self.elements, self._clocks)
+            self._clocks[:, 1] = self._now[1]
         return RULE.average(self.elements, SETTINGS) if averaged else self.x
 
     def penalty(self, x: Floats) -> float:
@@ -81,8 +83,9 @@ class Descent:
     def step(self, g: Floats, samples: int) -> None:
         """One step of all coordinates along ``g``, the *sum* of a batch's gradients: the rule does not see scale."""
         self.steps += 1
-        # With centred columns the intercept stays where its gradient is 0 but for rounding.
-        _drop_rounding(g, self.sizes * samples)
+        # With centred columns the intercept stays where its gradient is 0 but for rounding, which a rule blind to scale
+        # would follow.
+        g[np.abs(g) <= ROUNDING * samples * self.sizes] = 0.0
         self._move(self.elements, self._penalties, g, samples)
 
     def rows(self, rows: Rows) -> dict[str, Floats]:
@@ -97,7 +100,7 @@ class Descent:
         """The same for the rows that a batch touches; ``values`` is what `rows` gave, and is overwritten."""
         self.steps += 1
         part = slice(0 if self.steps == 1 else -1, None)  # Later on only the intercept, which is cheap.
-        _drop_rounding(g[part], self.sizes[rows[part]] * samples)
+        g[part][np.abs(g[part]) <= ROUNDING * samples * self.sizes[rows[part]]] = 0.0
         owed = self.steps - values["clocks"][:, :1]
         self._move(values, {key: values[key] * owed for key in self._penalties}, g, samples)
         for key, array in self.elements.items():
@@ -110,12 +113,6 @@ class Descent:
         for arrays in (self.elements, self._penalties):
             arrays.update({key: np.ascontiguousarray(array.T) for key, array in arrays.items()})
         self.sizes = np.ascontiguousarray(self.sizes.T)
-
-    def _catch_up(self) -> None:
-        """Brings all rows up to date, but for the penalty that they owe."""
-        if self._clocks is not None:
-            self.elements |= self._idle(self.elements, self._clocks)
-            self._clocks[:, 1] = self._now[1]
 
     def _idle(self, values: dict[str, Floats], clocks: Floats) -> dict[str, Floats]:
         return RULE.idle(values, self.block, clocks[:, 1:], self._now[1], SETTINGS, ARRAYS)
@@ -135,11 +132,6 @@ class Descent:
         totals = RULE.report(statistics, block, self.x.size, SETTINGS, SCALARS)
         self.block = RULE.learn(statistics, totals, block, SETTINGS, SCALARS)
         values.update(new)
-
-
-def _drop_rounding(g: Floats, sizes: Floats) -> None:
-    """Zeros where there is nothing but rounding, which a rule blind to scale would follow."""
-    g[np.abs(g) <= ROUNDING * sizes] = 0.0
 
 
 def _take(array: Floats, rows: Rows) -> Floats:

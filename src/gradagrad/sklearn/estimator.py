@@ -201,13 +201,12 @@ class LinearEstimator(BaseEstimator):
         self.alpha_ = 0.0
         model = self._first(*trained)
         finite = model.units.spread[np.isfinite(model.units.spread)]
-        squared = float(np.mean(np.minimum(finite, 1e100) ** 2)) if len(finite) else 1.0
-        alphas = PATH * squared  # in units of the columns
+        unit = float(np.mean(np.minimum(finite, 1e100) ** 2)) if len(finite) else 1.0
         stop = Stop(int(self.max_iter), self.tol, 1)  # to compare, roughly is enough
         batches = self._batches(model, trained, rng, streaming=False)
         penalty = partial(self._penalty, units=model.units, scale=model.scale)
         score = partial(self._judge_held, model, *held)
-        return follow_path(model, batches, alphas, penalty, stop, rng, score, int(self.verbose))
+        return follow_path(model, batches, PATH * unit, penalty, stop, rng, score, int(self.verbose))
 
     def _hold_out(self, samples: Samples, share: float, rng: np.random.RandomState) -> tuple[Samples, Samples]:
         rows, classes, alone = np.arange(len(samples.targets)), None, []

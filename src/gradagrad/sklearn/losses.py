@@ -1,35 +1,18 @@
 """Losses of a linear model: for each sample of a batch the loss, and its slope with respect to the outputs.
 
-Arrays are (outputs, samples): sums over a few outputs are then sums of long rows, which NumPy does fastest.
+Arrays are (outputs, samples): sums over a few outputs are then sums of long rows, which NumPy does fastest. ``encode``
+makes such targets of numbers or numbers of classes. ``value`` and ``slope`` may overwrite the outputs. Losses of
+classes have ``start`` too: about the best constant outputs, given the classes' shares.
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
 Floats = NDArray[Any]
-
-
-class Loss(Protocol):
-    """``targets`` are what `encode` made; ``outputs`` may be overwritten.
-
-    Losses of classes have ``start`` too: about the best constant outputs, given the classes' shares.
-    """
-
-    def encode(self, targets: NDArray[Any], outputs: int) -> Floats:
-        """Numbers of classes, or numbers, as (outputs, samples)."""
-        ...
-
-    def value(self, outputs: Floats, targets: Floats) -> Floats:
-        """The loss of each sample, or of each output for it."""
-        ...
-
-    def slope(self, outputs: Floats, targets: Floats) -> Floats:
-        """Its derivative with respect to each output."""
-        ...
 
 
 def _one_hot(codes: NDArray[Any], outputs: int) -> Floats:
@@ -107,3 +90,6 @@ class Huber:
 
     def slope(self, outputs: Floats, targets: Floats) -> Floats:
         return np.clip(outputs - targets, -self.epsilon, self.epsilon)
+
+
+Loss = Softmax | Hinge | Huber

@@ -44,6 +44,34 @@ class Attention(nn.Module):
         return hidden + self.narrow(functional.gelu(self.widen(self.between(hidden))))
 
 
+class Transformer(nn.Module):
+    """Blocks of attention over learnt places: an answer at each place, or if ``pooled`` one from their mean.
+
+    ``deviation`` is that of the first layer's weights at the start; torch's own start if None.
+    """
+
+    def __init__(
+        self, first: nn.Module, places: int, width: int, outputs: int, heads: int, *, blocks: int = 2, wider: int = 2,
+        causal: bool = False, pooled: bool = False, deviation: float | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.first, self.pooled = first, pooled
+        self.places = nn.Parameter(0.02 * torch.randn(places, width))
+        if deviation is not None:
+            nn.init.normal_(first.get_parameter("weight"), std=deviation)
+        self.blocks = nn.Sequential(*(Attention(width, heads, causal, wider) for _ in range(blocks)))
+        self.norm, self.last = nn.LayerNorm(width), nn.Linear(width, outputs)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        hidden = self.norm(self.blocks(self.first(rows) + self.places))
+        return self.last(hidden.mean(dim=1) if self.pooled else hidden)
+
+
+def at_each_place(scores: Tensor, targets: Tensor, reduction: str = "mean") -> Tensor:
+    """The cross-entropy of the classes at all places."""
+    return functional.cross_entropy(scores.flatten(0, -2), targets.flatten(), reduction=reduction)
+
+
 class LSTM(nn.Module):
     """The last state of a long short-term memory that has read a sequence."""
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gradagrad_lab.problems import keel
-from gradagrad_lab.problems.blocks import Attention, BatchNorm2d
+from gradagrad_lab.problems.blocks import BatchNorm2d, Transformer, at_each_place
 from gradagrad_lab.problems.training import RowOrder, Rows, Supervised, TrainingProblem, split, supervised
 
 DIGITS, LENGTH = 10, 6
@@ -22,23 +22,6 @@ PATCH, NOISE = 8, 0.2
 def _to_sort(data_dir: Path | None = None) -> tuple[Rows, Rows]:
     rows = torch.randint(DIGITS, (5000, LENGTH), generator=torch.Generator().manual_seed(41))
     return split((rows, rows.sort(dim=1).values))
-
-
-class _Sorter(nn.Module):
-    """Names the sorted sequence place by place: learnt places, two blocks of attention that see the whole row."""
-
-    def __init__(self, width: int = 24) -> None:
-        super().__init__()
-        self.digits, self.places = nn.Embedding(DIGITS, width), nn.Parameter(0.02 * torch.randn(LENGTH, width))
-        self.blocks = nn.Sequential(*(Attention(width, heads=2) for _ in range(2)))
-        self.norm, self.last = nn.LayerNorm(width), nn.Linear(width, DIGITS)
-
-    def forward(self, rows: Tensor) -> Tensor:
-        return self.last(self.norm(self.blocks(self.digits(rows) + self.places)))
-
-
-def _at_each_place(scores: Tensor, targets: Tensor) -> Tensor:
-    return functional.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
 
 @functools.cache
@@ -116,7 +99,7 @@ def _cleaner(width: int = 8) -> nn.Module:
 
 sorting = TrainingProblem(
     *("sorting", "transformer that sorts", "net", 400, 32),
-    supervised(_to_sort, lambda _: _Sorter(), _at_each_place),
+    supervised(_to_sort, lambda _: Transformer(nn.Embedding(DIGITS, 24), LENGTH, 24, DIGITS, heads=2), at_each_place),
     f"two blocks of attention of width 24 sort {LENGTH} digits",
 )
 words = TrainingProblem(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gradagrad_lab.problems.blocks import Attention
+from gradagrad_lab.problems.blocks import Transformer, at_each_place
 from gradagrad_lab.problems.training import LOSS, Rows, Task, TrainingProblem, supervised
 
 CONTEXT, WIDTH, HEADS, BLOCKS = 32, 32, 2, 2
@@ -45,34 +45,20 @@ def _letters() -> tuple[Tensor, Tensor, int]:
     return train, held_out, len(alphabet)
 
 
-class _Transformer(nn.Module):
-    """Predicts each next character from up to `CONTEXT` before it: learnt positions, two pre-norm blocks."""
-
-    def __init__(self, letters: int) -> None:
-        super().__init__()
-        self.letters = nn.Embedding(letters, WIDTH)
-        self.positions = nn.Parameter(0.02 * torch.randn(CONTEXT, WIDTH))
-        self.blocks = nn.Sequential(*(Attention(WIDTH, HEADS, causal=True) for _ in range(BLOCKS)))
-        self.norm = nn.LayerNorm(WIDTH)
-        self.last = nn.Linear(WIDTH, letters)
-
-    def forward(self, text: Tensor) -> Tensor:
-        return self.last(self.norm(self.blocks(self.letters(text) + self.positions))).flatten(0, 1)
-
-
 class _CharacterModel(Task):
     """Windows at random places of the text. Final losses are taken over fixed windows spread evenly over a part."""
 
     def __init__(self, seed: int, steps: int, batch: int) -> None:
         self._train, self._held_out, letters = _letters()
-        self.model = _Transformer(letters)
+        first = nn.Embedding(letters, WIDTH)
+        self.model = Transformer(first, CONTEXT, WIDTH, letters, HEADS, blocks=BLOCKS, causal=True)
         self.parameters = list(self.model.parameters())
         random = torch.Generator().manual_seed(1_000_003 * seed + 29)
         self._places = torch.randint(len(self._train) - CONTEXT - 1, (steps, batch), generator=random)
 
     def _loss(self, text: Tensor, places: Tensor) -> Tensor:
         window = text[places.unsqueeze(1) + torch.arange(CONTEXT + 1)]
-        return functional.cross_entropy(self.model(window[:, :-1]), window[:, 1:].flatten())
+        return at_each_place(self.model(window[:, :-1]), window[:, 1:])
 
     def loss_on(self, step: int) -> Tensor:
         return self._loss(self._train, self._places[step])

@@ -226,7 +226,7 @@ function autoLearn({ statistic0, total0, total1, total2, total3, gamma, agreemen
   const t49 = t47 ? t13 : agreement_square;
   const t50 = clock - 1.0;
   const t51 = t47 ? clock : t50;
-  const t52 = displacement_scale * 1.0;
+  const t52 = displacement_scale * 0.75;
   const t53 = t52 / t37;
   const t54 = displacement_scale - t53;
   const t55 = t47 ? t54 : displacement_scale;
@@ -264,7 +264,7 @@ function autoRates({ accumulator, gamma, clock, lr, gamma0 }) {
 const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoDecide, autoMove, autoReport, autoLearn, autoAverage, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
-  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.001, agreement_square: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.001, common_square: 0.0 },
-  beta: 0.5,
+  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0 },
+  beta: 0.6,
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;
