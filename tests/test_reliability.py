@@ -346,7 +346,7 @@ def test_settings_that_others_overwrite_are_noticed():
         optimizer.step()
     automatic = AutoGradaGrad([p])
     torch.optim.lr_scheduler.CyclicLR(automatic, 0.1, 1.0)
-    with pytest.raises(RuntimeError, match=r"momentum was changed from 0\.5 to .*cycle_momentum=False\."):
+    with pytest.raises(RuntimeError, match=r"momentum was changed from 0\.\d to .*cycle_momentum=False\."):
         automatic.step()
     optimizer = GradaGrad([p], lr=0.1)
     optimizer.param_groups[0]["momentum"] = 0.95  # as fastai does
