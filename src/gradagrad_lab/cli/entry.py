@@ -1,4 +1,4 @@
-"""Where the `gradagrad` command begins: it works without the packages that the lab needs, and says how to get them."""
+"""Where the `gradagrad` command begins: without the lab's packages it says how to get them."""
 
 import sys
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ _WRONG_USAGE = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the lab's command; without its packages, tells what `python -m gradagrad` does and how to get them."""
+    """Runs the lab's command; without its packages, prints what `python -m gradagrad` does and how to get them."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words == ["--version"]:
         print(f"gradagrad {gradagrad.__version__}")

@@ -11,6 +11,7 @@ from gradagrad_lab import data as data_sets
 from gradagrad_lab.cli.options import DEFAULT_OUT, DataDir, FirstSeed, Out, Resume, Seeds, Workers
 from gradagrad_lab.errors import USAGE, UserError, unknown
 from gradagrad_lab.figures import experiments
+from gradagrad_lab.figures.suite.catalogue import words_of
 from gradagrad_lab.report.content import Section
 from gradagrad_lab.report.page import write_report
 from gradagrad_lab.report.style import LONGEST_RAMP
@@ -21,11 +22,11 @@ from gradagrad_lab.runs.study import conduct
 HELP = (
     """Reproduce the paper: train what is missing, draw the figures, write report.html.
 
-    The quick size takes minutes; --full is the paper's protocol (100 epochs, 10 seeds), but for Figure 4, whose
-    networks, tables and rows are smaller: --size paper is the paper's own, half a billion parameters on all of Criteo,
-    for days. Everything lands in --out; Ctrl-C keeps what is finished, and the same command goes on from there. The
-    paper's data are fetched where they are missing; without a network, scikit-learn's bundled data sets stand in and
-    are labelled so. `gradagrad suite` is short for `gradagrad reproduce suite`.
+    The quick size takes minutes. --full is the paper's protocol (100 epochs, 10 seeds), except that Figure 4 has
+    smaller networks and tables and fewer rows. --size paper trains Figure 4 as the paper does: half a billion
+    parameters on all of Criteo, for days. Everything is written to --out. Ctrl-C keeps what is finished, and the same
+    command goes on from there. Missing data sets are fetched; without a network, scikit-learn's bundled ones replace
+    them and are labelled so. `gradagrad suite` is short for `gradagrad reproduce suite`.
 
     Experiments: """
     + "; ".join(f"{study.name}: {study.shows}" for study in experiments.STUDIES.values())
@@ -52,7 +53,7 @@ OWNERS = {
     "gamma0": "figure2", "data": "figure3", "only": "figure3", "softmax": "figure3", "rho": "figure4",
     "rows": "figure4", "on": "suite",
 }  # fmt: skip
-"""The options that one experiment alone has."""
+"""The options of a single experiment."""
 
 
 def reproduce(
@@ -86,7 +87,8 @@ def reproduce(
     chosen = tuple(word.strip() for word in only.split(",") if word.strip())
     for name in chosen:
         if name not in (known := (*data_sets.CATALOGUE, *data_sets.BUNDLED)):
-            raise unknown("only", name, known)
+            raise unknown("--only", name, known)
+    words_of(on)
     for path in data or ():
         if not path.expanduser().is_file():
             raise UserError(f"The data file {path} does not exist.", USAGE)
@@ -125,7 +127,7 @@ def check_owners(names: list[str], given: dict[str, Any]) -> None:
 
 
 def acquire(names: list[str], context: Context) -> None:
-    """Fetch the data sets that the experiments need and that are missing, and say which cannot be had."""
+    """Fetch the data sets that the experiments need and that are missing, and say which were not found."""
     wanted = list(data_sets.CATALOGUE)
     if names == ["figure3"] and (context.only or context.files):
         wanted = [name for name in wanted if name in context.only]

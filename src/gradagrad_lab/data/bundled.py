@@ -1,4 +1,4 @@
-"""Stand-ins where neither network nor data is available: the small data sets that scikit-learn carries."""
+"""The small data sets of scikit-learn, which replace the paper's when neither data nor a network is there."""
 
 import hashlib
 from typing import Any
@@ -18,7 +18,7 @@ BUNDLED = tuple(_LOADERS)
 
 
 def load(name: str) -> Dataset:
-    """A bundled data set, its columns scaled to [-1, 1] as LIBSVM scales its own, labelled as the stand-in it is."""
+    """A bundled data set, scaled to [-1, 1] as LIBSVM's are and labelled as a stand-in."""
     bunch: Any = _LOADERS[name]()
     raw = np.asarray(bunch.data, dtype=np.float64)
     low, high = raw.min(axis=0), raw.max(axis=0)

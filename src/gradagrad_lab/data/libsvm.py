@@ -35,9 +35,9 @@ class Found:
 
 
 def find(name: str, folders: Iterable[Path]) -> Found | None:
-    """The best copy of a data set: LIBSVM's own file wherever it lies, before any reconstructed or partial one.
+    """The best copy of a data set: LIBSVM's own file first, wherever it is, then a reconstructed or partial one.
 
-    Files may lie in a folder of the data set's name or directly in the data folder, as text or as .bz2.
+    Files may be in a folder of the data set's name or directly in the data folder, as text or as .bz2.
     """
     entry = CATALOGUE[name]
     places = list(folders)
@@ -52,7 +52,7 @@ def find(name: str, folders: Iterable[Path]) -> Found | None:
 
 
 def load(found: Found) -> Dataset:
-    """Read a copy of the catalogue and check that it has the size it must have."""
+    """Read a copy of the catalogue and check its size."""
     dataset = load_path(found.path, name=found.entry.name, label=found.label, features=found.entry.features)
     wrong = mismatch(found, dataset)
     if wrong:
@@ -71,7 +71,7 @@ def source_of(found: Found, sha256: str) -> str:
 
 
 def mismatch(found: Found, dataset: Dataset) -> str:
-    """What is wrong with the size of a data set; empty where it is right."""
+    """What is wrong with the size of a data set; empty if nothing is."""
     expected = (found.copy.rows, found.entry.features, found.entry.classes)
     got = (dataset.rows, dataset.columns, dataset.classes)
     if expected == got:
@@ -103,17 +103,23 @@ def load_path(path: Path, *, name: str | None = None, label: str | None = None, 
 
 
 def _csv(path: Path, content: bytes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The numbers and the classes, which stand in the last column as any text; a header is left out."""
-    rows = [row for row in csv.reader(content.decode("utf-8-sig", "replace").splitlines()) if row]
-    if rows and not all(map(_is_number, rows[0][:-1])):
+    """The numbers and the classes, which are any text in the last column. A header is left out: a first line without
+    numbers."""
+    reader = csv.reader(content.decode("utf-8-sig", "replace").splitlines())
+    rows = [(reader.line_num, row) for row in reader if row]
+    if rows and not any(map(_is_number, rows[0][1][:-1])):
         del rows[0]
     if not rows:
         raise UserError(f"{path} holds no rows.", DATA)
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(rows[0]) or len(row) < 2 or not all(map(_is_number, row[:-1])):
-            raise UserError(f"{path}, row {number}: expected numbers and, last, a class.", DATA)
-    _, labels = np.unique([row[-1].strip() for row in rows], return_inverse=True)
-    return np.array([[float(cell) for cell in row[:-1]] for row in rows]), labels.astype(np.float64)
+    width = len(rows[0][1])
+    for number, row in rows:
+        words = [cell for cell in row[:-1] if not _is_number(cell)]
+        if words or len(row) != width or width < 2:
+            wrong = f"{words[0]!r} is not a number" if words else f"a wrong number of cells ({len(row)})"
+            form = "Rows must be numbers with commas between them, and the class last."
+            raise UserError(f"{path}, line {number}: {wrong}. {form}", DATA)
+    _, labels = np.unique([row[-1].strip() for _, row in rows], return_inverse=True)
+    return np.array([[float(cell) for cell in row[:-1]] for _, row in rows]), labels.astype(np.float64)
 
 
 def _is_number(cell: str) -> bool:

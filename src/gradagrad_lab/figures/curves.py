@@ -6,20 +6,21 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import PercentFormatter
 
-from gradagrad_lab.figures.figure3.draw import mean_and_band
+from gradagrad_lab.figures.figure3.draw import epoch_axis, mean_and_band, without_start
 from gradagrad_lab.figures.figure3.plan import Trial
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import Panel, Picture
 from gradagrad_lab.runs.optimizers import LEARNING_RATE
-from gradagrad_lab.runs.study import Frame, Method
+from gradagrad_lab.runs.study import Floats, Frame, Method
 
 _TITLES = {"accuracy": "training accuracy", "loss": "training loss", LEARNING_RATE: "median learning rate"}
 
 
 def draw(frame: Frame, trial: Trial, methods: Mapping[str, Method], stem: str) -> list[Path]:
-    """One panel per measure, a curve with a band of two standard errors per run; PNG and SVG."""
+    """One panel per measure, a curve with a band of two standard errors per run; PNG and SVG. The first steep epochs
+    lie outside of the first two panels."""
     panels = [
         Panel(lambda axes, what=metric: _panel(axes, frame, trial, methods, what), f"{trial.label}: {title}")
         for metric, title in _TITLES.items()
@@ -29,21 +30,24 @@ def draw(frame: Frame, trial: Trial, methods: Mapping[str, Method], stem: str) -
 
 
 def _panel(axes: Axes, frame: Frame, trial: Trial, methods: Mapping[str, Method], metric: str) -> None:
+    means: list[Floats] = []
     for number, (label, method) in enumerate(methods.items()):
         if metric not in trial.runs([method])[0].measures:
             continue
         look = _look(list(methods), number)
         mean, two_errors = mean_and_band(trial.curves(frame, method, metric))
+        means.append(mean)
         epochs = np.arange(1, len(mean) + 1)
         axes.plot(epochs, mean, label=label, **look)
         if metric != LEARNING_RATE:
             style.band(axes, epochs, mean - two_errors, mean + two_errors, look["color"])
-    axes.set_xlabel("epoch")
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    epoch_axis(axes)
     if metric == "accuracy":
         axes.yaxis.set_major_formatter(PercentFormatter(1.0))
     if metric == LEARNING_RATE:
         axes.set_yscale("log")
+    else:
+        without_start(axes, means)
 
 
 def _look(names: list[str], number: int) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def claims(curves: Curves) -> list[Claim]:
             f"{at[-3.0][1]:.2f}.",
             "holds" if steady and at[-1.0][0] == np.inf else "does not hold",
             criterion="Ours is finite and strictly falling in v from −4 α to 3 α; the naive rule has no value at −α.",
-            number=f"{at[-0.99][1]:.2f}× for {at[-0.99][0]:.0f}× at v = −0.99 α",
+            number=f"{at[-0.99][1]:.2f}× for {at[-0.99][0]:.0f}× at −0.99 α",
         ),
         Claim(
             "The reparametrised rule matches the naive one to first order: their slopes agree at v = 0.",

@@ -123,7 +123,7 @@ def _rates(axes: Any, group: list[Trajectory]) -> None:
 
 
 def draw_readme(drawn: Results) -> Any:
-    """The README's picture: only x from four γ₀, the two methods side by side."""
+    """The picture of docs/method.md: only x from four γ₀, the two methods side by side."""
     shown = {name: [path for path in drawn[name] if path.initial in (1.0, 1e-2, 1e-6, 1e-12)] for name in TITLES}
     panels = [Panel(lambda axes, group=shown[name]: _positions(axes, group), title) for name, title in TITLES.items()]
     return style.sheet(Picture("|x|", "abs", "", "x from four γ₀", panels, columns=2, size=(3.5, 2.4)))
@@ -162,8 +162,21 @@ def claims(drawn: Results) -> list[Claim]:
 
 
 def tables(drawn: Results) -> list[Table]:
-    """How long each took."""
-    return [_table(drawn["adagrad"], drawn["gradagrad"])]
+    """How many steps each took."""
+    rows = [
+        {
+            "γ₀": style.power(old.initial),
+            "AdaGrad: steps": "–" if old.reached_at is None else str(old.reached_at),
+            "GradaGrad: steps": "–" if new.reached_at is None else str(new.reached_at),
+            "AdaGrad: |x| at 200": f"{abs(old.x[200]):.2g}",
+            "GradaGrad: |x| at 200": f"{abs(new.x[200]):.2g}",
+            "GradaGrad: highest rate": f"{new.rate.max():.2g}",
+            "GradaGrad: still steps": str(new.standing),
+        }
+        for old, new in zip(drawn["adagrad"], drawn["gradagrad"], strict=True)
+    ]
+    note = f"A dash: not within {STEPS} steps. Still steps: those at the start after which x is unchanged in every bit."
+    return [Table.of(f"Steps until |x| < {NEAR}", rows, note)]
 
 
 def _falls(paths: list[Trajectory]) -> Claim:
@@ -274,32 +287,6 @@ def _constant(flat: list[Trajectory], adagrad: list[Trajectory]) -> Claim:
     )
 
 
-def _table(adagrad: list[Trajectory], ours: list[Trajectory]) -> Table:
-    columns = [
-        "γ₀",
-        "AdaGrad: steps",
-        "GradaGrad: steps",
-        "AdaGrad: |x| at 200",
-        "GradaGrad: |x| at 200",
-        "GradaGrad: highest rate",
-        "GradaGrad: still steps",
-    ]
-    rows = [
-        [
-            style.power(old.initial),
-            "–" if old.reached_at is None else str(old.reached_at),
-            "–" if new.reached_at is None else str(new.reached_at),
-            f"{abs(old.x[200]):.2g}",
-            f"{abs(new.x[200]):.2g}",
-            f"{new.rate.max():.2g}",
-            str(new.standing),
-        ]
-        for old, new in zip(adagrad, ours, strict=True)
-    ]
-    note = f"A dash: not within {STEPS} steps. Still steps: those at the start after which x is unchanged in every bit."
-    return Table(f"Steps until |x| < {NEAR}", columns, rows, note)
-
-
 STUDY = Study(
     name="figure2",
     shows="|x| from good and bad initial learning rates",
@@ -314,8 +301,8 @@ STUDY = Study(
 
 
 def main() -> None:
-    """The README's picture."""
-    parser = argparse.ArgumentParser(description="Draw the README's picture of AdaGrad and GradaGrad on |x|.")
+    """Draws the picture of docs/method.md."""
+    parser = argparse.ArgumentParser(description="Draw the picture of AdaGrad and GradaGrad on |x|.")
     parser.add_argument("--readme", type=Path, required=True, metavar="FILE.png", help="where to write the picture")
     target: Path = parser.parse_args().readme
     drawn = {name: [path_of(record) for record in train(groups()[name])] for name in TITLES}

@@ -57,7 +57,7 @@ class _NextWord(nn.Module):
 
 
 class _Words(Supervised):
-    """Final losses over an even share of the rows: all of them would take longer than the training."""
+    """Final losses over an evenly spaced part of the rows; all rows would take longer than training."""
 
     def __init__(self, seed: int, steps: int, batch: int) -> None:
         train, held_out = _sentences()

@@ -95,7 +95,7 @@ class _Reader(nn.Module):
 
 
 class _Answers(nn.Module):
-    """Every answer of a questionnaire is a token of its own; a block of attention between two layer norms."""
+    """One token per answer of a questionnaire; a block of attention between two layer norms."""
 
     offsets: Tensor
 

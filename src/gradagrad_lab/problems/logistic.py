@@ -1,4 +1,4 @@
-"""Logistic regression with bias; a row's class is the arg max. Two readings of the paper's "binary" one.
+"""Logistic regression with bias, in two readings of the paper's "binary"; a row's class is the arg max.
 
 One-vs-rest: a binary logistic loss per class; the mean over rows of the sum over classes, so that every class is its
 own binary problem. Soft-max: one multinomial loss, the reading under which D-Adaptation's paper, by the same first

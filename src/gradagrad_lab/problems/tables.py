@@ -1,6 +1,6 @@
 """Embedding problems of the suite: a click model on the synthetic stream, and a matrix factorisation.
 
-Tables get dense gradients here, because most of the optimizers compared take no sparse ones.
+Tables get dense gradients here, because most of the optimizers compared accept no sparse ones.
 """
 
 import functools

@@ -29,7 +29,7 @@ class AbsoluteValue(StackedProblem):
 
     gradient_bound = 1.0
     diameter = 2.0
-    """Of the box [−1, 1], where the theorem is tested."""
+    """The width of the box [−1, 1], where the theorem is tested."""
 
     @property
     def label(self) -> str:
@@ -143,7 +143,7 @@ class BoxRegression(StackedProblem):
         return self.value(x), x
 
     def value(self, x: np.ndarray) -> float:
-        """f(x), the expectation that a random row's loss has."""
+        """f(x), the expected loss of a random row."""
         features, targets = self.data
         score = features @ x
         losses = np.abs(score - targets) if self.loss == "absolute" else np.logaddexp(0, -targets * score)

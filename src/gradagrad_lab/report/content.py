@@ -1,6 +1,6 @@
 """What an experiment hands to the report: sentences with verdicts, tables, pictures and the settings to run it again.
 
-Plain data, no HTML: an experiment fills these in, ``report.py`` renders them.
+Plain data, no HTML: an experiment fills these in, ``page.py`` renders them.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 class Claim:
     """One sentence, what was measured about it, and what follows.
 
-    ``whose``: the paper says it of an experiment or in a proof, or we do; the three are counted apart. ``criterion``:
+    ``whose``: the paper's about an experiment or in a proof, or ours; the three are counted apart. ``criterion``:
     what would make it hold; ``fixed``: whether that was decided before or after results were seen. ``number``: the one
     that decides, for the short list.
     """
@@ -38,12 +38,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells are text, ready to print; columns whose cells are all numbers are aligned as numbers by the report."""
+    """Cells are text, ready to print; columns whose cells are all numbers are right-aligned in the report."""
 
     title: str
     columns: list[str]
     rows: list[list[str]]
     note: str = ""
+
+    @classmethod
+    def of(cls, title: str, rows: Sequence[dict[str, str]], note: str = "") -> "Table":
+        """A table of rows that name their cells, all alike."""
+        return cls(title, list(rows[0]), [list(row.values()) for row in rows], note)
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, start=1):

@@ -1,7 +1,7 @@
 """The rules as JavaScript, for the page to play with: ``python -m gradagrad_lab.report.javascript`` rewrites it.
 
-JavaScript has one kind of number, double, so nothing is narrowed. Each traced function takes its inputs as an object by
-name and returns its results likewise.
+JavaScript has one kind of number, double, so nothing is narrowed. Each traced function takes an object with
+its inputs by name and returns one with its results.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""On what a result was obtained: the machine and the versions, in words for a reader."""
+"""The machine and the versions that produced a result, in words."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ from gradagrad_lab.runs.records import git_hash, versions
 
 
 def describe() -> dict[str, str]:
-    """Name → value, in the order in which a person would tell them."""
+    """Name → value, the most telling first."""
     cores = usable_cores()
     facts = {
         "Processor": f"{_processor()}, {cores} core{'s' if cores != 1 else ''}",

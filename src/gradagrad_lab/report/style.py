@@ -30,13 +30,13 @@ DARK_OF = {PAPER: "#161c24", INK: "#e8ecf1", MUTED: "#a3afbd", GRID: "#2c3642"}
 # Okabe and Ito's hues, darkened until each has contrast 4.5 on white; the second colour is its twin on dark.
 _SERIES: dict[str, tuple[str, str, Any]] = {
     "gradagrad": ("#c2410c", "#ff9357", "-"),
-    "gradagrad momentum": ("#6d1f4f", "#f0a6d2", (0, (4, 1))),
+    "gradagrad momentum": ("#8f5b00", "#ffd166", (0, (4, 1))),
     "adagrad": ("#0b63ad", "#6cb6f7", (0, (5, 1.6))),
     "adam": ("#047857", "#46d3a4", (0, (6, 1.5, 1.5, 1.5))),
     "sgd": ("#8a4a9c", "#d3a0e4", (0, (1.6, 1.4))),
     "mechanic": ("#6b4423", "#d9a679", (0, (5, 1.2, 1, 1.2))),
-    "autogradagrad": ("#9f1239", "#ff8fab", (0, (9, 1.5))),
-    "autogradagrad averaged": ("#1d4ed8", "#93b4ff", "-"),
+    "autogradagrad": ("#9f1239", "#ff7aa2", (0, (9, 1.5))),
+    "autogradagrad averaged": ("#9f1239", "#ff7aa2", "-"),
     "d-adapt": ("#8a6100", "#e3b341", (0, (3, 1.2))),
     "prodigy": ("#3f51c5", "#a3b1ff", (0, (4, 1.2, 1, 1.2, 1, 1.2))),
     "dog": ("#5c6b00", "#bccf52", (0, (2, 1.2))),

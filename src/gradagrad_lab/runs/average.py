@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 AVERAGED = "averaged "
-"""What the names of measures at the average begin with."""
+"""The prefix of measures taken at the average."""
 POWER = 4
 """AutoGradaGrad weighs its iterates by k⁴ while γ is constant."""
 
@@ -38,5 +38,5 @@ class Average:
 
 
 def has_average(optimizer: Optimizer) -> bool:
-    """Whether none needs to be kept: AutoGradaGrad has its own, and Schedule-Free evaluates at one."""
+    """Whether the optimizer has an average: AutoGradaGrad has its own, and Schedule-Free evaluates at one."""
     return hasattr(optimizer, "averaged") or hasattr(optimizer, "eval")

@@ -29,7 +29,7 @@ class Size(StrEnum):
 
 
 class Bar:
-    """A progress bar that is handed amounts of work done; the unit is the caller's."""
+    """A progress bar; the caller chooses the unit of work."""
 
     def __init__(self, progress: Progress, task: TaskID) -> None:
         self._progress = progress
@@ -46,7 +46,9 @@ class Bar:
 
 @dataclass
 class Context:
-    """Settings shared by all experiments of one command."""
+    """Settings of one command. ``gamma0`` is for Figure 2; ``softmax``, ``only`` (data sets by name) and ``files`` (the
+    user's) for Figure 3; ``rows`` (at most) and ``rho`` for Figure 4; ``on`` (problems by name or role) for the suite.
+    """
 
     out: Path
     data_dir: Path | None = None
@@ -57,18 +59,12 @@ class Context:
     workers: int | None = None
     first_seed: int | None = None
     rows: int | None = None
-    """At most so many rows for Figure 4 to train on."""
     softmax: bool = False
     on: str = ""
-    """Some of the suite's problems, by name or by what they were used for; all that are available where empty."""
     only: tuple[str, ...] = ()
-    """Some of Figure 3's data sets, by name."""
     files: tuple[Path, ...] = ()
-    """Data sets of the user for Figure 3."""
     gamma0: tuple[float, ...] = ()
-    """Other γ₀ for Figure 2."""
     rho: tuple[float, ...] = ()
-    """Other ρ for Figure 4."""
 
     @property
     def quick(self) -> bool:

@@ -31,9 +31,9 @@ class Entry:
     """One optimizer of the lab.
 
     ``stackable``: runs may share one instance through param groups (peers keep scalars per instance and may not).
-    ``fixed`` are arguments that only make it faster here; they are no options of the method.
-    ``watched``: what is recorded of it during training, by name, a function of (group, state) for every coordinate, or
-    None where `gradagrad.learning_rates` is asked.
+    ``fixed``: arguments that only make it faster; they are no options of the method.
+    ``watched``: what is recorded during training: by name, a function of (group, state) for every coordinate, or None
+    to ask `gradagrad.learning_rates`.
     """
 
     name: str
@@ -72,14 +72,6 @@ def _adam_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | fl
     return group["lr"] / (1 - first**step) / ((state["exp_avg_sq"] / (1 - second**step)).sqrt() + group["eps"])
 
 
-def _constant_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
-    return float(group["lr"])
-
-
-def _growth(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
-    return state["growth"]
-
-
 def _torch(name: str, title: str, attribute: str, step_size: Watch, **fixed: bool) -> Entry:
     """A baseline: tuned, and many runs in one instance."""
     watched: dict[str, Watch | None] = {LEARNING_RATE: step_size}
@@ -88,12 +80,15 @@ def _torch(name: str, title: str, attribute: str, step_size: Watch, **fixed: boo
 
 _OURS = ("gradagrad", "GradaGrad", "gradagrad")
 _ENTRIES = (
-    Entry("gradagrad", "GradaGrad", *_OURS, True, watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: _growth}),
+    Entry(
+        *("gradagrad", "GradaGrad", *_OURS, True),
+        watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: lambda _, state: state["growth"]},
+    ),
     _torch("adagrad", "AdaGrad", "Adagrad", _adagrad_step_size, fused=True),
     _torch("adam", "Adam", "Adam", _adam_step_size, fused=True),
     # Plain SGD is one in-place addition per group: the fused path only adds overhead.
-    _torch("sgd", "SGD", "SGD", _constant_step_size, foreach=False),
-    # AdaGrad with one step size for the whole model, which the scalar variant is to be compared with: ρ = 0.
+    _torch("sgd", "SGD", "SGD", lambda group, _: float(group["lr"]), foreach=False),
+    # AdaGrad with one step size for the whole model (ρ = 0), to compare the scalar variant with.
     Entry(
         *("adagrad_norm", "AdaGrad-norm", *_OURS, True, True),
         defaults={"rho": 0.0, "granularity": "group"},
@@ -113,7 +108,6 @@ _ENTRIES = (
 )
 OPTIMIZERS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 BASELINES = ("adam", "sgd", "adagrad")
-PEERS = ("dadapt_adam", "prodigy", "mechanic", "dog", "cocob", "schedulefree")
 
 
 # The files, inside the package gradagrad, that state our own rules.
@@ -123,7 +117,7 @@ RULE_SOURCES = {"gradagrad": "rules/gradagrad.py", "autogradagrad": "rules/auto.
 @functools.cache
 def rule_of(name: str) -> str:
     """The version of an optimizer's rule, so that records of another rule are not used: for ours a hash of the rule's
-    code without docstrings, for others the version of their package."""
+    code without docstrings and of the defaults, for others the version of their package."""
     name = "gradagrad" if name == "adagrad_norm" else name
     if name not in RULE_SOURCES:
         package = entry_of(name).package
@@ -132,7 +126,10 @@ def rule_of(name: str) -> str:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
             del node.body[0]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()[:16]
+    text = ast.dump(tree)
+    if name == "autogradagrad":  # It runs at its defaults; GradaGrad's options are written out in every record.
+        text += str([argument.default for argument in inspect.signature(gradagrad.AutoGradaGrad).parameters.values()])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def entry_of(name: str) -> Entry:
@@ -149,7 +146,7 @@ def check_options(name: str, options: dict[str, Any]) -> None:
     accepted = [key for key in inspect.signature(factory).parameters if key not in ("params", "self")]
     for key in options:
         if key not in accepted:
-            raise UserError(f"{entry.title} has no option {key!r}; it takes {', '.join(accepted)}.", USAGE)
+            raise unknown(f"an option of {entry.title}", key, accepted)
     try:
         factory([Parameter(torch.zeros(2))], **{**entry.defaults, **options})
     except (ValueError, TypeError) as error:

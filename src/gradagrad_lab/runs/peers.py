@@ -1,4 +1,4 @@
-"""Adapters for peers whose package offers something else than an optimizer class."""
+"""Adapters for peers whose package offers no optimizer class."""
 
 from typing import Any
 

@@ -109,7 +109,7 @@ def _groups(runs: Sequence[Run]) -> list[list[Run]]:
 
 def _missing_groups(wanted: Sequence[Run], missing: Container[Run]) -> list[list[Run]]:
     """The runs that are still to be trained, in the groups that an uninterrupted command would use, because the size of
-    a stack can change the last digits. A group of which some runs are finished contributes the others."""
+    a stack can change the last digits. If some runs of a group are finished, the others form a group."""
     whole: list[list[Run]] = []
     rests: list[Run] = []
     for group in _groups(wanted):

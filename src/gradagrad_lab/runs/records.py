@@ -2,8 +2,8 @@
 
 Figures only read records. A record is written under a temporary name and then renamed, so a killed run leaves either
 a whole record or none; its file name is a hash of the configuration and the seeds, so a finished run is found again.
-It is used only if its checksum, key, configuration, seeds and the lengths of its curves fit: one that was cut
-short, changed, or written by other code or for another run is trained again, and a message says so.
+It is used only if its checksum, key, configuration, seeds and the lengths of its curves fit. Otherwise the run is
+trained again, and a message says so.
 """
 
 from __future__ import annotations
@@ -101,6 +101,10 @@ class RecordStore:
         self._error_texts.clear()
         return sentences
 
+    def used(self) -> list[Record]:
+        """Every record that was read."""
+        return list(self._known.values())
+
     def save(self, record: Record) -> Path:
         prepare(self.out)
         path = self.path(record.key)
@@ -138,7 +142,7 @@ class RecordStore:
 
 
 def _why_invalid(record: Record, run: Run) -> str:
-    """Why a readable record is not that of the run; empty where it is."""
+    """Why a readable record does not belong to the run; empty if it does."""
     name = f"The record {run.key}.json"
     if record.seeds != [run.seed]:
         return f"{name} is of seed {', '.join(map(str, record.seeds))}, not {run.seed}"
@@ -167,7 +171,7 @@ def _checksum(content: Mapping[str, Any]) -> str:
 
 
 def read_record(path: Path) -> Record:
-    """Read one record, refusing damaged files and those of another schema in one sentence."""
+    """Read one record; refuse damaged files and those of another schema."""
     try:
         content = json.loads(path.read_bytes())
     except OSError as error:
@@ -210,11 +214,12 @@ def prepare(out: Path) -> None:
     except (ValueError, AttributeError, RecursionError) as error:
         raise UserError(f"{marker} is damaged; choose another --out folder, or delete that file.", OUTPUT) from error
     except OSError as error:
-        raise UserError(f"The output folder {out} cannot be written: {error.strerror}.", OUTPUT) from error
+        why = f"The output folder {out} cannot be written ({error.strerror}); name another with --out."
+        raise UserError(why, OUTPUT) from error
 
 
 def write_atomically(path: Path, content: bytes, *, wait: bool = True) -> None:
-    """Write under a temporary name, then rename: readers never meet half a file. ``wait``: until the disk has it."""
+    """Write under a temporary name, then rename: readers never see half a file. ``wait``: until the disk has it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

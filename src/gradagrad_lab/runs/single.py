@@ -1,4 +1,4 @@
-"""One model under one optimizer, as anyone would write it: how the suite is trained."""
+"""One model under one optimizer, as anyone would write it: the suite's training."""
 
 import contextlib
 import math
@@ -22,7 +22,7 @@ MEASURES: dict[str, int] = {
     "gamma": 1,
     **{f"{where}{name}": 1 for where in ("", AVERAGED) for name in (LOSS, f"held-out {LOSS}", f"held-out {ACCURACY}")},
 }
-"""What a run leaves behind, and how many numbers of each; NaN where there is no such thing, or the run has diverged."""
+"""What a run records, and how many numbers of each; NaN if there is none or the run has diverged."""
 
 
 class Single(Training):

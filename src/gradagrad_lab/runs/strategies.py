@@ -66,7 +66,7 @@ class StackedProblem(ABC):
         return dict.fromkeys((*self.metrics, *optimizers.entry_of(method.optimizer).watched), size)
 
     def together(self, runs: Sequence[Run]) -> list[list[Run]]:
-        """Settings that miss the same seeds, of one optimizer and length; peers, which keep scalars, one by one."""
+        """Settings of one optimizer and length that lack the same seeds; peers, which keep scalars, one by one."""
         groups: dict[Any, list[Run]] = {}
         seeds: dict[Any, list[int]] = {}
         for run in runs:
@@ -136,7 +136,7 @@ class Stacked(Training):
                 with getattr(self._beside or self.optimizer, "averaged", nullcontext)():
                     at_average = self.stack.evaluate(self.points)
                 measured |= {name: at_average[name.removeprefix(AVERAGED)] for name in self._averages}
-        # A run that met inf or NaN stays diverged, even if the loss at this very point happens to be finite.
+        # A run that met inf or NaN stays diverged, even if the loss happens to be finite here.
         broken = ~torch.isfinite(self.points.flatten(start_dim=2)).all(dim=2)
         for values in measured.values():
             values[broken] = torch.nan

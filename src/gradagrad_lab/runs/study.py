@@ -75,7 +75,7 @@ class Problem(Protocol):
         ...
 
     def measures(self, method: Method, size: int) -> Mapping[str, int]:
-        """What a run leaves behind: names, and how many points each has. A record with other lengths is not used. A run
+        """What a run records: names, and how many points each has. A record with other lengths is not used. A run
         whose last "loss" is not finite has diverged."""
         ...
 
@@ -198,7 +198,7 @@ def conduct(study: Study, context: Context) -> Section:
 
 
 def train(plan: Plan, context: Context, name: str) -> Plan:
-    """Make sure that everything planned has a record, baselines tuned on grids that grow where they must."""
+    """Train everything planned that has no record. Grids of tuned baselines grow while they must."""
     from gradagrad_lab.runs.tuning import needed
 
     wanted = [*plan.runs, *(run for tuning in plan.tunings for run in tuning.first())]

@@ -1,7 +1,7 @@
 """The only tuner: a learning rate from a grid that grows while the best lies at one of its ends.
 
-A coarse pass trains the grid from the scouting seeds. Where these are not all seeds, the best rate and its neighbours
-are then trained from every seed, until the rate that is best over all seeds has both neighbours trained too. Every goal
+A coarse pass trains the grid from the scouting seeds. If there are more seeds, the best rate and its neighbours are
+then trained from every seed, until the rate that is best over all seeds has both neighbours trained too. Every goal
 (accuracy, loss, the loss of the averaged iterate) is tuned by itself, on the same runs.
 """
 
@@ -23,7 +23,7 @@ class Tuning:
     """What is tuned, on which grid and for what. Rates are ``base ** place``.
 
     ``goals``: by name, a score of a finished run, lower being better; ``also``: more of them, read off the same grid,
-    which does not grow for their sake. ``scouts``: how many of the seeds the coarse pass takes, all unless given.
+    which does not grow for them. ``scouts``: how many of the seeds the coarse pass takes, all unless given.
     ``limits``: the places beyond which no grid grows.
     """
 
@@ -65,10 +65,6 @@ class Choice:
     grid: tuple[float, ...]
     scores: tuple[float, ...]
     extended: bool
-
-    @property
-    def at_end(self) -> bool:
-        return self.lr in (self.grid[0], self.grid[-1])
 
 
 def needed(tuning: Tuning, records: RecordStore) -> list[Run]:
@@ -124,7 +120,7 @@ class _Search:
         return self._known[goal, seeds]
 
     def lowest(self, scores: Mapping[int, float]) -> int:
-        """Among equals the one nearest to the middle: a flat optimum is no reason to extend the grid."""
+        """Among equals, the one nearest to the middle: a flat optimum is no reason to extend the grid."""
         middle = (min(scores) + max(scores)) / 2
         return min(scores, key=lambda place: (scores[place], abs(place - middle), place))
 
@@ -134,7 +130,7 @@ class _Search:
         if missing := [place for place in tuning.places if place not in scores]:
             return missing
         best, low, high = self.lowest(scores), min(scores), max(scores)
-        # Where all scores are equal nothing was learnt, and smaller rates are tried.
+        # If all scores are equal nothing was learnt, so smaller rates are tried.
         if best == low or len(set(scores.values())) == 1:
             return list(range(max(low - tuning.further, tuning.limits[0]), low))
         if best == high:

@@ -28,7 +28,7 @@ def _elsewhere(tmp_path, monkeypatch):
     [
         (["train", "irris"], USAGE, "data must be one of glass,"),
         (["train", "iris", "--optimizer", "adamm"], USAGE, "optimizer must be one of gradagrad, adagrad,"),
-        (["train", "iris", "-o", "rh=3"], USAGE, "GradaGrad has no option 'rh'; it takes lr, rho,"),
+        (["train", "iris", "-o", "rh=3"], USAGE, "an option of GradaGrad must be one of lr, rho,"),
         (["train", "iris", "-o", "rho=-1"], USAGE, "rho must be"),
         (["train", "iris", "-o", "rho"], USAGE, "an option must have the form name=value, got 'rho'."),
         (["train", "iris", "-o", "rho=1", "-o", "rho=2"], USAGE, "option 'rho' must be given once"),
@@ -46,6 +46,7 @@ def _elsewhere(tmp_path, monkeypatch):
         (["reproduce", "figure2", "--gamma0", "-1"], USAGE, "--gamma0 must be given at most 7 times, each above 0."),
         (["reproduce", "figure3", "--only", "glas,vowel"], USAGE, "Did you mean 'glass'?"),
         (["reproduce", "figure3", "--data", "no.csv"], USAGE, "The data file no.csv does not exist."),
+        (["reproduce", "suite", "--on", "gruu"], USAGE, "Did you mean 'gru'?"),
         (["reproduce", "figure33"], USAGE, "Did you mean 'figure3'?"),
         (["data", "fetch", "iris"], USAGE, "data must be one of glass,"),
         (["frobnicate"], USAGE, "No such command"),

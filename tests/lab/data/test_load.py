@@ -148,7 +148,7 @@ def test_files_that_count_from_zero_and_tables_are_read(tmp_path):
     assert loaded.features.tolist() == [[1, 2.5], [3, 4]]
     assert loaded.targets.tolist() == [1, 0]
     path.write_text("1,2,red\n3,blue\n")
-    with pytest.raises(UserError, match="row 2: expected numbers and, last, a class"):
+    with pytest.raises(UserError, match="line 2: a wrong number of cells"):
         data.load(str(path))
 
 

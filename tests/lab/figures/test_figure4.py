@@ -88,12 +88,16 @@ def test_claims_follow_the_numbers(results: Results, monkeypatch: pytest.MonkeyP
 
     assert verdicts(behind) == ("holds", "holds")
     assert verdicts(level) == ("does not hold", "holds")
+    sentence = figure4_claims.in_a_sentence(results)
+    assert "in 6 of 6 cases (3 ρ × 2 initialisations); at ρ = 2, γ₀ = 1e-6 catches up in 2 of 2 initialis" in sentence
     stuck = behind.copy()
     stuck[:, -1] = np.nan  # diverged is not alike
     assert verdicts(stuck) == ("holds", "does not hold")
     half = behind.copy()
     half[:, -1, 0] = base
     assert verdicts(half) == ("holds", "holds in part")
+    sentence = figure4_claims.in_a_sentence(results)
+    assert "in 3 of 6 cases (3 ρ × 2 initialisations); at ρ = 2, γ₀ = 1e-6 never catches up" in sentence
     # A tenth of what tuned AdaGrad gains is the bound, neither more nor less.
     assert results.alike == pytest.approx(0.1 * (base - results.baseline("adagrad", "loss").mean()))
     for share, verdict in ((0.099, "holds"), (0.101, "does not hold")):

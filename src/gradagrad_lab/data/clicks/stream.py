@@ -40,7 +40,7 @@ class Rows(NamedTuple):
 
 
 class RawRows(NamedTuple):
-    """Rows as they would stand in Criteo's file, with the teacher's probability. Id 0 means missing."""
+    """Rows as Criteo's file would have them, with the teacher's probability. Id 0 means missing."""
 
     integers: NDArray[np.int64]  # (rows, 13)
     missing: NDArray[np.bool_]  # (rows, 13)

@@ -58,7 +58,7 @@ class Counts:
     ids_missing: list[int]
     bad: int
     named_bad: list[tuple[int, str]]
-    """Line, counted from 0, and error_text."""
+    """The line, counted from 0, and what is wrong with it."""
 
     def plus(self, other: "Counts") -> "Counts":
         both = {name: (mine, getattr(other, name)) for name, mine in vars(self).items()}
@@ -218,7 +218,7 @@ def _parts(source: Path, folder: Path, workers: int, part_bytes: int) -> Iterato
         tasks = ((number, text, done) for number, (text, done) in enumerate(criteo.pieces(source, part_bytes)))
     else:
         tasks = ((n, span, span[1]) for n, span in enumerate(criteo.byte_ranges(source, part_bytes)))
-    # A process takes longer to start than a part to make; text compresses to about a third.
+    # Starting a process takes longer than making a part; text compresses to about a third.
     text_bytes = source.stat().st_size * (3 if criteo.is_compressed(source) else 1)
     workers = max(min(workers, text_bytes // part_bytes), 1)
     if workers == 1:

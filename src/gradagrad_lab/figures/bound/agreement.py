@@ -1,4 +1,4 @@
-"""How consecutive gradients agree, which is all that GradaGrad listens to: sign of g·g′, size of v, effect of noise.
+"""How consecutive gradients agree, the only signal GradaGrad uses: sign of g·g′, size of v, effect of noise.
 
 Independent gradients of mean μ and variance σ² have E[g²] = μ² + σ² and E[g·g′] = μ², so that per coordinate
 
@@ -27,7 +27,7 @@ BATCHES = (0, 16)
 
 
 class Agreement(NamedTuple):
-    """Of one run: mean cosine of consecutive gradients over its last half, and |v|/α at `LOOKS`."""
+    """One run: mean cosine of consecutive gradients over its last half, and |v|/α at `LOOKS`."""
 
     cosine: float
     sizes: list[float]

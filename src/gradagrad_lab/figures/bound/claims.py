@@ -119,7 +119,7 @@ def _cap() -> Claim:
     return Claim(
         "Lemmas 9 and 10 hold also at the cap γ = D∞.",
         "At the cap the rule adds g², while the error term still carries −ρ·g·m. From γ₀ = D∞ = 1 with "
-        f"gradients ±1 the two sides of Lemma 10 stand {sentences} after {ALTERNATING_STEPS} steps; Lemma 9 fails at "
+        f"gradients ±1 the two sides of Lemma 10 are {sentences} after {ALTERNATING_STEPS} steps; Lemma 9 fails at "
         f"the second step, {ninth[0].left:.2f} : {ninth[0].right:.2f}. With 1 + ρ for √(2+ρ) Lemma 10 is true at the "
         "cap; Lemma 9 has no such repair.",
         "does not hold" if all(slip.fails for slip in (*ninth, *tenth)) else "holds",
@@ -242,7 +242,7 @@ def _rho_one(computed: Numbers) -> Claim:
         "holds" if max(one) < 1.1 and set(capped) == {1.0} else "does not hold",
         criterion="less than a tenth, and nothing where gamma_max is γ₀",
         fixed="after",
-        number=f"{max(one):.3f}-fold, ρ = 2 {max(two):.3g}-fold",
+        number=f"{max(one):.3f}-fold; at ρ = 2 {max(two):.3g}-fold",
     )
 
 

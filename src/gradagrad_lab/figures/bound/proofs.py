@@ -33,7 +33,7 @@ DIAMETER = 2.0
 
 @dataclass(frozen=True)
 class Settings:
-    """Of one run; ``cap`` is D∞, the bound on γ."""
+    """The settings of one run; ``cap`` is D∞, the bound on γ."""
 
     initial: float = 1.0
     rho: float = 2.0
@@ -187,7 +187,7 @@ def constant(rho: float, form: str) -> float:
 
 
 def constant_needed(rho: float, n: float = math.inf) -> float:
-    """The least constant that the proof yields below the cap once α_{n+1} ≤ (1 + (1 + ρ)·n)·G∞² is used in it."""
+    """The least constant that the proof yields below the cap when it uses α_{n+1} ≤ (1 + (1 + ρ)·n)·G∞²."""
     root = math.sqrt(2 + rho)
     growth = 1 + rho if math.isinf(n) else (1 + (1 + rho) * n) / (n + 1)
     return (0.5 + root) * math.sqrt(growth) + (0.0 if math.isinf(n) else root / math.sqrt(n + 1))

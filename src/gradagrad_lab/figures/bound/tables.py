@@ -50,22 +50,20 @@ def exponent(curve: Measured) -> str:
 
 
 def _runs(measured: list[Measured]) -> Table:
-    columns = ["problem", "ρ", "β", "γ₀", "n + 1", "f(x̄) − f*", "printed ÷ measured", "safe ÷ measured"]
-    columns += ["fitted exponent", "largest α ÷ (n + 1)G∞²", "largest γ"]
     rows = [
-        [
-            NAMES[curve.name].removeprefix("least ").removesuffix(" regression"),
-            f"{curve.rho:g}",
-            f"{curve.momentum:g}",
-            f"{curve.initial:g}",
-            f"{int(curve.iterates[-1])}",
-            f"{curve.mean[-1]:.2g}",
-            f"{curve.closest():.1f}",
-            f"{curve.closest('cap corrected'):.1f}",
-            exponent(curve),
-            f"{curve.sums.max():.2f}",
-            f"{curve.numerator:.2g}",
-        ]
+        {
+            "problem": NAMES[curve.name].removeprefix("least ").removesuffix(" regression"),
+            "ρ": f"{curve.rho:g}",
+            "β": f"{curve.momentum:g}",
+            "γ₀": f"{curve.initial:g}",
+            "n + 1": f"{int(curve.iterates[-1])}",
+            "f(x̄) − f*": f"{curve.mean[-1]:.2g}",
+            "printed ÷ measured": f"{curve.closest():.1f}",
+            "safe ÷ measured": f"{curve.closest('cap corrected'):.1f}",
+            "fitted exponent": exponent(curve),
+            "largest α ÷ (n + 1)G∞²": f"{curve.sums.max():.2f}",
+            "largest γ": f"{curve.numerator:.2g}",
+        }
         for curve in measured
     ]
     note = (
@@ -73,7 +71,7 @@ def _runs(measured: list[Measured]) -> Table:
         "“safe” carries √(1+ρ) more and 1+ρ for √(2+ρ). The exponent of n is fitted per seed over the later "
         "half of the logarithmic scale, ± its standard error."
     )
-    return Table("Every run", columns, rows, note)
+    return Table.of("Every run", rows, note)
 
 
 def _slips(slips: list[Slip]) -> Table:
@@ -113,15 +111,14 @@ def _agreement(computed: Numbers) -> Table:
 
 def _noise(computed: Numbers) -> Table:
     rows = [
-        [
-            f"{row.ratio:g}",
-            f"{row.rho:g}",
-            f"{1 / (row.rho - 1):.2g}",
-            f"{row.predicted:.4g}",
-            f"{row.measured:.4g} ± {row.error:.2g}",
-            f"{row.growth:.3g}" if row.growth < 1e6 else f"10^{math.log10(row.growth):.0f}",
-        ]
+        {
+            "μ²/σ²": f"{row.ratio:g}",
+            "ρ": f"{row.rho:g}",
+            "threshold 1/(ρ−1)": f"{1 / (row.rho - 1):.2g}",
+            "σ² − (ρ−1)μ²": f"{row.predicted:.4g}",
+            "mean of v": f"{row.measured:.4g} ± {row.error:.2g}",
+            "γ/γ₀ after 200 steps": f"{row.growth:.3g}" if row.growth < 1e6 else f"10^{math.log10(row.growth):.0f}",
+        }
         for row in noise_rows(computed)
     ]
-    columns = ["μ²/σ²", "ρ", "threshold 1/(ρ−1)", "σ² − (ρ−1)μ²", "mean of v", "γ/γ₀ after 200 steps"]
-    return Table("Signal, noise and ρ", columns, rows, "4,096 independent coordinates, σ = 1; γ/γ₀ is their median.")
+    return Table.of("Signal, noise and ρ", rows, "4,096 independent coordinates, σ = 1; γ/γ₀ is their median.")

@@ -17,6 +17,7 @@ from gradagrad_lab.figures.figure3.tables import signed
 from gradagrad_lab.report.content import Claim, Verdict
 from gradagrad_lab.report.style import power
 from gradagrad_lab.runs.optimizers import power_of_two
+from gradagrad_lab.runs.study import count
 
 MATCH = (
     "A match on a data set: not below the lowest of the three tuned methods by more than 2 standard errors, and within "
@@ -113,7 +114,7 @@ def _limit(results: Results) -> Claim:
         verdict if sentences else "not tested",
         criterion="On every such data set some smaller γ₀ ends higher than γ₀ = 1",
         fixed="after",
-        number=f"{sum(met)} of {len(met)} data sets",
+        number=f"{sum(met)} of {count(len(met), 'data set')}",
     )
 
 
@@ -150,7 +151,7 @@ def _repairs(results: Results) -> Claim:
         "holds" if not far else ("holds in part" if near else "does not hold"),
         whose="ours",
         criterion="Within one point of γ₀ = 1 on every data set",
-        number=f"{len(near)} of {len(results.trials)} data sets",
+        number=f"{len(near)} of {count(len(results.trials), 'data set')}",
     )
 
 

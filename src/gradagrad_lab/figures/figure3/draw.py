@@ -61,13 +61,25 @@ def mean_and_band(values: Floats) -> tuple[Floats, Floats]:
     return mean, 2 * values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])
 
 
+def without_start(axes: Axes, means: list[Floats]) -> float:
+    """Fits the axis to all but the first steep epochs, which would flatten the rest; returns the range of the rest."""
+    rest = np.concatenate([mean[max(len(mean) // 20, 1) :] if len(mean) > 1 else mean for mean in means])
+    rest = rest[np.isfinite(rest)]
+    span = float(np.ptp(rest)) if len(rest) else 0.0
+    if len(rest):
+        margin = 0.08 * max(span, 0.005)
+        axes.set_ylim(rest.min() - margin, rest.max() + 2 * margin)
+    return span
+
+
 def _percent_axis(axes: Axes, decimals: int) -> None:
     # No steps of 2.5 %, which a label without decimals would misstate.
     axes.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=decimals))
 
 
-def _epoch_axis(axes: Axes) -> None:
+def epoch_axis(axes: Axes) -> None:
+    """Whole epochs below."""
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_xlabel("epoch")
 
@@ -96,14 +108,8 @@ def _accuracy(axes: Axes, results: Results, trial: Trial) -> None:
         axes.plot(epochs, mean, label=label, **look)
         style.band(axes, epochs, mean - two_errors, mean + two_errors, look["color"])
         means.append(mean)
-    _epoch_axis(axes)
-    # The top alone: the first steep epochs would flatten everything else.
-    early = max(trial.epochs // 20, 1)
-    high = max(float(np.nanmax(mean)) for mean in means)
-    low = min(float(np.nanmin(mean[early:] if len(mean) > early else mean)) for mean in means)
-    margin = 0.08 * max(high - low, 0.005)
-    axes.set_ylim(low - margin, high + 2 * margin)
-    _percent_axis(axes, decimals=0 if high - low > 0.04 else 1)
+    epoch_axis(axes)
+    _percent_axis(axes, decimals=0 if without_start(axes, means) > 0.04 else 1)
 
 
 def _absent(axes: Axes, name: str) -> None:

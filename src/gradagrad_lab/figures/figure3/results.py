@@ -112,6 +112,12 @@ class Results:
             return []
         return [name for name in CATALOGUE if name not in {trial.name for trial in self.trials}]
 
+    @property
+    def lacks(self) -> list[tuple[str, str]]:
+        """The paper's data sets that are missing, or of which only another copy than LIBSVM's was found."""
+        others = [one for one in self.trials if one.label != one.name in CATALOGUE]
+        return [(name, name) for name in self.missing] + [(one.name, one.label) for one in others]
+
     @functools.cached_property
     def reduction(self) -> str:
         """What was left out of the paper's protocol, in a sentence; empty where nothing was."""

@@ -1,6 +1,6 @@
 """Figure 3: logistic regression on six LIBSVM data sets, three tuned baselines against GradaGrad untuned."""
 
-from gradagrad_lab.figures.figure3.claims import all_claims
+from gradagrad_lab.figures.figure3.claims import all_claims, matches
 from gradagrad_lab.figures.figure3.draw import pictures
 from gradagrad_lab.figures.figure3.plan import plan
 from gradagrad_lab.figures.figure3.results import Results, mean_difference
@@ -12,11 +12,8 @@ from gradagrad_lab.runs.study import Study
 def about(results: Results) -> About:
     """Words around the figure."""
     trials, context = results.trials, results.context
-    sentences = " and ".join(
-        f"{signed(mean_difference(group))} points at {beta} (a match on "
-        f"{sum(bool(one.matches) for one in group)} of {len(group)} data sets)"
-        for beta, group in results.contests.items()
-    )
+    means = [f"{signed(mean_difference(group))} at {beta}" for beta, group in results.contests.items()]
+    agree = " and ".join(str(sum(bool(one.matches) for one in group)) for group in results.contests.values())
     auto = [signed(mean_difference(group)) for group in results.ours]
     loss = "Soft-max" if context.softmax else "One-vs-rest"
     return About(
@@ -26,13 +23,11 @@ def about(results: Results) -> About:
         "regression” of data sets with up to 26 classes: β = 0 and 0.9 are shown throughout, and `--softmax` shows "
         "everything under the second reading." + results.reduction,
         paper="GradaGrad without tuning reaches the training accuracy of tuned Adam, SGD and AdaGrad.",
-        summary=f"Against the best of the tuned three, mean over the data sets, GradaGrad ends at {sentences}; our "
-        f"untuned AutoGradaGrad at {auto[0]}, at its average {auto[1]} ({auto[2]} where the three are averaged, too).",
-        number=f"{signed(mean_difference(results.contests['β = 0.9']))} points",
-        missing="".join(
-            f"{name}: put LIBSVM's file into the data folder, or run `gradagrad data fetch {name}`. "
-            for name in results.missing
-        ),
+        summary=f"Points from the best of the tuned three, in the mean: GradaGrad {', '.join(means)} (a match on "
+        f"{agree} of {len(trials)} data sets). Ours, AutoGradaGrad untuned: {auto[0]}; averaged {auto[1]}, and "
+        f"{auto[2]} where the three are averaged, too.",
+        number=matches(results.contests).number,
+        missing="".join(f"{what}: `gradagrad data fetch {name}` gets LIBSVM's file. " for name, what in results.lacks),
         settings={
             "size": context.size,
             "seeds": str(len(trials[0].seeds)),

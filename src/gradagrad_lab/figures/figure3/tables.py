@@ -71,37 +71,25 @@ def main(results: Results) -> Table:
 
 def ours(results: Results) -> Table:
     """AutoGradaGrad beside the best tuned method, with and without averaging on both sides."""
-    rows: list[list[str]] = []
+    rows: list[dict[str, str]] = []
     for place, trial in enumerate(results.trials):
         plain, averaged, beside = (group[place] for group in results.ours)
         rows.append(
-            [
-                trial.label,
-                _name(results, trial, plain.best),
-                percent(float(plain.others[plain.best].mean())),
-                _name(results, trial, beside.best, AVERAGED),
-                percent(float(beside.others[beside.best].mean())),
-                percent(results.final(trial, OURS)),
-                percent(results.final(trial, OURS, AVERAGED)),
-                signed(plain.difference(plain.best)),
-                signed(averaged.difference(averaged.best)),
-                signed(beside.difference(beside.best)),
-            ]
+            {
+                "data set": trial.label,
+                "best tuned": _name(results, trial, plain.best),
+                "accuracy": percent(float(plain.others[plain.best].mean())),
+                "best tuned, averaged": _name(results, trial, beside.best, AVERAGED),
+                "its accuracy": percent(float(beside.others[beside.best].mean())),
+                "AutoGradaGrad, y": percent(results.final(trial, OURS)),
+                "x̄": percent(results.final(trial, OURS, AVERAGED)),
+                "y to the best": signed(plain.difference(plain.best)),
+                "x̄ to the best": signed(averaged.difference(averaged.best)),
+                "x̄ to the best averaged": signed(beside.difference(beside.best)),
+            }
         )
-    return Table(
+    return Table.of(
         "Ours: AutoGradaGrad untuned beside the best of three tuned methods: accuracy in %",
-        [
-            "data set",
-            "best tuned",
-            "accuracy",
-            "best tuned, averaged",
-            "accuracy",
-            "AutoGradaGrad, y",
-            "x̄",
-            "y to the best",
-            "x̄ to the best",
-            "x̄ to the best averaged",
-        ],
         rows,
         note="AutoGradaGrad runs at its defaults and is read twice: at its parameters y, and at its average x̄, inside "
         f"`with optimizer.averaged()`. The tuned three keep the average x̄ += {POWER + 1}/(k + {POWER})·(x − x̄) beside "

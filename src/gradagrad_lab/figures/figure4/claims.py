@@ -29,7 +29,8 @@ from gradagrad_lab.figures.figure4.results import (
 from gradagrad_lab.figures.figure4.tables import best_cell, spread_over_initial
 from gradagrad_lab.problems.clicks.runs import NORM
 from gradagrad_lab.report.content import Claim, Verdict
-from gradagrad_lab.runs.study import Floats
+from gradagrad_lab.runs.average import AVERAGED
+from gradagrad_lab.runs.study import Floats, count
 
 SMALL_RHO = (2.0, 10.0)
 LARGE_RHO = (100.0, 200.0, 500.0)
@@ -230,16 +231,22 @@ def counterparts(results: Results) -> Claim:
 
 def in_a_sentence(results: Results) -> str:
     """What the picture shows, for the reader who looks at nothing else."""
-    losses, seeds = results.scalar("loss"), len(results.plan.seeds)
-    spread, behind = spread_over_initial(losses) <= results.alike, lag(losses) <= results.alike
-    large = [row for row, rho in enumerate(results.rhos) if rho >= LARGE_RHO[0]]
+    losses, rhos = results.scalar("loss"), results.rhos
+    near, caught = spread_over_initial(losses) <= results.alike, lag(losses)[0] <= results.alike
+    large = [row for row, rho in enumerate(rhos) if rho >= LARGE_RHO[0]]
     parts: list[str] = []
     if large:
-        alike = int(np.median(spread[large].sum(axis=1)))
-        parts.append(f"with ρ ≥ {results.rhos[large[0]]:g} the four γ₀ end close together on {alike} of {seeds} starts")
+        sign, cases = "=" if len(large) == 1 else "≥", near[large]
+        parts.append(
+            f"with ρ {sign} {rhos[large[0]]:g} the four γ₀ end close together (within {results.alike:.3f}) in "
+            f"{int(cases.sum())} of {cases.size} cases ({len(large)} ρ × {count(cases.shape[1], 'initialisation')})"
+        )
     if not large or large[0]:
-        caught = int(behind[0].sum())
-        words = "never catches up" if not caught else f"catches up in {caught} of {seeds}"
-        parts.append(f"at ρ = {results.rhos[0]:g}, γ₀ = 1e-6 {words}")
+        some = f"catches up in {int(caught.sum())} of {count(caught.size, 'initialisation')}"
+        parts.append(f"at ρ = {rhos[0]:g}, γ₀ = 1e-6 {some if caught.any() else 'never catches up'}")
     text = "; ".join(parts)
-    return f"{text[0].upper()}{text[1:]}."
+    text = f"{text[0].upper()}{text[1:]}."
+    if results.best:
+        own, tuned = results.ours(AVERAGED + "loss").mean(), results.baseline("adagrad", "loss").mean()
+        text += f" Ours, AutoGradaGrad untuned, ends at {own:.4f} averaged, tuned AdaGrad at {tuned:.4f}."
+    return text

@@ -134,7 +134,7 @@ def announce(context: Context, chosen: Figure4Plan, missing: list[Run]) -> None:
 
 
 def available_gib() -> float:
-    """Memory that could be had at the moment; unknown counts as plenty."""
+    """Free memory in GiB; infinite if unknown."""
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(int(line.split()[1]) / 2**20 for line in lines if line.startswith("MemAvailable"))
@@ -160,7 +160,7 @@ def about(results: Results) -> About:
         missing=""
         if setup.criteo
         else "Criteo's rows: get the Kaggle file, put it into the data folder as "
-        "criteo/train.txt and run `gradagrad reproduce figure4 --data-dir FOLDER`; a synthetic stream stands in. ",
+        "criteo/train.txt and run `gradagrad reproduce figure4 --data-dir FOLDER`; a synthetic stream replaces them. ",
         settings={
             "rows": f"{setup.steps * setup.batch:,} trained on, {setup.held_out:,} held out",
             "batch": str(setup.batch),

@@ -1,4 +1,4 @@
-"""The suite's problems, and for what each has been used before: conclusions are drawn on those used for nothing.
+"""The suite's problems, and what each was used for before. Conclusions are drawn on those used for nothing.
 
 A new problem is a `TrainingProblem` (name, title, kind, steps, batch, builder) and a line in `_OTHERS` with its role.
 """
@@ -10,7 +10,7 @@ from typing import Literal
 
 from gradagrad_lab import data
 from gradagrad_lab.data import keel, libsvm
-from gradagrad_lab.errors import USAGE, UserError, unknown
+from gradagrad_lab.errors import DATA, UserError, unknown
 from gradagrad_lab.problems import convex, language, nets, tables
 from gradagrad_lab.problems import keel as on_keel
 from gradagrad_lab.problems.fresh import SECOND_HELD_OUT
@@ -118,17 +118,24 @@ def problems_at_hand(data_dir: Path | None = None, *, quick: bool = False, on: s
     others = [entry for entry in _OTHERS if entry.at_hand(data_dir)]
     if not on:
         return [entry for entry in (*sets, *others) if entry.quick or not quick]
-    wanted = [word.strip() for word in on.split(",")]
-    found = [entry for entry in (*sets, *others) if {entry.name, entry.role.replace(" ", "-")} & set(wanted)]
-    for word in wanted:
-        if not any(word in (entry.name, entry.role.replace(" ", "-")) for entry in found):
-            problem_of(word)  # an error that lists all names
-            raise UserError(f"the data of {word} are not at hand.", USAGE)
-    return found
+    found: dict[str, Entry] = {}
+    for word in words_of(on):
+        own = {entry.name: entry for entry in (*sets, *others) if word in (entry.name, _role(entry))}
+        if not own:
+            raise UserError(f"The data of {word} are not at hand; `gradagrad data list` says which are.", DATA)
+        found |= own
+    return list(found.values())
 
 
-def problem_of(name: str) -> Entry:
-    """The problem of this name, or an error that lists all names."""
-    if name not in PROBLEMS:
-        raise unknown("problem", name, PROBLEMS)
-    return PROBLEMS[name]
+def words_of(on: str) -> list[str]:
+    """The names and roles in a list with commas between, or an error that lists all of them."""
+    known = (*PROBLEMS, *dict.fromkeys(map(_role, PROBLEMS.values())))
+    words = [word.strip() for word in on.split(",") if word.strip()]
+    for word in words:
+        if word not in known:
+            raise unknown("--on", word, known)
+    return words
+
+
+def _role(entry: Entry) -> str:
+    return entry.role.replace(" ", "-")

@@ -55,7 +55,7 @@ def pictures(standings: Standings) -> list[Picture]:
                 f"{len(standings.entries(judged))} {f'problems {standings.judged}' if judged else 'problems, all'}",
             )
             for judged in (True, False)
-            if judged or len(entries) > len(standings.entries(True))  # the same problems twice say nothing
+            if judged or len(entries) > len(standings.entries(True))  # not the same problems twice
         ]
 
     return [
@@ -170,7 +170,7 @@ def _looks(peers: Sequence[Contestant]) -> dict[str, tuple[str, dict[str, Any]]]
 
 
 def _name_signs(axes: Axes, peers: Sequence[Contestant]) -> None:
-    """The legend's entries, from points that are not there: a point beyond the edge is drawn with another sign."""
+    """The legend's entries, made from empty lines, because a point beyond the edge is drawn with another sign."""
     for words, look in _looks(peers).values():
         axes.plot([], [], linestyle="none", label=words, **look)
 

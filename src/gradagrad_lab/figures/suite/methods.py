@@ -1,4 +1,4 @@
-"""Who takes part, under which settings. All are the real optimizers, made from `gradagrad_lab.runs.optimizers`."""
+"""The contestants and their settings. All are the real optimizers, made by `gradagrad_lab.runs.optimizers`."""
 
 import inspect
 from dataclasses import dataclass, field, replace

@@ -10,7 +10,7 @@ from typing import Any
 from gradagrad_lab import data
 from gradagrad_lab.data import libsvm
 from gradagrad_lab.errors import UserError
-from gradagrad_lab.figures.suite.catalogue import Entry, problem_of, problems_at_hand
+from gradagrad_lab.figures.suite.catalogue import PROBLEMS, Entry, problems_at_hand
 from gradagrad_lab.figures.suite.evaluate import loss_of, outcome_of
 from gradagrad_lab.figures.suite.methods import (
     CONTESTANTS,
@@ -53,7 +53,7 @@ class SuiteProblem:
 
     @property
     def label(self) -> str:
-        return problem_of(self.name).problem.title
+        return PROBLEMS[self.name].problem.title
 
     def config(self) -> dict[str, Any]:
         return {"kind": "suite", "protocol": PROTOCOL, "problem": self.name, "version": self.version}
@@ -69,7 +69,7 @@ class SuiteProblem:
 
     def begin(self, runs: Sequence[Run]) -> Training:
         (run,) = runs
-        task = problem_of(self.name).problem.make(run.seed, self.data_dir, run.size)
+        task = PROBLEMS[self.name].problem.make(run.seed, self.data_dir, run.size)
         return Single(task, lambda parameters: build(run.method, parameters), run.seed, run.size)
 
 

@@ -35,7 +35,7 @@ class Standings:
         return [entry for entry in self.size.entries if entry.role == self.judged or not judged_only]
 
     def words(self, judged_only: bool) -> str:
-        """How a table or a claim calls them."""
+        """What tables and claims call them."""
         return {"held out": "Held-out problems", "looked at": "Problems not chosen on"}[self.judged] * judged_only or (
             "All problems"
         )
@@ -102,7 +102,7 @@ class Standings:
 
     @functools.cached_property
     def reduction(self) -> str:
-        """What this size leaves out, in a sentence; empty where nothing."""
+        """What this size leaves out, in a sentence; empty if nothing."""
         said: list[str] = []
         context, size = self.frame.context, self.size
         if context.on:

@@ -73,7 +73,7 @@ _OTHER_SOURCES = {
     "Unicode": Source("names of Unicode's characters", "Python's unicodedata.ucd_3_2_0", "the same in every Python"),
     "click": Source("synthetic click stream", "gradagrad_lab.data.clicks.stream", "made to the shape of Criteo's rows"),
 }
-"""By words of the problems that read them; all other problems are made from seeded generators."""
+"""The data sets that problems read; all other problems come from seeded generators."""
 
 
 STUDY = Study(

@@ -20,7 +20,7 @@ TREATMENT = (
 
 
 def number(value: float) -> str:
-    """Four digits, as short as they get."""
+    """A number to four digits."""
     if not math.isfinite(value):
         return "–"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
@@ -39,7 +39,7 @@ def factor(value: float) -> str:
 def summary(standings: Standings) -> Table:
     """Every method: geometric mean and worst case, first on the problems that conclusions are drawn on."""
     held_out, every = standings.entries(True), standings.entries()
-    more = len(every) > len(held_out)  # where all are judged, one pair of columns says it all
+    more = len(every) > len(held_out)  # If all are judged, one pair of columns is enough.
     rows: list[list[str]] = []
     for method in standings.size.contestants:
         there, here = standings.standing(method, True), standings.standing(method)
@@ -64,7 +64,7 @@ def summary(standings: Standings) -> Table:
         f"the fact). {len(held_out)} problems {standings.judged}, {len(every)} in all, "
         f"{count(len(standings.size.seeds), 'seed')}. In brackets: 95 % bootstrap interval over seeds, paired; with so "
         f"few seeds rather narrow. {TREATMENT} "
-        "“As documented” is the README's table: lr = 1 for convex problems; for nets and tables lr = 0.01 (element, "
+        "“As documented”: lr = 1 for convex problems; for nets and tables lr = 0.01 (element, "
         "lazy for tables) or lr = 1e-4 with ρ = 100 (group). “Averaged”: AutoGradaGrad's own average x̄; for all "
         "others the average that DoG's authors recommend, kept beside them.",
     )
@@ -73,38 +73,27 @@ def summary(standings: Standings) -> Table:
 def by_problem(standings: Standings) -> Table:
     """Ours against the best tuned, problem by problem."""
     standing = standings.standing(OURS)
-    rows: list[list[str]] = []
+    rows: list[dict[str, str]] = []
     for entry, estimate in zip(standings.entries(), standing.intervals, strict=True):
         best = standings.best_tuned(entry)
         own, other = (float(standings.losses(entry, method).mean()) for method in (OURS, best))
         floored = min(own, other) < standings.floor(entry)
         choice = standings.choice(entry, best.key, False)
         rows.append(
-            [
-                entry.problem.title,
-                entry.role,
-                f"{best.title.removesuffix(', tuned')}, lr {power(choice.lr)}",
-                number(other),
-                number(own),
-                estimate.text() + (f" (raw {factor(own / other)})" if floored and other > 0 else ""),
-                _measure(standings, entry, best),
-                _measure(standings, entry, OURS),
-                " … ".join(f"{end(standings.final_gammas(entry)):.2g}" for end in (min, max)),
-            ]
+            {
+                "problem": entry.problem.title,
+                "use before": entry.role,
+                "best tuned": f"{best.title.removesuffix(', tuned')}, lr {power(choice.lr)}",
+                "its loss": number(other),
+                "ours": number(own),
+                "ratio": estimate.text() + (f" (raw {factor(own / other)})" if floored and other > 0 else ""),
+                "held out: best tuned": _measure(standings, entry, best),
+                "held out: ours": _measure(standings, entry, OURS),
+                "mean γ in the end": " … ".join(f"{end(standings.final_gammas(entry)):.2g}" for end in (min, max)),
+            }
         )
-    return Table(
+    return Table.of(
         f"AutoGradaGrad at γ₀ = {power(DEFAULT_GAMMA0)} against the best tuned baseline, problem by problem",
-        [
-            "problem",
-            "use before",
-            "best tuned",
-            "its loss",
-            "ours",
-            "ratio",
-            "held out: best tuned",
-            "held out: ours",
-            "mean γ in the end",
-        ],
         rows,
         note=f"{ROLE_MEANING} Held out: loss, and accuracy where there are classes, on rows never trained on; "
         "nothing was chosen by it. “Raw”: the ratio without the floor, where it matters.",
@@ -180,16 +169,16 @@ def _sweep_diverged(standings: Standings) -> str:
 def descriptions(standings: Standings) -> Table:
     """What the problems are."""
     rows = [
-        [
-            entry.problem.title,
-            entry.role,
-            entry.problem.describe,
-            f"{standings.size.steps or entry.problem.steps:,}",
-            str(entry.problem.batch),
-        ]
+        {
+            "problem": entry.problem.title,
+            "use before": entry.role,
+            "what it is": entry.problem.describe,
+            "steps": f"{standings.size.steps or entry.problem.steps:,}",
+            "batch": str(entry.problem.batch),
+        }
         for entry in standings.entries()
     ]
-    return Table("The problems", ["problem", "use before", "what it is", "steps", "batch"], rows, note=ROLE_MEANING)
+    return Table.of("The problems", rows, note=ROLE_MEANING)
 
 
 def all_tables(standings: Standings) -> list[Table]:

@@ -1,4 +1,4 @@
-"""The rows Figure 4 trains on: Criteo's or the synthetic stream's; kept in memory, or read as they come."""
+"""The rows Figure 4 trains on: Criteo's or the synthetic stream's; kept in memory, or read when needed."""
 
 import itertools
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _EVALUATED = 256  # held-out rows at a time: more no longer fit into the caches
 
 @dataclass(frozen=True)
 class Setup:
-    """The data and the model: everything two runs of one figure have in common. Rows are those that are there."""
+    """The data and the model: everything that the runs of a figure share. ``rows``: as many as there are."""
 
     rows: int
     held_out: int
@@ -35,7 +35,7 @@ class Setup:
     criteo: str = ""
     """Path of a Criteo file whose cache is read; empty for the synthetic stream."""
     version: str = ""
-    """What tells this file from another of the same name."""
+    """What distinguishes this file from another of the same name."""
     paper: bool = False
     """The paper's size: a row for every id, runs one by one."""
 
@@ -79,7 +79,7 @@ class Cut(NamedTuple):
 
     @property
     def teacher_loss(self) -> float:
-        """What is subtracted from a training loss; nothing where there is no teacher."""
+        """What is subtracted from a training loss; 0 without a teacher."""
         return 0.0 if self.teacher is None else float(log_loss(self.teacher, self.clicks).mean())
 
 
@@ -101,7 +101,7 @@ class Clicks:
             return
         training, held_out = rows_of(setup, TRAINING, 0, setup.rows), rows_of(setup, HELD_OUT, 0, setup.held_out)
         self.click_rate = float(training.clicks.mean())
-        # Half of the tables' rows are never met: a stack without them takes half the memory and the time to make it.
+        # Half of the tables' rows never occur. A stack without them takes half the memory and half the time to make.
         used = np.unique(np.concatenate([training.ids.ravel(), held_out.ids.ravel()]))
         self.used = torch.from_numpy(used.astype(np.int64))
         training, self._held_out = (r._replace(ids=np.searchsorted(used, r.ids)) for r in (training, held_out))

@@ -2,7 +2,7 @@
 
 At the quick and the full size, runs are trained side by side on rows kept in memory: same rows, same order, each from
 its own initialisation. At the paper's size a run has half a billion parameters and is trained alone, by the real
-optimizer, on rows read as they come.
+optimizer, on rows read when needed.
 """
 
 import contextlib
@@ -117,7 +117,7 @@ class ClickReader(Training):
         self.setup = setup = problem.setup
         self.steps, self.rounds = setup.steps, min(200 if setup.paper else 20, setup.steps)
         if setup.paper:
-            gc.collect()  # the last run's gigabytes may lie in a cycle that Python has not looked at yet
+            gc.collect()  # the last run's gigabytes may be in a cycle that Python has not collected yet
         self.clicks = clicks = clicks_of(setup)
         self.methods = [run.method for run in runs]
         name = self.methods[0].optimizer
@@ -206,7 +206,7 @@ class ClickReader(Training):
 
 
 class ResumableReader(ClickReader, Resumable):
-    """One run at the paper's size, whose checkpoint holds the whole model, that is gigabytes."""
+    """One run at the paper's size, whose checkpoint holds the whole model: gigabytes."""
 
     @property
     def pause(self) -> float:

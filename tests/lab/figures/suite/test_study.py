@@ -46,7 +46,7 @@ def test_sizes(context):
     some = size_of(Context(context.out, on="gru,development"))
     assert [entry.name for entry in some.entries if entry.role != "development"] == ["gru"]
     assert len(some.entries) > 5
-    with pytest.raises(UserError, match="problem must be one of"):
+    with pytest.raises(UserError, match="--on must be one of"):
         size_of(Context(context.out, on="gru,nothing"))
     with pytest.raises(UserError, match="data of letter-16 are not at hand"):
         size_of(Context(context.out, on="letter-16"))

@@ -101,7 +101,9 @@
       input.setAttribute("aria-valuetext", words);
     }
     byId("link").setAttribute("href", `?${query()}#play`);
-    const lesson = lessons.find((one) => `${new URLSearchParams(one.settings)}` === `${query()}`);
+    // A lesson goes on while what it asks to drag is dragged.
+    const changed = (besides) => `${new URLSearchParams([...query()].filter(([id]) => id !== besides))}`;
+    const lesson = lessons.find((one) => `${new URLSearchParams(one.settings)}` === changed(one.drag));
     byId("says").textContent = lesson ? lesson.says : "Three lessons to begin with; or drag, or use the arrow keys.";
     [...byId("lessons").children].forEach((button, i) => button.setAttribute("aria-pressed", lessons[i] === lesson));
     // As many units as there are pixels, so that letters have the size of letters.

@@ -98,6 +98,7 @@ const lessons = [
   {
     name: "2. Noise forbids growth",
     settings: { gamma0: -4, noise: 2, steps: 1000 },
+    drag: "rho",
     says: "At ρ = 2 noise lets GradaGrad's γ grow about tenfold only, and x stays near 3. Drag ρ to 20, and it reaches 0 with this seed; with some others it takes longer. AutoGradaGrad reaches 0 as it is.",
   },
   {
