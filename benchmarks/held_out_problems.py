@@ -34,6 +34,7 @@ class Problem:
     rows: Callable[[], tuple[Tensor, Tensor]]
     build: Callable[[], nn.Module]
     loss: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy
+    seeds: int = 5
 
     def start(self, seed: int) -> tuple[nn.Module, RowOrder]:
         """The model at its start, and the rows of every mini-batch."""
@@ -183,6 +184,39 @@ def _friedman() -> tuple[Tensor, Tensor]:
     return torch.tensor(2.0 * features - 1.0).float(), torch.tensor((targets - 14.4) / 5.0).float()
 
 
+@functools.cache
+def _noise(size: int) -> tuple[Tensor, Tensor]:
+    """Noise that is zero in the mean over all rows."""
+    rows = torch.randn(10_000, size, generator=torch.Generator().manual_seed(127))
+    return rows - rows.mean(0), torch.zeros(10_000)
+
+
+class _Quadratic(nn.Module):
+    """½ Σ h·x² with noise in the gradient, which the loss over all rows does not have."""
+
+    def __init__(self, size: int, condition: float, noise: float) -> None:
+        super().__init__()
+        self.x, self.noise = nn.Parameter(torch.randn(size)), noise
+        self.h = condition ** -torch.linspace(0, 1, size)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return (self.h * self.x.square()).sum() / 2.0 + self.noise * rows @ (self.h.sqrt() * self.x)
+
+
+@functools.cache
+def _matrix(rank: int, noise: float) -> tuple[Tensor, Tensor]:
+    """The places and entries of a 300 × 200 matrix."""
+    random = torch.Generator().manual_seed(131)
+    factors = torch.randn(300, rank, generator=random), torch.randn(200, rank, generator=random)
+    entries = factors[0] @ factors[1].T / rank**0.5 + noise * torch.randn(300, 200, generator=random)
+    return torch.cartesian_prod(torch.arange(300), 300 + torch.arange(200)), entries.flatten()
+
+
+def _factors() -> nn.Module:
+    table = nn.Embedding(500, 8, _weight=0.1 * torch.randn(500, 8))
+    return _Two(table, lambda pair: pair.prod(1).sum(1), nn.Identity())
+
+
 PROBLEMS = (
     Problem("counts", "Poisson regression; convex", 800, 8, _counts, lambda: linear(30, 1), _deviance),
     Problem("diabetes", "regression on a quantile; convex, not smooth", 1000, 8, _diabetes,
@@ -203,3 +237,15 @@ PROBLEMS = (
     Problem("friedman", "four hidden layers with tanh, noise in the targets", 800, 32, _friedman,
             lambda: layers((20, 40, 40, 40, 40, 1), nn.Tanh), squared),
 )  # fmt: skip
+
+DEVELOPMENT = (
+    Problem("quadratic", "100 numbers, condition 1,000, noise", 1000, 1, lambda: _noise(100),
+            lambda: _Quadratic(100, 1e3, 1.0), lambda losses, _: losses.mean(), 20),
+    Problem("quadratic-small", "20 numbers, condition 10, much noise", 2000, 1, lambda: _noise(20),
+            lambda: _Quadratic(20, 10.0, 3.0), lambda losses, _: losses.mean(), 20),
+    Problem("factors", "a matrix of rank 8 with noise, by embeddings", 2000, 64, lambda: _matrix(8, 0.5), _factors,
+            functional.mse_loss, 20),
+    Problem("factors-exact", "a matrix of rank 4 with little noise", 3000, 64, lambda: _matrix(4, 0.1), _factors,
+            functional.mse_loss, 20),
+)  # fmt: skip
+"""Some of those that AutoGradaGrad's constants were chosen on: where they had to give way to what suits nets."""

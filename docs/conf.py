@@ -57,7 +57,11 @@ doctest_global_setup = "import torch; torch.manual_seed(0)"
 
 # Formulas as MathML, which browsers draw by themselves: no script, no font, no network.
 def _mathml(text: str, *, as_block: bool) -> str:
-    return tex2mathml(re.sub(r"\\[bB]igg?[lmr]?(?![a-zA-Z])", "", text), as_block=as_block)  # sizes are the browser's
+    text = re.sub(r"\\[bB]igg?[lmr]?(?![a-zA-Z])", "", text)  # sizes are the browser's
+    text = re.sub(r"(\\[td]?frac)(\d)(\d)", r"\1{\2}{\3}", text)  # docutils reads 12 as one number
+    made = tex2mathml(text, as_block=as_block)
+    over = r"<munderover>\s*(<mi>\w+</mi>)\s*(.*?)\s*(<mo[^>]*>ˉ</mo>)\s*</munderover>"  # it puts the index below a bar
+    return re.sub(over, r"<msub><mover>\1\3</mover>\2</msub>", made, flags=re.DOTALL)
 
 
 def _inline(self: Any, node: nodes.math) -> None:

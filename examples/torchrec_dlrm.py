@@ -9,7 +9,9 @@ of tables inside their lookup. AutoGradaGrad decides for everything, over all ra
 # pyright: reportMissingImports=false
 
 import argparse
+import logging
 import time
+import warnings
 from collections.abc import Callable
 from itertools import islice
 
@@ -32,6 +34,9 @@ from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Ro
 from gradagrad_lab.problems.clicks.dlrm import DLRM, SIZES, Size
 
 CPU = torch.device("cpu")
+# TorchRec warns of its own internals on every rank. GradaGrad warns too: the rows of large tables start at almost zero.
+logging.disable(logging.WARNING)
+warnings.simplefilter("ignore")
 
 
 class Tables(nn.Module):
@@ -65,21 +70,24 @@ class Tables(nn.Module):
         return self.bags(features).values().reshape(*ids.shape, -1)
 
 
-def sharded_model(size: Size, kernel: str, lr: float) -> DistributedModelParallel:
-    """DLRM with its tables dealt out to the ranks."""
-    torch.manual_seed(0)
-    model = DLRM(size=size)
-    model.tables = Tables(model.sizes, size.dimension)  # pyright: ignore[reportAttributeAccessIssue]
+def sharded(model: nn.Module, tables: Tables, path: str, kernel: str, lr: float) -> DistributedModelParallel:
+    """A model with its tables, which are at ``path``, dealt out to the ranks, the largest first."""
     fused = {"optimizer": EmbOptimType.EXACT_ROWWISE_ADAGRAD, "learning_rate": lr, "eps": 1e-8}
     sharder, ranks = EmbeddingBagCollectionSharder(fused if kernel == "fused" else None), dist.get_world_size()
-    largest_first = sorted(range(len(model.sizes)), key=lambda i: -model.sizes[i])
-    places = {
-        f"table_field{i}": table_wise(rank=place % ranks, compute_kernel=kernel)
-        for place, i in enumerate(largest_first)
-    }
-    plan = construct_module_sharding_plan(model.tables.bags, places, sharder, ranks, ranks, "cpu")
+    largest_first = sorted(tables.bags.embedding_bag_configs(), key=lambda config: -config.num_embeddings)
+    places = {config.name: table_wise(rank=i % ranks, compute_kernel=kernel) for i, config in enumerate(largest_first)}
+    plan = construct_module_sharding_plan(tables.bags, places, sharder, ranks, ranks, "cpu")
     env = ShardingEnv.from_process_group(dist.group.WORLD)
-    return DistributedModelParallel(model, env, CPU, ShardingPlan({"tables.bags": plan}), [sharder])
+    return DistributedModelParallel(model, env, CPU, ShardingPlan({path: plan}), [sharder])
+
+
+def sharded_model(size: Size, kernel: str, lr: float) -> DistributedModelParallel:
+    """DLRM with TorchRec's tables."""
+    torch.manual_seed(0)
+    model = DLRM(size=size)
+    tables = Tables(model.sizes, size.dimension)
+    model.tables = tables  # pyright: ignore[reportAttributeAccessIssue]
+    return sharded(model, tables, "tables.bags", kernel, lr)
 
 
 def adagrad(size: Size, lr: float) -> tuple[nn.Module, CombinedOptimizer]:
@@ -135,9 +143,7 @@ def main() -> None:
     size = SIZES[options.size]
     held_out = ClickStream(HELD_OUT, size.cap).rows(8192)
     if dist.get_rank() == 0:
-        print(
-            f"{'optimizer':<18} {'held-out loss':>13} {'ms per step':>11}   ({options.steps} steps, 2 numbers a line)"
-        )
+        print(f"{'optimizer':<18} {'held-out loss':>13} {'ms per step':>11}   ({options.steps} steps)")
     for name, make in MAKERS.items():
         model, optimizer = make(size, options.lr)
         times: list[float] = []

@@ -38,10 +38,10 @@ class RandomBits:
     """The random bits of a parameter's elements at one step, made when they are first asked for.
 
     ``step`` is the number of the step, counted from 1, ``stream`` the parameter's place in the optimizer. Elements are
-    numbered by their place in the memory of ``like``; ``index`` picks those of a sparse gradient.
+    numbered by their place in the memory of ``like``; ``index`` picks rows or entries.
     """
 
-    def __init__(self, like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ...] = ()) -> None:
+    def __init__(self, like: Tensor, step: Tensor, stream: int, index: tuple[Any, ...] = ()) -> None:
         self._like, self._step, self._stream, self._index = like, step, stream, index
         self._hashes: dict[int, Tensor] = {}
 
@@ -55,7 +55,7 @@ class RandomBits:
         return bits >> 16 if lane % 2 else bits & 0xFFFF
 
 
-def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ...] = ()) -> Tensor:
+def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Any, ...] = ()) -> Tensor:
     """32 random bits for each element, as int64.
 
     Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no number of an element
@@ -65,8 +65,10 @@ def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Tensor, ..
     key = _scramble(key ^ stream)
     places = torch.zeros((), dtype=torch.int64, device=like.device)
     for dim, (size, stride) in enumerate(zip(like.shape, like.stride(), strict=True)):
-        along = torch.arange(size, device=like.device) * stride
-        places = places.unsqueeze(-1) + along if dim >= len(index) else places + along[index[dim]]
+        chosen = index[dim] if dim < len(index) else slice(size)
+        if isinstance(chosen, slice):
+            chosen, places = torch.arange(*chosen.indices(size), device=like.device), places.unsqueeze(-1)
+        places = places + chosen * stride
     places = places & _MASK
     hashes = _scramble(key ^ (((((places >> 4) << 3) | (places & 7)) * _GOLDEN) & _MASK))
     return torch.where((places & 8) != 0, ((hashes << 16) | (hashes >> 16)) & _MASK, hashes)

@@ -203,18 +203,16 @@ def unfit(parameter: Tensor, gradient: Tensor, *, differentiable: bool) -> str |
 
 def split(batch: Batch) -> list[Batch]:
     """A batch as this rank's shards, split by the ranks over which sums are added; dense gradients come first."""
-    plain = torch.nn.Parameter
-    sharded = any(type(p) is not plain and (is_sharded(p) or table_shard(p)) for p in batch.params)
-    if not sharded and len({gradient.layout for gradient in batch.grads}) == 1:
+    if {*map(type, batch.params)} == {torch.nn.Parameter} and len({gradient.layout for gradient in batch.grads}) == 1:
         return [batch]  # The usual case: all gradients are dense, or all are sparse.
-    here = _shards(batch) if sharded else batch
+    here = _shards(batch) if any(map(is_sharded, batch.params)) else batch
     members: dict[tuple[bool, Axes], list[int]] = {}
     for i, (owner, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
         members.setdefault((gradient.layout != torch.strided, axes(owner, batch.scope)), []).append(i)
     result: list[Batch] = []
-    for key in sorted(members, key=lambda key: key[0]):
-        part = here.select(members[key])
-        part.axes = key[1]
+    for is_sparse, over in sorted(members, key=lambda key: key[0]):
+        part = here if len(members) == 1 else here.select(members[is_sparse, over])
+        part.axes = over
         result.append(part)
     return result
 

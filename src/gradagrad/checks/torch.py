@@ -43,8 +43,8 @@ def check_number_or_lr(name: str, value: Any, wanted: Number) -> Any:
         raise TypeError(error_text(name, wanted.rule, value, "Pass a real tensor, dense and with a value, or a float."))
     if value.numel() != 1:
         raise ValueError(error_text(name, wanted.rule, value, "A Tensor lr must be 1-element; pass a 0-d one."))
-    if not torch.compiler.is_compiling() and not wanted.holds(float(value.detach())):
-        raise ValueError(error_text(name, wanted.rule, float(value.detach()), wanted.remedy))
+    if not torch.compiler.is_compiling():
+        check_number(name, float(value.detach()), wanted)
     return value
 
 
@@ -70,29 +70,20 @@ def check_ways(group: Mapping[str, Any]) -> None:
         raise ValueError(error_text("differentiable", "False where numbers are rounded", True, remedy))
 
 
-def refuse_unfit_parameters(params: Sequence[Tensor]) -> None:
-    """Raises unless all parameters are of floating point or complex numbers."""
+def refuse_unfit_parameters(params: Sequence[Tensor], scope: Scope) -> None:
+    """Raises for parameters that have no gradients, or whose shared numbers would differ between ranks."""
     for parameter in params:
         if not (parameter.is_floating_point() or parameter.is_complex()):
             remedy = "Gradients exist for floating point and complex parameters only; leave this one out."
             raise TypeError(
                 error_text("params", "tensors of floating point or complex numbers", parameter.dtype, remedy)
             )
-
-
-def refuse_flattened(params: Sequence[Tensor], scope: str) -> None:
-    """Raises for pieces of FSDP1's flattened parameters: shared numbers would differ between ranks."""
-    if scope != "element" and any(getattr(parameter, "_fsdp_flattened", False) for parameter in params):
-        raise ValueError(
-            f'parameters of FullyShardedDataParallel (FSDP1) cannot share step sizes, got "{scope}": each rank would '
-            "decide from the pieces that it holds. Shard with torch.distributed.fsdp.fully_shard (FSDP2), or use "
-            'GradaGrad with granularity="element".'
-        )
-
-
-def refuse_unfit_tables(params: Sequence[Tensor], scope: Scope) -> None:
-    """Raises for tables of TorchRec that this optimizer cannot step."""
-    for parameter in params:
+        if scope != "element" and getattr(parameter, "_fsdp_flattened", False):
+            raise ValueError(
+                f'parameters of FullyShardedDataParallel (FSDP1) cannot share step sizes, got "{scope}": each rank '
+                "would decide from the pieces that it holds. Shard with torch.distributed.fsdp.fully_shard (FSDP2), or "
+                'use GradaGrad with granularity="element".'
+            )
         if reason := sharding.unfit_table(parameter, scope):
             raise ValueError(reason)
 
@@ -115,8 +106,8 @@ def warn_of_one_each(optimizer: Optimizer) -> None:
     if len(_stepped_in_backward) > 1:
         warnings.warn(
             "each parameter has an optimizer of its own, so parameters that should share a step size no longer do. "
-            "Give all parameters to one optimizer and step it after backward, or use GradaGrad with "
-            'granularity="element", "row" or "tensor".',
+            "Give all parameters to one optimizer and step it after backward or by gradagrad.step_in_backward, or use "
+            'GradaGrad with granularity="element", "row" or "tensor".',
             stacklevel=6,
         )
 

@@ -35,9 +35,8 @@ CPP = Language(
     {
         "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
         "sqrt": "root({0})", "exp": "std::exp({0})", "log": "std::log({0})",
-        "max": "maximum({0}, {1})", "min": "minimum({0}, {1})", "narrow": "T({0})",
+        "max": "at_least({0}, {1})", "min": "at_most({0}, {1})", "narrow": "T({0})",
         "where": "select({0}, {1}, {2})", "less": "{0} < {1}", "unequal": "{0} != {1}",
-        "max uniform": "at_least({0}, {1})", "min uniform": "at_most({0}, {1})",
         "where uniform": "choose({0}, {1}, {2})",
     },
     _constant,
@@ -46,8 +45,8 @@ CPP = Language(
 
 
 LOOP_ARGUMENTS = "const Streams& streams, int64_t size, [[maybe_unused]] double* totals"
-TOTALS = {"measure": "sum", "measure_early": "sum", "move": "statistic", "move_late": "statistic"}
-"""The phases that add up, and the results that they add."""
+TOTALS = {"measure": "sum", "measure_early": "sum"}
+"""The phases that add up, and the results that they add. Statistics are added up piece by piece (csrc/streams.h)."""
 
 
 class _Writer:
@@ -79,12 +78,13 @@ class _Writer:
         used = self.function.used()
         read = [name for name in used if name not in self.uniform]
         stored = [name for name in self.function.results if name not in self.totals]
-        masks = [sum(1 << self.streams[name] for name in names) for names in (read, stored)]
+        written = [name for name in stored if not name.startswith("statistic")]
+        masks = [sum(1 << self.streams[name] for name in names) for names in (read, written)]
         loop = self._loop(read, stored)
         constants = self._constants("\n".join(loop))
-        masks.append(sum({1 << self.words[name] for name in stored if name in self.words and name != "x"}))
+        masks.append(sum({1 << self.words[name] for name in written if name in self.words and name != "x"}))
         lines = ["static constexpr uint32_t reads = {:#x}, writes = {:#x}, words = {:#x};".format(*masks)]
-        lines += ["template <class P>"]
+        lines += [f"static constexpr int statistics = {len(stored) - len(written)};", "template <class P>"]
         # Products that are summed are computed in double, where products of floats are exact.
         lines += ["struct Body {", f"  using T = {'double' if 'sum0' in self.totals else 'P'};"]
         for kind in dict.fromkeys(self.kinds[name] for name in constants):
@@ -149,7 +149,7 @@ class _Writer:
             return
         if op in ("max", "min") and any(map(self._is_uniform, arguments)):
             bound, value = sorted(arguments, key=self._is_uniform, reverse=True)
-            operation = Operation(target, f"{op} uniform", (value, self._hidden(bound)))
+            operation = Operation(target, op, (value, self._hidden(bound)))
         elif op == "where" and self._is_uniform(arguments[0]):
             name = f"mask_{arguments[0].name}"
             if name not in self.kinds:

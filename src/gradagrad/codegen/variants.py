@@ -92,9 +92,11 @@ def _gradagrad(options: str, *, momentum: bool) -> Variant:
     )
 
 
-def _auto(*, guard: bool) -> Variant:
-    static = auto.Settings(guard=guard)
-    return Variant(f"auto{'_guard' if guard else ''}", auto.RULE, static, AUTO_ORDER, AUTO_ORDER, False)
+def _auto(options: str) -> Variant:
+    left_out = () if "full" in options else ("eps", "weight_decay")
+    static = auto.Settings(guard="guard" in options)
+    variable = tuple(name for name in AUTO_ORDER if name not in left_out)
+    return Variant(f"auto_{options}", auto.RULE, static, variable, AUTO_ORDER, False)
 
 
 VARIANTS: tuple[Variant, ...] = (
@@ -103,7 +105,7 @@ VARIANTS: tuple[Variant, ...] = (
         for options in ("plain", "full", "lazy", "lazy_full")
         for momentum in (False, True)
     ),
-    *(_auto(guard=guard) for guard in (False, True)),
+    *map(_auto, ("plain", "full", "guard", "guard_full")),
 )
 _PLACES = {variant.name: i for i, variant in enumerate(VARIANTS)}
 
@@ -111,7 +113,9 @@ _PLACES = {variant.name: i for i, variant in enumerate(VARIANTS)}
 def variant_of(s: Any, scope: str = "element") -> int | None:
     """The place in `VARIANTS` of the form that serves these settings for blocks of a scope; None if there is none."""
     if isinstance(s, auto.Settings):
-        return _PLACES[f"auto{'_guard' if s.guard else ''}"]
+        plain = is_off(s.eps) and is_off(s.weight_decay)
+        form = ("guard" if plain else "guard_full") if s.guard else ("plain" if plain else "full")
+        return _PLACES[f"auto_{form}"]
     if not isinstance(s, gradagrad.Settings):
         return None
     plain = all(getattr(s, name) is None or (name == gradagrad.GROWTH_LIMIT and scope in SINGLE) for name in _OPTIONS)

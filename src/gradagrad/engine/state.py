@@ -39,16 +39,12 @@ def new_step(group: Mapping[str, Any], parameter: Tensor) -> Tensor:
 
 def new_field(field: Field, group: Mapping[str, Any], settings: Any, scope: str, parameter: Tensor) -> Tensor:
     """A field's tensor at its start, laid out and sharded as its parameter."""
-    values = real_view(sharding.local(parameter.detach()))
-    dtype = field_dtype(field, scope, group["state_dtype"], parameter)
-    own = field_scope(field, scope)
+    values, own = real_view(sharding.local(parameter.detach())), field_scope(field, scope)
+    start, dtype = start_of(field, settings), field_dtype(field, scope, group["state_dtype"], parameter)
     if own == "element":
-        start = start_of(field, settings)
         tensor = torch.full_like(values, start, dtype=dtype, memory_format=torch.preserve_format)
     else:
-        tensor = torch.full(
-            block_shape(values.shape, own), start_of(field, settings), dtype=dtype, device=values.device
-        )
+        tensor = torch.full(block_shape(values.shape, own), start, dtype=dtype, device=values.device)
     return sharding.as_shard(tensor, parameter, own)  # pyright: ignore[reportArgumentType]
 
 
@@ -134,7 +130,7 @@ def _origin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Ten
 def mark_idle(optimizer: EngineOptimizer, parameter: Tensor) -> None:
     """Records the time at which a parameter without a gradient became idle, if it must catch up later."""
     clock, state = optimizer.rule.clock, optimizer.state.get(parameter, {})
-    if clock in state and "row_clocks" not in state and parameter not in optimizer._unused:
+    if clock in state and "row_clocks" not in state and has_stepped(optimizer, parameter):
         state["row_clocks"] = state[clock].clone()
 
 

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -208,6 +209,7 @@ class _Lookup:
         self._of_features: list[int] = kernel._feature_table_map
         self._is_mean = kernel.emb_module.pooling_mode.name == "MEAN"
         self._tables, self._steps = tables, steps
+        self._counted = torch.arange(0)
         self._leaf = torch.zeros((), requires_grad=True)  # lets autograd call our backward
 
     def __call__(
@@ -222,22 +224,26 @@ class _Lookup:
     def step(self, gradient: Tensor, indices: Tensor, offsets: Tensor, weights: Tensor | None) -> None:
         """Steps each table by the gradients of its features."""
         samples, column = gradient.shape[0], 0
+        starts = offsets[::samples].tolist() if samples else [0] * (len(self._of_features) + 1)
+        if len(self._counted) != len(offsets):
+            self._counted = torch.arange(len(offsets)).to(offsets)
+        one_each = len(indices) == len(offsets) - 1 and torch.equal(offsets, self._counted)
         found: dict[int, list[tuple[Tensor, Tensor]]] = {}
-        for feature, place in enumerate(self._of_features):
-            bounds = offsets[feature * samples : (feature + 1) * samples + 1]
-            own = slice(int(bounds[0]), int(bounds[-1]))
-            width, lengths = self._tables[place][0].shape[1], bounds.diff()
+        for feature, (place, (start, end)) in enumerate(zip(self._of_features, pairwise(starts), strict=True)):
+            width = self._tables[place][0].shape[1]
             values = gradient[:, column : column + width]
             column += width
-            if self._is_mean:
-                values = values / lengths.clamp(min=1).unsqueeze(1)
-            values = values.repeat_interleave(lengths, 0)
+            if not one_each:
+                counts = offsets[feature * samples : (feature + 1) * samples + 1].diff()
+                if self._is_mean:
+                    values = values / counts.clamp(min=1).unsqueeze(1)
+                values = values.repeat_interleave(counts, 0, output_size=end - start)
             if weights is not None:
-                values = values * weights[own].unsqueeze(1)
-            found.setdefault(place, []).append((indices[own], values))
+                values = values * weights[start:end].unsqueeze(1)
+            found.setdefault(place, []).append((indices[start:end], values))
         for place, parts in found.items():
             table, group = self._tables[place]
-            rows, values = (torch.cat([part[i] for part in parts]) for i in range(2))
+            rows, values = parts[0] if len(parts) == 1 else (torch.cat(part) for part in zip(*parts, strict=True))
             table.grad = torch.sparse_coo_tensor(rows.long()[None], values, table.shape, check_invariants=False)
             self._steps.step(table, group)
 

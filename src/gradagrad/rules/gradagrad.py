@@ -109,11 +109,11 @@ class GradaGradRule(Rule):
             clip = ops.minimum(clip, s.growth_limit)
         grows = root = None
         if is_off(s.beta):
-            increase = ops.minimum(ops.sqrt(positive / floored + 1.0), clip)
+            increase = ops.minimum(clip, ops.sqrt(positive / floored + 1.0))
         else:
             grows = ops.less(0.0, surplus)
             root = ops.sqrt(ops.where(grows, surplus / floored + 1.0, floored))
-            increase = ops.where(grows, ops.minimum(root, clip), 1.0)
+            increase = ops.where(grows, ops.minimum(clip, root), 1.0)
         new_growth = ops.minimum(growth * increase, cap)
         if s.gamma_max is not None:
             new_growth = ops.maximum(new_growth, growth)  # a schedule may lower the cap; growth never falls

@@ -45,7 +45,10 @@ class Field(NamedTuple):
 
 
 class Ops(Protocol):
-    """What a rule needs beyond ``+ - * /``, and the limits of its arithmetic. NaN passes through every operation."""
+    """What a rule needs beyond ``+ - * /``, and the limits of its arithmetic.
+
+    NaN passes through every operation, but that of the bound ``b`` of a maximum or minimum need not.
+    """
 
     tiny: float
     """Smallest positive normal number: the floor of every divisor that may be zero."""

@@ -145,8 +145,10 @@ def products(a: Tensor, b: Tensor) -> Tensor:
 
     Squares may be infinite.
     """
-    result = a.to(wide_dtype(a.device)) * b
-    return result if a is b or a.dtype != result.dtype else limited(result, bounded=True)
+    wide = a.to(wide_dtype(a.device))
+    if a is b:
+        return wide.square()
+    return limited(wide * b, bounded=True) if wide is a else wide * b
 
 
 def limited(a: Tensor, *, bounded: bool) -> Tensor:

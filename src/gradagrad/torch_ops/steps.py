@@ -32,32 +32,36 @@ class TorchSteps:
         if batch.shared:
             step_in_phases(self, batch)
             return
-        for view in self._views(batch):  # One after the other, so that only one holds temporaries.
-            view.step(view.measure())
+        for view in views(batch, together=self._together):  # One after the other, so that only one holds temporaries.
+            view.step(*view.decide(view.measure()))
         torch._foreach_add_(batch.steps, 1)
 
     def measure(self, batch: Batch) -> Any:
         """A shared block's sums, (1, numbers); otherwise each tensor's own, (numbers, blocks)."""
         if not batch.rule.measures:
             return None
-        batch.prepared = list(self._views(batch))
+        batch.prepared = list(views(batch, together=self._together))
         if batch.is_shared:
             return added_up([torch.stack(view.measure()) for view in batch.prepared], batch)
-        return [sums for view in batch.prepared for sums in view.by_tensor(view.measure())]
+        sums: dict[int, Tensor] = {}
+        for view in batch.prepared:
+            sums.update(zip(view.places, view.by_tensor(view.measure()), strict=True))
+        return [sums[i] for i in range(len(batch.params))]
 
     def move(self, batch: Batch, sums: Any) -> Tensor | None:
         # The views that were measured, or new ones.
-        found, batch.prepared = batch.prepared or self._views(batch), None
+        found, batch.prepared = batch.prepared or views(batch, together=self._together), None
         statistics: dict[int, Tensor] = {}
         if batch.is_shared:
             after, factors = _decide(batch, sums)
             for view in found:
-                view.write(view.move(_narrowed(factors, view))[0], {})
+                view.step({}, _narrowed(factors, view))
             batch.prepared = [after]
         else:
-            remaining = iter(sums or ())
             for view in found:
-                own = view.step(() if sums is None else view.from_tensors(remaining))
+                given = () if sums is None else view.from_tensors([sums[i] for i in view.places])
+                after, factors = view.decide(given)
+                own = view.step(after, factors)
                 if batch.rule.learns:
                     rows = torch.stack(own, -1).reshape(len(view.places), -1)
                     statistics.update(zip(view.places, rows, strict=True))
@@ -72,9 +76,6 @@ class TorchSteps:
         (after,) = batch.prepared
         changed = [key for key, number in batch.shared.items() if after[key] is not number]
         write_scalars([batch.shared[key] for key in changed], [after[key] for key in changed])
-
-    def _views(self, batch: Batch) -> Any:
-        return views(batch, together=self._together and not torch.compiler.is_compiling())
 
 
 def step_in_phases(backend: Backend, batch: Batch) -> None:

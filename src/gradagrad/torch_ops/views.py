@@ -6,8 +6,8 @@ where they go; the arithmetic is the rule's. Reading changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import torch
@@ -32,6 +32,9 @@ from gradagrad.torch_ops.ops import (
 )
 
 Arrays = dict[str, Any]
+PIECE = 1 << 17
+"""Elements that are stepped at once on a CPU when tensors are stepped together: what an operation leaves behind is
+still in the cache for the next one, and its memory is used again."""
 
 
 class View:
@@ -59,9 +62,9 @@ class View:
         """Sums tensor by tensor, each of shape (numbers, blocks)."""
         return [torch.stack(sums)]
 
-    def from_tensors(self, sums: Iterator[Tensor]) -> Any:
-        """The inverse of `by_tensor`: takes this view's share from ``sums``."""
-        return next(sums).unbind()
+    def from_tensors(self, sums: Sequence[Tensor]) -> Any:
+        """The inverse of `by_tensor`."""
+        return sums[0].unbind()
 
     def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
         """The view's own blocks after this step, and the factors of the move."""
@@ -72,9 +75,8 @@ class View:
         mask = self.touched() if getattr(self.settings, "lazy", False) else None
         return self.rule.move(self.values, factors, self.settings, self.sums, self.ops, mask)
 
-    def step(self, sums: Any) -> Any:
-        """Takes a whole step and writes it, given complete sums. What the rule learns from is returned, not written."""
-        after, factors = self.decide(sums)
+    def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
+        """Moves and writes everything, blocks too. What the rule learns from is returned, not written."""
         new, statistics = self.move(factors)
         self.write(new, after)
         return statistics
@@ -96,18 +98,16 @@ class View:
 class OneTensor(View):
     """One parameter: the plainest view, with which all others are compared."""
 
-    index: tuple[Tensor, ...] = ()
-    """The rows that it shows; empty for all of them."""
-
-    def __init__(self, batch: Batch, i: int, gradient: Tensor) -> None:
+    def __init__(self, batch: Batch, i: int, gradient: Tensor, index: tuple[Any, ...] = ()) -> None:
+        """Shows the rows at ``index``, to which ``gradient`` belongs; all of them if it is empty."""
         parameter = real_view(batch.params[i])
         super().__init__(batch, parameter)
-        self.i, self.places, dtype = i, [i], self.ops.dtype
-        x = (parameter[self.index] if self.index else parameter).to(dtype)
+        self.i, self.places, self.index, dtype = i, [i], index, self.ops.dtype
+        x = (parameter[index] if index else parameter).to(dtype)
         self.values = {"x": x, "g": gradient_of(batch, real_view(gradient).to(dtype), x)}
         for field, stored in own_fields(batch, i):
             fields = self.values if field.at == "element" else self.block
-            a = stored[self.index] if self.index and (field.at == "element" or batch.scope not in SINGLE) else stored
+            a = stored[index] if index and (field.at == "element" or batch.scope not in SINGLE) else stored
             fields[field.key] = a.to(torch.promote_types(dtype, a.dtype))
         if batch.differentiable:
             # Autograd saves these tensors, so they must not be overwritten.
@@ -129,10 +129,24 @@ class OneTensor(View):
         for target, values, lane, own_bits in written:
             stored = values if own_bits is None else precision.stored(target, values, own_bits, lane)
             if self.index:
-                target.index_put_(self.index, stored.to(target.dtype))
+                target[self.index] = stored.to(target.dtype)
             else:
                 target.copy_(stored)
         write_scalars([target for target, _ in scalars], [value for _, value in scalars])
+
+
+class Pieces(OneTensor):
+    """One large tensor whose elements share a step size: measured, then moved, piece by piece."""
+
+    def __init__(self, batch: Batch, i: int, pieces: Sequence[slice]) -> None:
+        super().__init__(batch, i, batch.grads[i][:0], (slice(0),))
+        self._pieces = [partial(OneTensor, batch, i, batch.grads[i][rows], (rows,)) for rows in pieces]
+
+    def measure(self) -> Any:
+        return [sum(a) for a in zip(*(piece().measure() for piece in self._pieces), strict=True)]
+
+    def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
+        return [sum(a) for a in zip(*(piece().step(after, factors) for piece in self._pieces), strict=True)]
 
 
 class ManyTensors(View):
@@ -185,8 +199,8 @@ class ManyTensors(View):
         columns = zip(torch.stack(list(sums)).split([t.numel() for t in like], 1), like, strict=True)
         return [part.reshape(len(sums), *t.shape) for part, t in columns]
 
-    def from_tensors(self, sums: Iterator[Tensor]) -> Any:
-        return torch.cat([(own := next(sums)).reshape(len(own), -1) for _ in self._block_tensors()], 1).unbind()
+    def from_tensors(self, sums: Sequence[Tensor]) -> Any:
+        return torch.cat([own.reshape(len(own), -1) for own in sums], 1).unbind()
 
     def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
         if not self._has_blocks:
@@ -208,13 +222,11 @@ class ManyTensors(View):
             for field in self._written_fields()
         ]
         fields.append((PARAMETER_LANE, self._params, new["x"], batch.stochastic_rounding))
+        bits = [random_bits(batch, i) for i in range(len(self._params))] if batch.draws else []
         for lane, targets, row, rounds in fields:
             values = parts(row, targets)
             if rounds and targets[0].dtype == torch.bfloat16:
-                values = [
-                    precision.stored(t, a, random_bits(batch, i), lane)
-                    for i, (t, a) in enumerate(zip(targets, values, strict=True))
-                ]
+                values = [precision.stored(*given, lane) for given in zip(targets, values, bits, strict=True)]
             torch._foreach_copy_(targets, values)
 
 
@@ -223,10 +235,10 @@ class TouchedRows(OneTensor):
 
     def __init__(self, batch: Batch, i: int) -> None:
         gradient, own = batch.grads[i].coalesce(), batch.param_states[i]
-        self.index = tuple(gradient.indices())
-        if "row_clocks" in own and own["row_clocks"].dim() != len(self.index):
+        index = tuple(gradient.indices())
+        if "row_clocks" in own and own["row_clocks"].dim() != len(index):
             catch_up(batch, i)  # Clocks of rows cannot serve entries, nor the other way round.
-        super().__init__(batch, i, gradient.values())
+        super().__init__(batch, i, gradient.values(), index)
         if "row_clocks" not in own or not self.rule.needs_catch_up(self.settings):
             return
         # Bring rows that were idle to where dense gradients of zero would have brought them.
@@ -244,21 +256,53 @@ class TouchedRows(OneTensor):
 
 
 def views(batch: Batch, *, together: bool) -> Iterator[View]:
-    """Dense parameters one by one or together, sparse ones by their touched rows."""
+    """Dense parameters one by one or together (but not in a compiled step), sparse ones by their touched rows."""
+    together = together and not torch.compiler.is_compiling()
     dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
     if together and dense:
         rest = batch if len(dense) == len(batch.grads) else batch.select(dense)
         params: list[Tensor | None] = [*rest.params]
         grouped = Optimizer._group_tensors_by_device_and_dtype([params], with_indices=True)
-        for _, indices in grouped.values():
-            many = ManyTensors(rest if len(indices) == len(rest.params) else rest.select(int(i) for i in indices))
-            many.places = [dense[int(i)] for i in indices]
+        for indices in (pack for _, group in grouped.values() for pack in _packs(rest.params, map(int, group))):
+            if len(indices) == 1:
+                yield from _in_pieces(batch, dense[indices[0]])
+                continue
+            many = ManyTensors(rest if len(indices) == len(rest.params) else rest.select(indices))
+            many.places = [dense[i] for i in indices]
             yield many
     for i, gradient in enumerate(batch.grads):
         if gradient.layout != torch.strided:
             yield TouchedRows(batch, i)
         elif not together:
             yield OneTensor(batch, i, gradient)
+
+
+def _packs(params: Sequence[Tensor], indices: Iterable[int]) -> Iterator[list[int]]:
+    """What is laid end to end: on a CPU as many tensors as make a piece, the smallest first; elsewhere all."""
+    pack: list[int] = []
+    size = 0
+    for i in sorted(indices, key=lambda i: params[i].numel()):
+        size += params[i].numel()
+        if pack and size > PIECE and params[i].is_cpu:
+            yield sorted(pack)
+            pack, size = [], params[i].numel()
+        pack.append(i)
+    yield sorted(pack)
+
+
+def _in_pieces(batch: Batch, i: int) -> Iterator[View]:
+    """The i-th parameter as pieces of whole rows; in one if it is small, or if a projection or ranks must see all."""
+    gradient, rows = batch.grads[i], batch.params[i].shape[0] if batch.params[i].dim() else 1
+    together = max(1, PIECE * rows // max(1, gradient.numel()))
+    if together >= rows or not gradient.is_cpu or batch.axes or getattr(batch.settings, "project", None):
+        yield OneTensor(batch, i, gradient)
+        return
+    pieces = [slice(begin, begin + together) for begin in range(0, rows, together)]
+    if batch.scope in SINGLE:
+        yield Pieces(batch, i, pieces)
+    else:
+        for piece in pieces:
+            yield OneTensor(batch, i, gradient[piece], (piece,))
 
 
 def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:
@@ -288,7 +332,7 @@ def gradient_of(batch: Batch, g: Any, x: Any) -> Any:
     return g + x * batch.coupled_decay if batch.coupled_decay else g
 
 
-def random_bits(batch: Batch, i: int, index: tuple[Tensor, ...] = ()) -> precision.RandomBits | None:
+def random_bits(batch: Batch, i: int, index: tuple[Any, ...] = ()) -> precision.RandomBits | None:
     """The random bits of the i-th parameter in this step (at ``index``, unless it is empty); None if none are used."""
     like = next((stored for field, stored in own_fields(batch, i) if field.at == "element"), None)
     rounds_x = batch.stochastic_rounding and batch.params[i].dtype == torch.bfloat16

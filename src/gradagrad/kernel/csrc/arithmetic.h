@@ -41,7 +41,7 @@ GRADAGRAD_INLINE T opaque(T a) {
 GRADAGRAD_INLINE float root(float a) { return std::sqrt(a); }
 GRADAGRAD_INLINE double root(double a) { return std::sqrt(a); }
 
-// NaN if either side is one. Where the second is a number known not to be NaN, one instruction does.
+// A NaN passes; that of the bound does not.
 template <class T>
 GRADAGRAD_INLINE T at_least(T a, T bound) {
   return bound > a ? bound : a;
@@ -49,16 +49,6 @@ GRADAGRAD_INLINE T at_least(T a, T bound) {
 template <class T>
 GRADAGRAD_INLINE T at_most(T a, T bound) {
   return bound < a ? bound : a;
-}
-template <class T>
-GRADAGRAD_INLINE T minimum(T a, T b) {
-  const T smaller = a < b ? a : b;
-  return a != a ? a : smaller;
-}
-template <class T>
-GRADAGRAD_INLINE T maximum(T a, T b) {
-  const T larger = a > b ? a : b;
-  return a != a ? a : larger;
 }
 
 template <class T>

@@ -59,7 +59,7 @@ void store(Format format, void* to, const T* from, int64_t size, const uint32_t*
   }
 }
 
-void draw(RandomBits& random, uint32_t key, int64_t index, int64_t size) { random.draw(key, index, size); }
+GRADAGRAD_CLONES void draw(RandomBits& random, uint32_t key, int64_t index, int64_t size) { random.draw(key, index, size); }
 
 template <class T>
 void transform_gradient(T* g, const T* x, bool negated, double decay, int64_t size) {

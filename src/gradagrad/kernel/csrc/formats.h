@@ -86,13 +86,13 @@ class RandomBits {
   GRADAGRAD_INLINE void draw(uint32_t key, int64_t index, int64_t size) {
     shift_ = index & 15;
     const uint32_t first = static_cast<uint32_t>(index >> 4) * 8;
-    const int64_t blocks = (shift_ + size + 15) / 16;
-    for (int64_t i = 0; i < blocks; ++i) {
-      const uint32_t pair = first + 8 * static_cast<uint32_t>(i);
-      for (uint32_t j = 0; j < 8; ++j) {
-        const uint32_t hash = scramble(key ^ ((pair + j) * 0x9e3779b9u));
-        bits_[16 * i + j] = hash;
-        bits_[16 * i + 8 + j] = (hash << 16) | (hash >> 16);
+    const int64_t hashes = (shift_ + size + 15) / 16 * 8;
+    alignas(64) uint32_t hash[most / 2 + 8];
+    for (int64_t i = 0; i < hashes; ++i) hash[i] = scramble(key ^ ((first + static_cast<uint32_t>(i)) * 0x9e3779b9u));
+    for (int64_t i = 0; i < hashes; i += 8) {
+      for (int64_t j = i; j < i + 8; ++j) {
+        bits_[i + j] = hash[j];
+        bits_[i + j + 8] = (hash[j] << 16) | (hash[j] >> 16);
       }
     }
   }

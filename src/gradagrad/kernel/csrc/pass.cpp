@@ -89,6 +89,10 @@ int Pass<T>::word_of(int s) const {
 
 template <class T>
 bool Pass<T>::any_gradient(const Range& range) {
+  if (range.gradient && job_.formats[stream::g] == own_format<T> && job_.coupled_decay == 0.0) {
+    const T* g = reinterpret_cast<const T*>(range.gradient);
+    return std::any_of(g, g + job_.width, [](T a) { return a != T(0); });
+  }
   for (int64_t at = 0; at < job_.width; at += chunk) {
     const int64_t size = std::min(chunk, job_.width - at);
     load(bit(stream::g), range, at, size);
@@ -143,6 +147,22 @@ void Pass<T>::step_rows(int64_t begin, int64_t end) {
   }
 }
 
+// Touched rows lie anywhere in a table, so the hardware cannot guess the next one. Inlined, because GCC drops calls of functions
+// that only prefetch.
+template <class T>
+GRADAGRAD_INLINE void Pass<T>::prefetch(const Range& range) const {
+  if (!range.gradient) return;  // The next row is beside this one.
+  const int64_t row = range.begin / job_.width;
+  for (int s = 0; s < stream::elements + job_.rule->elements; ++s) {
+    const int64_t bytes = job_.width * size_of(job_.formats[s]);
+    const char* from = s == stream::g ? range.gradient : job_.data[s] + row * bytes;
+    for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
+  }
+  for (int s = stream::blocks; s < stream::blocks + job_.rule->blocks; ++s) {
+    __builtin_prefetch(job_.data[s] + row * int64_t{sizeof(T)});
+  }
+}
+
 // As many at once as stay in the nearest cache.
 template <class T>
 void Pass<T>::step_rows(const Range* rows, int64_t count) {
@@ -153,9 +173,11 @@ void Pass<T>::step_rows(const Range* rows, int64_t count) {
   T gathered[stream::count][most];
   char* data[stream::count];
   for (int s = 0; s < stream::count; ++s) data[s] = reinterpret_cast<char*>(gathered[s]);
+  for (int64_t i = 0; i < std::min(together, count); ++i) prefetch(rows[i]);
   for (int64_t r = 0; r < count; r += together) {
     const int64_t some = std::min(together, count - r);
     for (int64_t i = 0; i < some; ++i) {
+      if (r + i + together < count) prefetch(rows[r + i + together]);
       double sums[stream::factors - stream::sums] = {};
       run(loops_.measure, rows + r + i, 1, width, sums);
       for (int k = 0; k < rule.sums; ++k) gathered[stream::sums + k][i] = static_cast<T>(sums[k]);

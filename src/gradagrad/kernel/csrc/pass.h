@@ -55,6 +55,7 @@ class Pass {
   void load(uint32_t streams, const Range& range, int64_t at, int64_t size);
   void store(uint32_t streams, int64_t index, int64_t size);
   int word_of(int s) const;
+  void prefetch(const Range& range) const;
   bool any_gradient(const Range& range);
   void set_factors(const double* factors);
 

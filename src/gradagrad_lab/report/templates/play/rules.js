@@ -20,7 +20,7 @@ function gradagradStep({ x, g, momentum, growth, accumulator, lr, rho }) {
   const t13 = t9 / t8;
   const t14 = t13 + 1.0;
   const t15 = Math.sqrt(t14);
-  const t16 = Math.min(t15, t12);
+  const t16 = Math.min(t12, t15);
   const t17 = growth * t16;
   const t18 = Math.min(t17, LARGEST);
   const t19 = Math.min(t7, 0.0);
@@ -55,7 +55,7 @@ function gradagradMomentumStep({ x, g, momentum, growth, accumulator, lr, rho, b
   const t14 = t13 + 1.0;
   const t15 = t12 ? t14 : t8;
   const t16 = Math.sqrt(t15);
-  const t17 = Math.min(t16, t11);
+  const t17 = Math.min(t11, t16);
   const t18 = t12 ? t17 : 1.0;
   const t19 = growth * t18;
   const t20 = Math.min(t19, LARGEST);
@@ -133,7 +133,7 @@ function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, f
   const t8 = t6 - t7;
   const t9 = t8 * t1;
   const t10 = accumulator + t9;
-  const t11 = LARGEST * 0.25;
+  const t11 = 1.0 / TINY;
   const t12 = Math.min(t10, t11);
   const t13 = t10 * factor2;
   const t14 = Math.max(t13, TINY);
