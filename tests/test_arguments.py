@@ -21,6 +21,7 @@ BAD_VALUES = [
     ({"lr": math.inf}, "lr must be .* got inf"),
     ({"lr": torch.tensor([0.1, 0.2])}, "lr must be .*one element.*, got tensor.*Tensor lr must be 1-element"),
     ({"lr": torch.tensor(-1.0)}, r"lr must be .* got -1\.0"),
+    ({"lr": torch.tensor(1e200, dtype=torch.float64)}, r"lr must be .* at most 3.*float32, got 1e\+200"),
     ({"lr": 10**400}, "lr must be .* got 10000.* … .*000"),
     ({"lr": 10**5000}, "lr must be .* got a value of type int"),
     ({"rho": -1.0}, r"rho must be a finite number >= 0, got -1\.0\. 0 is AdaGrad"),

@@ -62,7 +62,7 @@ def torch_area(options: argparse.Namespace) -> int:
     begun, seed = time.monotonic(), options.seed
     while sum(counts["element-steps"] for counts in table.values()) < options.steps:
         # Most cases are small, so that there are many. Most element-steps come from large ones, which saves hours.
-        long = random.Random(-seed).choices((SMALL, 40_000, 400_000), (12, 4, 2))[0]
+        long = random.Random(f"size {seed}").choices((SMALL, 40_000, 400_000), (12, 4, 2))[0]
         family, counts = run(seed, options.elements or (SMALL if options.steps < 1e8 else long))
         table[family] += counts
         seed += 1

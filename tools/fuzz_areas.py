@@ -172,7 +172,7 @@ def _disturb(dice: random.Random, params: list[torch.nn.Parameter], optimizer: A
     """One block, or nested ones. A signal may come at any moment."""
     expected = {
         p: p.detach() - s["offset"].float() * ((1.0 - g["momentum"]) / g["momentum"])
-        for g in optimizer.param_groups for p in g["params"] if (s := optimizer.state.get(p))
+        for g in optimizer.param_groups for p in g["params"] if (s := optimizer.state[p]) and s["step"]
     }  # fmt: skip
     iterate, resizes = params[0].detach().clone(), bool(expected) and dice.random() < 0.1
     if not resizes and dice.random() < 0.6:
@@ -287,7 +287,7 @@ def _check_fit(dice: random.Random, make: Any, options: dict[str, Any], model: A
             difference <= 1e-6 * float(np.abs(y).max()) + 1e-300, f"other units of y, {difference} apart: {options}"
         )
     if regular and len(y) == 200 and options["alpha"] in (1e-4, 0.0) and weights is None:
-        stream = make(**options | {"alpha": 1e-4})
+        stream = make(**options)
         first = {} if make is GradaGradRegressor else {"classes": np.unique(y)}
         rows = sp.csr_matrix(X) if sp.issparse(X) else X
         for _ in range(30):

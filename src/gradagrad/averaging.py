@@ -39,12 +39,13 @@ class Averaged(EngineOptimizer):
         self._averaged_depth, self._cannot_step, self._iterates = 0, "", {}
 
     @contextmanager
-    def averaged(self, model: torch.nn.Module | None = None, batches: Iterable[Any] = ()) -> Generator[None]:
+    def averaged(self, model: torch.nn.Module | None = None, batches: Iterable[Any] | None = None) -> Generator[None]:
         """Puts averages into the parameters inside the block, and the iterates back afterwards, bit for bit.
 
-        Needs memory for one copy of the parameters. May be nested. BatchNorm's running statistics belong to the
-        iterates. With ``model`` and ``batches`` they are measured at the average, and put back afterwards. Without them
-        they are left alone, and what ``torch.optim.swa_utils.update_bn`` measures inside stays after the block.
+        Needs memory for one copy of the parameters. May be nested; the outermost block puts back. BatchNorm's running
+        statistics belong to the iterates. With ``model`` and ``batches`` they are measured at the average, and put back
+        afterwards. Without both they are left alone, and what ``torch.optim.swa_utils.update_bn`` measures inside stays
+        after the block.
 
         Example:
             >>> with optimizer.averaged():  # doctest: +SKIP
@@ -52,26 +53,24 @@ class Averaged(EngineOptimizer):
         """
         self._averaged_depth += 1
         self._cannot_step = _INSIDE
+        outermost = self._averaged_depth == 1
         try:
-            if self._averaged_depth > 1:
-                yield
-            else:
-                norms = [] if model is None else norms_of(model)
-                if self._iterates:
-                    self._put_back()
-                averages = self._averages()
-                self._iterates = copies([*averages, *chain.from_iterable(norm.buffers() for norm in norms)])
-                try:
-                    with uninterrupted():
-                        put(averages)
-                    if model is not None and norms:
-                        measure(model, norms, batches, forward)
-                    yield
-                finally:
-                    self._put_back()
+            norms = [] if model is None or batches is None else norms_of(model)
+            if outermost and self._iterates:
+                self._put_back()
+            averages = self._averages() if outermost else {}
+            kept = copies([*averages, *chain.from_iterable(norm.buffers() for norm in norms)])
+            self._iterates = {**kept, **self._iterates}
+            with uninterrupted():
+                put(averages)
+            if norms:
+                measure(model, norms, batches, forward)
+            yield
         finally:
             self._averaged_depth -= 1
             self._cannot_step = _INSIDE if self._averaged_depth else ""
+            if outermost:
+                self._put_back()
 
     def _put_back(self) -> None:
         """Ends a block. An exception that comes before this has begun leaves it to the next step, block or saving."""
@@ -111,7 +110,7 @@ class Averaged(EngineOptimizer):
     @torch.no_grad()
     def _stay(self) -> None:
         """Training goes on from the averages, which the parameters hold now."""
-        for state in self.state.values():
+        for state in self._states():
             for key in self.rule.distances:
                 sharding.local(state[key]).zero_()
 
@@ -162,7 +161,7 @@ def norms_of(model: torch.nn.Module) -> list[_BatchNorm]:
 
 @torch.no_grad()
 def measure(
-    model: torch.nn.Module, norms: Sequence[_BatchNorm], batches: Iterable[Any], run: Callable[[Any, Any], None]
+    model: Any, norms: Sequence[_BatchNorm], batches: Iterable[Any] | None, run: Callable[[Any, Any], None]
 ) -> None:
     """Measures BatchNorm's statistics over batches, which all count alike.
 
@@ -177,8 +176,10 @@ def measure(
         norm.momentum = None  # the plain mean
         norm.train()
     try:
-        for batch in batches:
+        for batch in batches or ():
             run(model, _on(device, batch))
+        if not norms[0].num_batches_tracked:
+            raise ValueError("batches must have at least one batch each time; a generator can be gone through once.")
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum

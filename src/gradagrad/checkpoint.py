@@ -42,13 +42,19 @@ _MOST_STEPS = 2**62  # Beyond it the counter, or a number computed from it, woul
 def load(optimizer: EngineOptimizer, state_dict: StateDict, load_base: Callable[[StateDict], None]) -> None:
     """Calls ``load_base(state_dict)`` with our checks after the user's pre-hooks and our state before the post-hooks.
 
-    The base class casts state to each parameter's dtype, which would round the float32 state of bf16 parameters.
+    The base class would round the float32 state of bf16 parameters to bf16, and cannot copy tensors that have a graph
+    or no data. So it gets what belongs to no parameter, and settings without their graph.
     """
     own = [{key: group[key] for key in ("projection",) if key in group} for group in optimizer.param_groups]
     rebuilt: dict[Tensor, dict[str, Any]] = {}
 
-    def before(_: Optimizer, candidate: StateDict) -> None:
+    def before(_: Optimizer, candidate: StateDict) -> StateDict:
         rebuilt.update(_rebuilt(optimizer, candidate))
+        groups = candidate["param_groups"]
+        numbers = {n for group in groups for n in group["params"] if isinstance(n, int | str)}
+        others = {key: value for key, value in candidate["state"].items() if key not in numbers}
+        plain = [{k: v.detach() if isinstance(v, Tensor) else v for k, v in group.items()} for group in groups]
+        return {**candidate, "state": others, "param_groups": plain}
 
     def after(_: Optimizer) -> None:
         optimizer.state.update(rebuilt)

@@ -1,6 +1,7 @@
 """x̄: swapped in and out exactly, exported as copies, and lazily kept where gradients are sparse."""
 
 import copy
+import signal
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.optim.swa_utils import update_bn
 
-from gradagrad import AutoGradaGrad
+from gradagrad import AutoGradaGrad, averaging
 
 from .cases import DRIVERS, assert_same, coo, every_parameter, noisy_gradients, parameters, train
 
@@ -246,28 +247,50 @@ def test_batch_norm_is_measured_at_the_average_and_put_back() -> None:
         assert not torch.equal(model[1].running_mean, before["1.running_mean"])
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name]), name
+    with optimizer.averaged():
+        with optimizer.averaged(model):  # without batches
+            assert torch.equal(model[1].running_mean, before["1.running_mean"])
+        with optimizer.averaged(model, batches=[inputs]):
+            torch.testing.assert_close(model[1].running_mean, expected)
+        torch.testing.assert_close(model[1].running_mean, expected)
+    with pytest.raises(ValueError, match="at least one batch"), optimizer.averaged(model, batches=iter(())):
+        pass
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
 
 
 def test_no_exit_leaves_a_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
     """A handler that would raise while iterates are put back waits; before that, the next call puts them back."""
     model, optimizer, _ = _stepped()
-    before = [p.detach().clone() for p in model.parameters()]
+    twin, peaceful = copy.deepcopy((model, optimizer))
+    before, averages = [p.detach().clone() for p in model.parameters()], shown(optimizer)
+    put, parameters = averaging.put, list(model.parameters())
 
-    def interrupted() -> None:
+    def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    def again() -> None:
-        with optimizer.averaged():
-            pass
-
-    for go_on in (optimizer.state_dict, again):
+    def interrupt() -> None:
         with monkeypatch.context() as patch:
             patch.setattr(optimizer, "_put_back", interrupted)
             with pytest.raises(KeyboardInterrupt), optimizer.averaged():
                 pass
-        assert not all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
-        go_on()
-        assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True))
+        assert not all(map(torch.equal, parameters, before))
+
+    for go_on in (optimizer.state_dict, lambda: shown(optimizer)):
+        interrupt()
+        seen = go_on()
+        assert all(map(torch.equal, parameters, before))
+        assert isinstance(seen, dict) or all(map(torch.equal, seen, averages))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt), optimizer.averaged():
+        patch.setattr(averaging, "put", lambda values: (signal.raise_signal(signal.SIGINT), put(values)))  # pyright: ignore
+    assert all(map(torch.equal, parameters, before))
+    interrupt()
+    for p, q in zip(parameters, twin.parameters(), strict=True):
+        p.grad, q.grad = torch.ones_like(p), torch.ones_like(q)
+    optimizer.step()
+    peaceful.step()
+    before = [p.detach().clone() for p in twin.parameters()]
+    assert all(map(torch.equal, parameters, before))
     with pytest.raises(RuntimeError, match="1 parameters were resized"), optimizer.averaged():
         model[0].bias.data = torch.zeros(7)
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True) if p.shape == q.shape)

@@ -213,6 +213,17 @@ def test_bfloat16_state_trains_as_well(driver: str) -> None:
     assert 0.5 < found[1] / found[0] < 2.0
 
 
+@every_driver
+def test_bfloat16_holds_the_limit_of_the_sum(driver: str) -> None:
+    """Rounding at random would lower a sum at a limit between two bfloat16 numbers once in 65,536 steps."""
+    p = Parameter(torch.zeros(100_000))
+    optimizer = AutoGradaGrad([p], state_dtype=torch.bfloat16, **DRIVERS[driver])
+    for size in (1e30, *[1e-9] * 7, 0.0):
+        p.grad = torch.full_like(p, size)
+        optimizer.step()
+        assert bool((optimizer.state[p]["accumulator"] == 2.0**126).all())
+
+
 def test_mixed_precisions_share_what_they_share() -> None:
     mixed = [Parameter(torch.ones(3, dtype=d)) for d in (torch.bfloat16, torch.float64, torch.float32)]
     exact = [Parameter(torch.ones(3, dtype=torch.float64)) for _ in mixed]

@@ -198,3 +198,12 @@ def test_a_search_for_alpha_and_columns_that_cannot_be_squared(loss, spread):
     tiny = GradaGradRegressor(loss, random_state=0).fit(X[:, :2], y * 1e-90)
     assert model.score(X, y) > (0.9 if spread < 1.0 else -0.1)
     assert tiny.score(X[:, :2] * 1e90, y) > 0.9  # coefficients of y·1e-90, times 1e90
+
+
+@pytest.mark.filterwarnings("error", "ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_held_out_sample_larger_than_all_others_by_far():
+    X = np.random.default_rng(0).standard_normal((40, 1))
+    for i in range(10):
+        x = X.copy()
+        x[i] = 1e300
+        assert np.isfinite(GradaGradRegressor(alpha="search", random_state=0).fit(x, 1e90 * X[:, 0]).coef_).all()

@@ -43,8 +43,8 @@ def check_number_or_lr(name: str, value: Any, wanted: Number) -> Any:
         raise TypeError(error_text(name, wanted.rule, value, "Pass a real tensor, dense and with a value, or a float."))
     if value.numel() != 1:
         raise ValueError(error_text(name, wanted.rule, value, "A Tensor lr must be 1-element; pass a 0-d one."))
-    if not torch.compiler.is_compiling() and not wanted.holds(float(value.detach())):
-        raise ValueError(error_text(name, wanted.rule, float(value.detach()), wanted.remedy))
+    if not torch.compiler.is_compiling():
+        check_number(name, float(value.detach()), wanted)
     return value
 
 

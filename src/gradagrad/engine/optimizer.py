@@ -105,6 +105,7 @@ class EngineOptimizer(Optimizer, ABC):
         if any(has_stepped(self, parameter) for parameter in group["params"]):
             refuse_another_scope(scope, self._scope(group))
         elif self._scope(group) != scope:
+            checked(self.arguments, dict(group), [g for g in self.param_groups if g is not group])
             self._begun_with[index] = self._scope(group), momentum
 
     def _put_readings(self, group: dict[str, Any]) -> None:
@@ -131,13 +132,15 @@ class EngineOptimizer(Optimizer, ABC):
         if found_inf is not None and bool(found_inf):
             return loss
         is_first = not torch.compiler.is_compiling() and (
-            self._is_unstepped() if self._unused else not any(self.state.values())
+            self._is_unstepped()
+            if self._unused
+            else not any(self.state.get(p) for group in self.param_groups for p in group["params"])
         )
         self._step_groups(is_first)
         return loss
 
     def _is_unstepped(self) -> bool:
-        return not any(has_stepped(self, parameter) for parameter in self.state)
+        return not any(has_stepped(self, parameter) for parameter in self._parameters())
 
     def _step_groups(self, is_first: bool) -> None:
         groups, batches = self._batches()
@@ -305,6 +308,10 @@ class EngineOptimizer(Optimizer, ABC):
 
     def _parameters(self) -> Iterator[Tensor]:
         return chain.from_iterable(group["params"] for group in self.param_groups)
+
+    def _states(self) -> Iterator[dict[str, Any]]:
+        """The parameters' states. Hooks and state dicts may put other things into ``state``."""
+        return filter(None, map(self.state.get, self._parameters()))
 
     def share_memory(self) -> None:
         """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""

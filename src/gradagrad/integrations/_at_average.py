@@ -10,20 +10,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from gradagrad.averaging import Averaged, copies, forward, measure, norms_of, put
-from gradagrad.engine.optimizer import EngineOptimizer
-from gradagrad.integrations.wrappers import unwrapped
+from gradagrad.integrations.wrappers import ours
 from gradagrad.monitoring.diagnostics import readings
-
-
-def ours(optimizers: Iterable[Any]) -> list[EngineOptimizer]:
-    """Those of the optimizers, or of what they wrap, that are GradaGrad's or AutoGradaGrad's."""
-    found: list[EngineOptimizer] = []
-    for optimizer in optimizers:
-        try:
-            found.append(unwrapped(optimizer))
-        except TypeError:
-            continue
-    return found
 
 
 def shown(optimizers: Iterable[Any]) -> dict[str, float]:
@@ -71,7 +59,7 @@ class AtAverage:
         put(averages)
         try:
             if norms:
-                measure(model, norms, self._batches or (), self._forward)
+                measure(model, norms, self._batches, self._forward)
         except BaseException:
             self.leave()
             raise

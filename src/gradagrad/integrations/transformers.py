@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from transformers import DefaultFlowCallback, PreTrainedModel, Trainer, TrainerCallback
 
-from gradagrad.integrations._at_average import AtAverage, ours, shown
+from gradagrad.integrations._at_average import AtAverage, shown
+from gradagrad.integrations.wrappers import ours
 
 FOLDER = "average"
 """The folder in each checkpoint with a model to export, the average. Training resumes from the checkpoint itself."""

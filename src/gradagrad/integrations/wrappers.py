@@ -1,5 +1,6 @@
 """Optimizers inside the wrappers of training frameworks."""
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -28,16 +29,22 @@ def unwrapped(optimizer: Any) -> EngineOptimizer:
     return inner
 
 
+def ours(optimizers: Iterable[Any]) -> list[EngineOptimizer]:
+    """Those of the optimizers, or of what they wrap, that are GradaGrad's or AutoGradaGrad's."""
+    found: list[EngineOptimizer] = []
+    for optimizer in optimizers:
+        with suppress(TypeError):
+            found.append(unwrapped(optimizer))
+    return found
+
+
 def _combined(wrapper: Any) -> Any:
     """Of TorchRec's CombinedOptimizer, which has pairs of a name and an optimizer, the only one that is ours."""
     pairs = getattr(wrapper, "_optims", None)
-    ours: list[EngineOptimizer] = []
-    for _, optimizer in pairs if isinstance(pairs, list) else ():
-        with suppress(TypeError):
-            ours.append(unwrapped(optimizer))
-    if len(ours) > 1:
+    found = ours(optimizer for _, optimizer in pairs) if isinstance(pairs, list) else []
+    if len(found) > 1:
         raise TypeError("optimizer combines several of GradaGrad or AutoGradaGrad; pass one of them.")
-    return ours[0] if ours else None
+    return found[0] if found else None
 
 
 def _inside(wrapper: Any, name: str) -> Any:

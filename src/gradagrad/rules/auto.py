@@ -36,7 +36,8 @@ here                  meaning
 
 Numbers of tensors and shared ones are kept in double, because float32 cannot multiply by 1 − 5e-9. Where a gradient is
 exactly zero, e and y go on as x̄ does and everything else stays, so a row without a gradient can catch up later by the
-factor W_then/W_now. A step in which every gradient is zero is such a step for all; only the first one is taken back.
+factor W_then/W_now. A step in which every gradient is zero is such a step for all: it is known as one only after y has
+moved, and moving back would round. Only the first one, where e is 0, is taken back.
 
 A NaN spoils its element and is left out of the sums from then on. An infinity does so too as an element's first
 gradient or without the guard; otherwise it is clipped. A finite gradient whose square overflows moves nothing.
@@ -139,7 +140,7 @@ class AutoRule(Rule):
         if s.guard:  # An element's first gradient is not limited.
             square = ops.where(first, square, ops.minimum(square, B))
         total = B + (square - B * fade) * moves
-        new_B = ops.minimum(total, ops.largest * 0.25)  # so that 2B is finite, in bfloat16 too
+        new_B = ops.minimum(total, 1.0 / ops.tiny)  # A power of two, which bfloat16 holds. 2B is finite.
         # Where the square of a finite gradient overflows the root is infinite and z stays, as with torch's Adagrad.
         root = ops.sqrt(ops.maximum(total * scale, ops.tiny))
         if s.guard:

@@ -291,7 +291,9 @@ class LinearEstimator(BaseEstimator):
 
     def _judge_held(self, model: Model, X: Any, targets: NDArray[Any], weights: Floats | None) -> float:
         coefficients, intercept = model.coefficients(model.point(self.average))
-        return self._judge(X @ coefficients.T + intercept, targets, weights)
+        with np.errstate(all="ignore"):  # A held-out sample may be larger by far than those trained on.
+            outputs = X @ coefficients.T + intercept
+            return self._judge(outputs, targets, weights) if np.isfinite(outputs).all() else -np.inf
 
     def _publish(self, model: Model, point: Floats) -> None:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -133,7 +133,7 @@ function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, f
   const t8 = t6 - t7;
   const t9 = t8 * t1;
   const t10 = accumulator + t9;
-  const t11 = LARGEST * 0.25;
+  const t11 = 1.0 / TINY;
   const t12 = Math.min(t10, t11);
   const t13 = t10 * factor2;
   const t14 = Math.max(t13, TINY);
