@@ -34,7 +34,7 @@ _KINDS = {"value": "T", "wide": "double", "mask": "bool", "wide mask": "bool"}
 CPP = Language(
     {
         "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
-        "sqrt": "root({0})", "exp": "std::exp({0})", "log": "std::log({0})",
+        "sqrt": "std::sqrt({0})", "exp": "std::exp({0})", "log": "std::log({0})",
         "max": "at_least({0}, {1})", "min": "at_most({0}, {1})", "narrow": "T({0})",
         "where": "select({0}, {1}, {2})", "less": "{0} < {1}", "unequal": "{0} != {1}",
         "where uniform": "choose({0}, {1}, {2})",

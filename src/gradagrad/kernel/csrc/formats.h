@@ -115,6 +115,7 @@ void draw(RandomBits& random, uint32_t key, int64_t index, int64_t size);
 template <class T>
 void transform_gradient(T* g, const T* x, bool negated, double decay, int64_t size);
 // The sum of rows of numbers of one format, in the order given and rounded after each, as torch adds up a sparse gradient.
+template <class T>
 void add_up_rows(Format format, const char* values, const int64_t* positions, int64_t count, int64_t width, char* to);
 
 }  // namespace gradagrad

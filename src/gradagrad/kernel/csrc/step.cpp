@@ -58,7 +58,7 @@ void Settings::set(Job& job, int64_t steps, int64_t stream) const {
 
 Step::Step(Settings settings, StableIValue params, StableIValue grads, std::shared_ptr<const Handles> state,
            std::vector<int64_t> streams)
-    : settings_(std::move(settings)), params_(params), grads_(grads), state_(std::move(state)), streams_(std::move(streams)) {}
+    : Prepared(std::move(settings)), params_(params), grads_(grads), state_(std::move(state)), streams_(std::move(streams)) {}
 
 Verdict Step::prepare() {
   const Rule& rule = *settings_.rule;
@@ -138,17 +138,6 @@ void Step::parallel(const F& f) const {
       if (first < last) f(i, first, last);
     }
   });
-}
-
-template <class F>
-void Step::with_pass(const Job& job, const F& f) const {
-  if (job.in_double) {
-    Pass<double> pass(job);
-    f(pass);
-  } else {
-    Pass<float> pass(job);
-    f(pass);
-  }
 }
 
 void Step::count_steps() {
