@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
 
-from gradagrad import checkpoint, precision
+from gradagrad import checkpoint, precision, sharding
 from gradagrad.checks.arguments import Table
 from gradagrad.checks.torch import (
     checked,
@@ -131,18 +131,13 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
-        is_first = not torch.compiler.is_compiling() and (
-            self._is_unstepped()
-            if self._unused
-            else not any(self.state.get(p) for group in self.param_groups for p in group["params"])
-        )
-        self._step_groups(is_first)
+        self._step_groups(is_first=not torch.compiler.is_compiling() and self._is_unstepped())
         return loss
 
     def _is_unstepped(self) -> bool:
         return not any(has_stepped(self, parameter) for parameter in self._parameters())
 
-    def _step_groups(self, is_first: bool) -> None:
+    def _step_groups(self, *, is_first: bool) -> None:
         groups, batches = self._batches()
         if not batches:
             return
@@ -252,12 +247,12 @@ class EngineOptimizer(Optimizer, ABC):
             wrap_cpu_scalars(self.state.values())
 
     def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
-        """A batch of one parameter with its state and without a gradient."""
+        """A batch of this rank's shard of one parameter with its state and without a gradient."""
         batch, state = self._empty_batch(group), self.state[parameter]
-        batch.params, batch.param_states, batch.steps = [parameter], [state], [state["step"]]
+        batch.params, batch.param_states, batch.steps = [sharding.local(parameter)], [state], [state["step"]]
         batch.shared = {key: state[key] for key in batch.shared_keys if key in state}
         own = [f.key for f in batch.fields if f.key in state and f.key not in batch.shared]
-        batch.state = {key: [state[key]] for key in own}
+        batch.state = {key: [sharding.local(state[key])] for key in own}
         return batch
 
     def _catch_up(self) -> None:

@@ -104,11 +104,9 @@ class OneTensor(View):
         super().__init__(batch, parameter)
         self.i, self.places, self.index, dtype = i, [i], index, self.ops.dtype
         x = (parameter[index] if index else parameter).to(dtype)
-        self.values = {"x": x, "g": gradient_of(batch, real_view(gradient).to(dtype), x)}
-        for field, stored in own_fields(batch, i):
-            fields = self.values if field.at == "element" else self.block
-            a = stored[index] if index and (field.at == "element" or batch.scope not in SINGLE) else stored
-            fields[field.key] = a.to(torch.promote_types(dtype, a.dtype))
+        fields, block = fields_of(batch, i, dtype, index)
+        self.values = {"x": x, "g": gradient_of(batch, real_view(gradient).to(dtype), x), **fields}
+        self.block |= block
         if batch.differentiable:
             # Autograd saves these tensors, so they must not be overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
@@ -310,6 +308,16 @@ def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:
     return [(field, batch.state[field.key][i]) for field in batch.fields if field.key in batch.state]
 
 
+def fields_of(batch: Batch, i: int, dtype: torch.dtype, index: tuple[Any, ...] = ()) -> tuple[Arrays, Arrays]:
+    """The i-th parameter's element fields and block fields, in computing precision; ``index`` picks rows."""
+    values: Arrays = {}
+    block: Arrays = {}
+    for field, stored in own_fields(batch, i):
+        a = stored[index] if index and (field.at == "element" or batch.scope not in SINGLE) else stored
+        (values if field.at == "element" else block)[field.key] = a.to(torch.promote_types(dtype, a.dtype))
+    return values, block
+
+
 def lr_of(batch: Batch, i: int | None, dtype: torch.dtype, *, counted: bool = False) -> Any:
     """The i-th parameter's learning rate in this step, decayed as in torch.optim.Adagrad, on its device.
 
@@ -373,11 +381,9 @@ def catch_up(batch: Batch, i: int) -> None:
         return
     dtype = computing_dtype(batch.params[i].dtype)
     parameter = real_view(batch.params[i].detach())
-    values: Arrays = {"x": parameter.to(dtype)}
-    block: Arrays = {}
+    fields, block = fields_of(batch, i, dtype)
+    values = {"x": parameter.to(dtype), **fields}
     targets = {"x": parameter, **{field.key: stored for field, stored in own_fields(batch, i)}}
-    for field, stored in own_fields(batch, i):
-        (values if field.at == "element" else block)[field.key] = stored.to(dtype)
     since = clocks.reshape(*clocks.shape, *(1 for _ in range(values["x"].dim() - clocks.dim())))
     for key, a in _after_idling(batch, values, block, since, clock(batch, i), tensor_ops(dtype)).items():
         # A row that is up to date is representable and stays as it is; bf16 rounds the others to nearest, once.
