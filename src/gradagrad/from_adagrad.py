@@ -11,18 +11,6 @@ from gradagrad.engine.state import begin
 from gradagrad.gradagrad import GradaGrad
 from gradagrad.torch_ops.ops import computing_dtype, real_view, reduction
 
-# The settings that Adagrad and GradaGrad share.
-_SHARED = (
-    "lr",
-    "lr_decay",
-    "weight_decay",
-    "initial_accumulator_value",
-    "eps",
-    "maximize",
-    "foreach",
-    "differentiable",
-)
-
 
 def from_adagrad(source: torch.optim.Adagrad, **options: Any) -> GradaGrad:
     """A `GradaGrad` that continues an Adagrad run, with its accumulator, step counts and settings.
@@ -42,7 +30,7 @@ def from_adagrad(source: torch.optim.Adagrad, **options: Any) -> GradaGrad:
         )
     groups = [dict(group) for group in source.param_groups]
     states = [source.state.get(p, {}) for group in groups for p in group["params"]]
-    settings = ("params", "param_names", *_SHARED)
+    settings = {"params", "param_names", *source.defaults} - {"fused"}  # Adagrad's fused is another kernel.
     ours = [{k: v for k, v in group.items() if k in settings and k not in options} for group in groups]
     result = GradaGrad(ours, **options)
     parameters = [p for group in result.param_groups for p in group["params"]]

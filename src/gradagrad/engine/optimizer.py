@@ -39,7 +39,7 @@ class EngineOptimizer(Optimizer, ABC):
     arguments: ClassVar[Table]
     warns_of_large_first_step: ClassVar[bool] = False
     _cannot_step: str = ""
-    """Why steps and loading are refused at the moment; empty if they are not."""
+    """Why steps, saving and loading are refused at the moment; empty if they are not."""
     _in_backward: Any = None
     """What steps parameters inside the backward pass, if anything does."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
@@ -277,13 +277,16 @@ class EngineOptimizer(Optimizer, ABC):
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
+        if self._cannot_step:
+            raise RuntimeError(self._cannot_step)
         renew_unused(self)
         self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
             if "projection" in group:
                 group["projection"] = None
-            group["state_dtype"] = checkpoint.dtype_name(group["state_dtype"])
+            # torch.distributed.checkpoint gathers plain values only.
+            group["state_dtype"] = str(group["state_dtype"]).removeprefix("torch.")
             group.update(dict.fromkeys(READINGS))  # The keys stay, because distributed checkpoints expect them.
         return result
 
