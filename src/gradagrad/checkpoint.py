@@ -104,7 +104,12 @@ def _saved_states(
     optimizer: EngineOptimizer, state_dict: StateDict
 ) -> Iterator[tuple[Mapping[str, Any], Tensor, dict[str, Any], str]]:
     """(saved state, parameter, saved group, where) for each saved parameter."""
-    if not has_parts(state_dict):
+    found = state_dict.get("param_groups")
+    if (
+        not isinstance(state_dict.get("state"), Mapping)
+        or not isinstance(found, list)
+        or not all(isinstance(group, Mapping) and isinstance(group.get("params"), list | tuple) for group in found)
+    ):
         raise ValueError(
             'the state dict is damaged: it must have a dictionary "state" and a list "param_groups" of dictionaries, '
             'each with a list of "params".'
@@ -134,16 +139,6 @@ def _saved_states(
                 raise ValueError(f"the state dict is damaged: the state of {where} is a {kind}, not a dictionary.")
             if state:
                 yield state, parameter, saved, where
-
-
-def has_parts(state_dict: Mapping[str, Any]) -> bool:
-    """Whether this has the outward form of any torch optimizer's state dict."""
-    groups = state_dict.get("param_groups")
-    return (
-        isinstance(state_dict.get("state"), Mapping)
-        and isinstance(groups, list)
-        and all(isinstance(group, Mapping) and isinstance(group.get("params"), list | tuple) for group in groups)
-    )
 
 
 def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:

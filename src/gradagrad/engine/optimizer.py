@@ -131,13 +131,18 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
-        self._step_groups(is_first=not torch.compiler.is_compiling() and self._is_unstepped())
+        is_first = not torch.compiler.is_compiling() and (
+            self._is_unstepped()
+            if self._unused
+            else not any(self.state.get(p) for group in self.param_groups for p in group["params"])
+        )
+        self._step_groups(is_first)
         return loss
 
     def _is_unstepped(self) -> bool:
         return not any(has_stepped(self, parameter) for parameter in self._parameters())
 
-    def _step_groups(self, *, is_first: bool) -> None:
+    def _step_groups(self, is_first: bool) -> None:
         groups, batches = self._batches()
         if not batches:
             return

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradagrad.rules.scope import SINGLE, block_shape
+from gradagrad.rules.scope import SINGLE
 
 
 class TensorOps:
@@ -146,14 +146,6 @@ def joined(tensors: Sequence[Tensor]) -> Tensor:
 def parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """Views of a row in the shapes of ``like``."""
     return [part.view(t.shape) for part, t in zip(row.split([t.numel() for t in like]), like, strict=True)]
-
-
-def touched(gradient: Tensor, scope: str) -> Tensor:
-    """Which entries (`element`) or rows (all others) have a non-zero gradient, broadcastable to it."""
-    nonzero = gradient != 0
-    if scope == "element" or gradient.dim() < 2:
-        return nonzero
-    return nonzero.flatten(1).any(dim=1).reshape(block_shape(gradient.shape, "row"))
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -17,7 +17,7 @@ from torch.optim.optimizer import Optimizer
 from gradagrad import precision
 from gradagrad.engine.batch import Batch
 from gradagrad.rules.rule import PARAMETER_LANE, Field
-from gradagrad.rules.scope import SINGLE
+from gradagrad.rules.scope import SINGLE, block_shape
 from gradagrad.torch_ops.ops import (
     Segments,
     computing_dtype,
@@ -26,7 +26,6 @@ from gradagrad.torch_ops.ops import (
     real_view,
     reduction,
     tensor_ops,
-    touched,
     wide_dtype,
     write_scalars,
 )
@@ -70,20 +69,19 @@ class View:
         """The view's own blocks after this step, and the factors of the move."""
         return self.rule.decide(sums, self.block, self.settings, self.block_ops)
 
-    def move(self, factors: Sequence[Any]) -> tuple[Arrays, Any]:
-        """The values after this step, and the statistics."""
-        mask = self.touched() if getattr(self.settings, "lazy", False) else None
-        return self.rule.move(self.values, factors, self.settings, self.sums, self.ops, mask)
-
     def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
         """Moves and writes everything, blocks too. What the rule learns from is returned, not written."""
-        new, statistics = self.move(factors)
+        mask = self.touched() if getattr(self.settings, "lazy", False) else None
+        new, statistics = self.rule.move(self.values, factors, self.settings, self.sums, self.ops, mask)
         self.write(new, after)
         return statistics
 
     def touched(self) -> Tensor:
-        """Which entries or rows have a gradient."""
-        return touched(self.values["g"], self.batch.scope)
+        """Which entries (`element`) or rows (all others) have a non-zero gradient, broadcastable to it."""
+        nonzero = self.values["g"] != 0
+        if self.batch.scope == "element" or nonzero.dim() < 2:
+            return nonzero
+        return nonzero.flatten(1).any(dim=1).reshape(block_shape(nonzero.shape, "row"))
 
     def write(self, new: Arrays, after: Arrays) -> None:
         """Stores the values, and the blocks that belong to this view alone unless they are yet to be learned."""
