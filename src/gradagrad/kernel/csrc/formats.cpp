@@ -14,7 +14,7 @@ struct Convert {
 };
 
 template <class T>
-struct Arrays {
+struct Vectors {
   GRADAGRAD_CLONES static void stochastic(
       uint16_t* __restrict to, const T* __restrict from, int64_t size, const uint32_t* __restrict bits, int word) {
     GRADAGRAD_VECTORS
@@ -29,7 +29,7 @@ struct Arrays {
 }  // namespace
 
 template <class T>
-void load(Format format, const void* from, T* to, int64_t size) {
+void Arrays<T>::load(Format format, const void* from, T* to, int64_t size) {
   if (format == own_format<T>) {
     std::memcpy(to, from, static_cast<size_t>(size) * sizeof(T));
   } else if (format == Format::bf16) {
@@ -40,13 +40,13 @@ void load(Format format, const void* from, T* to, int64_t size) {
 }
 
 template <class T>
-void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits, int word) {
+void Arrays<T>::store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits, int word) {
   if (format == own_format<T>) {
     std::memcpy(to, from, static_cast<size_t>(size) * sizeof(T));
   } else if (format == Format::f16) {
     Convert<to_f16, T, uint16_t>::all(from, static_cast<uint16_t*>(to), size);
   } else if (bits) {
-    Arrays<T>::stochastic(static_cast<uint16_t*>(to), from, size, bits, word);
+    Vectors<T>::stochastic(static_cast<uint16_t*>(to), from, size, bits, word);
   } else {
     Convert<to_bf16, T, uint16_t>::all(from, static_cast<uint16_t*>(to), size);
   }
@@ -55,16 +55,16 @@ void store(Format format, void* to, const T* from, int64_t size, const uint32_t*
 GRADAGRAD_CLONES void draw(RandomBits& random, uint32_t key, int64_t index, int64_t size) { random.draw(key, index, size); }
 
 template <class T>
-void transform_gradient(T* g, const T* x, bool negated, double decay, int64_t size) {
+void Arrays<T>::transform_gradient(T* g, const T* x, bool negated, double decay, int64_t size) {
   if (decay != 0.0) {
-    Arrays<T>::transform(g, x, negated ? T(-1) : T(1), size, static_cast<T>(decay));
+    Vectors<T>::transform(g, x, negated ? T(-1) : T(1), size, static_cast<T>(decay));
   } else if (negated) {
     for (int64_t i = 0; i < size; ++i) g[i] = -g[i];
   }
 }
 
 template <class T>
-void add_up_rows(Format format, const char* values, const int64_t* positions, int64_t count, int64_t width, char* to) {
+void Arrays<T>::add_up_rows(Format format, const char* values, const int64_t* positions, int64_t count, int64_t width, char* to) {
   const int64_t bytes = size_of(format);
   constexpr int64_t piece = 256;
   T sum[piece], next[piece];
@@ -80,13 +80,7 @@ void add_up_rows(Format format, const char* values, const int64_t* positions, in
   }
 }
 
-template void load<float>(Format, const void*, float*, int64_t);
-template void load<double>(Format, const void*, double*, int64_t);
-template void store<float>(Format, void*, const float*, int64_t, const uint32_t*, int);
-template void store<double>(Format, void*, const double*, int64_t, const uint32_t*, int);
-template void transform_gradient<float>(float*, const float*, bool, double, int64_t);
-template void transform_gradient<double>(double*, const double*, bool, double, int64_t);
-template void add_up_rows<float>(Format, const char*, const int64_t*, int64_t, int64_t, char*);
-template void add_up_rows<double>(Format, const char*, const int64_t*, int64_t, int64_t, char*);
+template struct Arrays<float>;
+template struct Arrays<double>;
 
 }  // namespace gradagrad

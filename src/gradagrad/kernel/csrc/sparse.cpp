@@ -94,7 +94,7 @@ void SparseStep::gather() {
     const int64_t row = rows_[positions[0]];
     const char* values = job_.data[stream::g] + positions[0] * bytes;
     if (sorted.occurrences(i) > 1) {
-      const auto add = job_.in_double ? add_up_rows<double> : add_up_rows<float>;
+      const auto add = job_.in_double ? Arrays<double>::add_up_rows : Arrays<float>::add_up_rows;
       add(job_.formats[stream::g], job_.data[stream::g], positions, sorted.occurrences(i), width, next);
       values = next;
       next += bytes;

@@ -83,7 +83,8 @@ class Step : public Prepared {
   void learn(const double* statistics);
   template <class P>
   void step_block(const Job& job, P& pass) const;
-  void add_up_units(int count, double* totals) const;
+  template <class F>
+  void in_units(int count, double* totals, const F& f);
   int64_t block_of(size_t job) const { return settings_.shared() ? 0 : static_cast<int64_t>(job); }
 
   const Handles params_, grads_;
