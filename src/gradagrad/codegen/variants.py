@@ -7,7 +7,7 @@ effect. There are few variants, because each is compiled for every precision and
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -172,6 +172,7 @@ def phases_of(place: int) -> Phases:
     idle = trace.idle(rule, s, variable, tape=Tape(wide=True)) if rule.needs_catch_up(s) else None
     # A field that the move only copies is written while measuring, which saves reading it again; lazy rows may stay.
     copied = {} if variant.static_lazy or not measure else copies(move, elements)
+    late = {key: a for key, a in move.results.items() if key not in copied}
     functions = {
         "step": trace.element_step(rule, s, short, tape=Tape(wide=True)) if variant.elementwise else None,
         "measure": measure,
@@ -179,8 +180,8 @@ def phases_of(place: int) -> Phases:
         "move": move,
         "idle": idle and changing(idle, elements),
         "idle_blocks": idle and changing(idle, blocks),
-        "measure_early": measure and _with(measure, {**measure.results, **copied}) if copied else None,
-        "move_late": _with(move, {k: a for k, a in move.results.items() if k not in copied}) if copied else None,
+        "measure_early": measure and replace(measure, results={**measure.results, **copied}) if copied else None,
+        "move_late": replace(move, results=late) if copied else None,
         "report": report,
         "learn": trace.learn(rule, s, variable, statistics, totals) if rule.learns else None,
     }
@@ -194,7 +195,7 @@ def changing(function: Function, keys: Sequence[str] | None = None) -> Function:
         for key, result in function.results.items()
         if (keys is None or key in keys) and not (isinstance(result, Symbol) and result.name == key)
     }
-    return _with(function, results)
+    return replace(function, results=results)
 
 
 def copies(function: Function, keys: Sequence[str]) -> dict[str, Any]:
@@ -202,7 +203,3 @@ def copies(function: Function, keys: Sequence[str]) -> dict[str, Any]:
     found = {key: function.results[key] for key in keys if key in function.results}
     inputs = {"g", *keys}
     return {key: a for key, a in found.items() if isinstance(a, Symbol) and a.name in inputs and a.name != key}
-
-
-def _with(function: Function, results: dict[str, Any]) -> Function:
-    return Function(function.name, function.inputs, results, function.operations)
