@@ -170,16 +170,6 @@ void Step::run() {
   });
 }
 
-template <class P>
-void Step::step_block(const Job& job, P& pass) const {
-  double sums[stream::factors - stream::sums] = {}, statistics[stream::count - stream::statistics] = {};
-  Block block(job);
-  if (rule().sums) pass.measure(0, job.size, sums, true);
-  block.decide(sums);
-  pass.move(0, job.size, block.factors(), statistics, true);
-  block.write();
-}
-
 // Calls f(job, pass, begin, end, sums) for all units. Adds up their `count` sums in their order, so that the number of threads
 // makes no difference.
 template <class F>
@@ -225,10 +215,15 @@ void Step::move(const double* sums, double* statistics) {
     decided_.emplace_back(jobs_[i]);
     if (!at_once(i)) decided_.back().decide(sums + block_of(i) * rule().sums);
   }
-  // A block that is stepped at once is one unit.
   in_units(rule().statistics, statistics, [&](size_t i, auto& pass, int64_t begin, int64_t end, double* to) {
-    if (at_once(i)) return step_block(jobs_[i], pass);
-    pass.move(begin, end, decided_[i].factors(), to, whole_);
+    Block& block = decided_[i];
+    if (at_once(i)) {  // It is one unit.
+      double own[stream::factors - stream::sums] = {};
+      if (rule().sums) pass.measure(begin, end, own, whole_);
+      block.decide(own);
+    }
+    pass.move(begin, end, block.factors(), to, whole_);
+    if (at_once(i)) block.write();
   });
 }
 

@@ -81,8 +81,6 @@ class Step : public Prepared {
   // Whether a job's block is measured, decided and moved in one go, while it is in the cache.
   bool at_once(size_t job) const { return whole_ && places_[job].short_block; }
   void learn(const double* statistics);
-  template <class P>
-  void step_block(const Job& job, P& pass) const;
   template <class F>
   void in_units(int count, double* totals, const F& f);
   int64_t block_of(size_t job) const { return settings_.shared() ? 0 : static_cast<int64_t>(job); }
