@@ -228,7 +228,7 @@ def readme() -> str:
     assert found, "src/gradagrad/__init__.py says __version__ as a plain string"
     text = (ROOT / "README.md").read_text()
     text = re.sub(r"(!\[[^\]]*\])\((?!\w+:|#)([^)]+)\)", rf"\1({repository}/raw/v{found[1]}/\2)", text)
-    return re.sub(r"(\[[^\]]*\])\((?!\w+:|#)([^)]+)\)", rf"\1({repository}/blob/v{found[1]}/\2)", text)
+    return re.sub(r"\]\((?!\w+:|#)([^)]+)\)", rf"]({repository}/blob/v{found[1]}/\1)", text)  # badges too
 
 
 def main() -> None:

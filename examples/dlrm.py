@@ -40,14 +40,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     counted = sum(p.numel() for p in model.parameters())
     print(f"{counted:,} parameters, {sum(p.numel() for p in tables):,} of them in tables")
 
-    history: list[dict[str, float]] = []
     done = 0
     if options.resume and options.checkpoint and options.checkpoint.exists():
-        done, history = load(options.checkpoint, model, optimizer)
+        done = load(options.checkpoint, model, optimizer)
         print(f"resumed at step {done:,}")
-    done = train(model, optimizer, islice(training, done, options.steps), options, history, done)
+    done = train(model, optimizer, islice(training, done, options.steps), options, done)
     if options.checkpoint:
-        save(options.checkpoint, model, optimizer, done, history)
+        save(options.checkpoint, model, optimizer, done)
     loss, auc = evaluate(model, held_out)
     print(f"held out: log-loss {loss:.4f}, AUC {auc:.4f}")
     if held_out.teacher is not None:
@@ -66,12 +65,7 @@ def make_optimizer(networks: Sequence[Tensor], tables: Sequence[Tensor], lr: flo
 
 
 def train(
-    model: nn.Module,
-    optimizer: GradaGrad,
-    batches: Iterable[Rows],
-    options: argparse.Namespace,
-    history: list[dict[str, float]],
-    done: int,
+    model: nn.Module, optimizer: GradaGrad, batches: Iterable[Rows], options: argparse.Namespace, done: int
 ) -> int:
     """An ordinary training loop that prints diagnostics and saves a checkpoint every so many steps."""
     recent: list[float] = []
@@ -84,16 +78,13 @@ def train(
         recent.append(loss.item())
         done += 1
         if done % options.every == 0:
-            entry = {"step": done, "loss": sum(recent) / len(recent)}
-            print(f"step {done:>7,}  loss {entry['loss']:.4f}", end="")
+            print(f"step {done:>7,}  loss {sum(recent) / len(recent):.4f}", end="")
             for name, found in zip(("networks", "tables"), optimizer.diagnostics(), strict=True):
-                entry |= {f"{name} growth": found.total_growth, f"{name} step size": found.step_size[0.5]}
                 print(f"  {name}: γ/γ₀ {found.total_growth:.3g}, median step size {found.step_size[0.5]:.3g}", end="")
             print()
-            history.append(entry)
             recent.clear()
             if options.checkpoint:
-                save(options.checkpoint, model, optimizer, done, history)
+                save(options.checkpoint, model, optimizer, done)
     return done
 
 
@@ -134,20 +125,19 @@ def cut(blocks: Iterable[Rows], size: int) -> Iterator[Rows]:
         remainder = [rows.cut(whole, len(rows.clicks))]
 
 
-def save(path: Path, model: nn.Module, optimizer: GradaGrad, done: int, history: list[dict[str, float]]) -> None:
+def save(path: Path, model: nn.Module, optimizer: GradaGrad, done: int) -> None:
     """Writes under a temporary name first, so a run killed here keeps the previous checkpoint."""
     temporary = path.with_suffix(".tmp")
-    content = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "done": done, "history": history}
-    torch.save(content, temporary)
+    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "done": done}, temporary)
     os.replace(temporary, path)
 
 
-def load(path: Path, model: nn.Module, optimizer: GradaGrad) -> tuple[int, list[dict[str, float]]]:
-    """Restores model and optimizer bit for bit; returns the number of steps done and the history."""
+def load(path: Path, model: nn.Module, optimizer: GradaGrad) -> int:
+    """Restores model and optimizer bit for bit; returns the number of steps done."""
     saved = torch.load(path, weights_only=True)
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
-    return saved["done"], saved["history"]
+    return saved["done"]
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:

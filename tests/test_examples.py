@@ -9,12 +9,6 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 
-def test_box_regression():
-    x, before, after = import_module("examples.box_regression").main(1000)
-    assert ((x >= 0) & (x <= 1)).all()
-    assert after < 1e-6 * before
-
-
 def test_sklearn_text():
     pytest.importorskip("sklearn")
     results = import_module("examples.sklearn_text").main(6000)

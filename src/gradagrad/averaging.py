@@ -109,7 +109,7 @@ class Averaged(EngineOptimizer):
     @torch.no_grad()
     def _stay(self) -> None:
         """Training goes on from the averages, which the parameters hold now."""
-        for state in self._states():
+        for state in filter(None, map(self.state.get, self._parameters())):
             for key in self.rule.distances:
                 sharding.local(state[key]).zero_()
 

@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Set
-from copy import copy
 from itertools import chain
 from operator import is_
 from typing import Any, ClassVar, overload
@@ -200,7 +199,8 @@ class EngineOptimizer(Optimizer, ABC):
                 self._refuse_changes(index, whole)
                 empty = self._empty_batch(whole)
                 self._empty[index : index + 1] = [(list(whole.values()), empty)]
-            batch = copy(empty)  # dataclasses.replace takes longer than a small step.
+            batch = Batch.__new__(Batch)  # copy.copy takes a tenth of a small step.
+            batch.__dict__.update(empty.__dict__)
             batch.group, batch.params, batch.grads, batch.param_states = index, [], [], []
             batch.state, batch.shared = {}, {}
             self._init_group(group, batch.params, batch.grads, batch.param_states, batch.keys)
@@ -311,10 +311,6 @@ class EngineOptimizer(Optimizer, ABC):
 
     def _parameters(self) -> Iterator[Tensor]:
         return chain.from_iterable(group["params"] for group in self.param_groups)
-
-    def _states(self) -> Iterator[dict[str, Any]]:
-        """The parameters' states. Hooks and state dicts may put other things into ``state``."""
-        return filter(None, map(self.state.get, self._parameters()))
 
     def share_memory(self) -> None:
         """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""

@@ -188,7 +188,7 @@ def test_adagrad_norm_has_one_step_size(iris):
 
 def test_the_average_beside_a_run_has_the_weights_of_autogradagrad():
     weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
-    optimizer = gradagrad.AutoGradaGrad([weight])
+    optimizer = gradagrad.AutoGradaGrad([weight], gamma0=1e-3)
     totals = [0.0]
     for step in range(3):
         weight.grad = torch.full_like(weight, (-1.0) ** step)
