@@ -199,6 +199,8 @@ def unfit(parameter: Tensor, gradient: Tensor, *, differentiable: bool) -> str |
 
 def split(batch: Batch) -> list[Batch]:
     """A batch as this rank's shards, split by the ranks over which sums are added; dense gradients come first."""
+    if {*map(type, batch.params)} == {torch.nn.Parameter} and len({gradient.layout for gradient in batch.grads}) == 1:
+        return [batch]  # The usual case: all gradients are dense, or all are sparse.
     here = _shards(batch) if any(map(is_sharded, batch.params)) else batch
     members: dict[tuple[bool, Axes], list[int]] = {}
     for i, (owner, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
