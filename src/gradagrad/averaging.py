@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.optim.optimizer import StateDict
 
 from gradagrad import sharding
 from gradagrad.engine.batch import Batch
@@ -113,13 +112,6 @@ class Averaged(EngineOptimizer):
         for state in filter(None, map(self.state.get, self._parameters())):
             for key in self.rule.distances:
                 sharding.local(state[key]).zero_()
-
-    @torch._disable_dynamo
-    def state_dict(self) -> StateDict:
-        """The state as tensors and plain values. Belongs to the iterates, so it is refused inside `averaged`."""
-        if self._averaged_depth:
-            raise RuntimeError(_INSIDE)
-        return super().state_dict()
 
     def averaged_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
         """The model's state dict with averaged weights, as copies: what to export."""

@@ -70,11 +70,6 @@ def load(optimizer: EngineOptimizer, state_dict: StateDict, load_base: Callable[
         restoring.remove()
 
 
-def dtype_name(dtype: torch.dtype | str) -> str:
-    """What a state dict holds in a dtype's place; torch.distributed.checkpoint gathers plain values only."""
-    return str(dtype).removeprefix("torch.")
-
-
 def _dtype(name: Any) -> Any:
     return getattr(torch, name, name) if isinstance(name, str) else name
 
@@ -109,7 +104,12 @@ def _saved_states(
     optimizer: EngineOptimizer, state_dict: StateDict
 ) -> Iterator[tuple[Mapping[str, Any], Tensor, dict[str, Any], str]]:
     """(saved state, parameter, saved group, where) for each saved parameter."""
-    if not has_parts(state_dict):
+    found = state_dict.get("param_groups")
+    if (
+        not isinstance(state_dict.get("state"), Mapping)
+        or not isinstance(found, list)
+        or not all(isinstance(group, Mapping) and isinstance(group.get("params"), list | tuple) for group in found)
+    ):
         raise ValueError(
             'the state dict is damaged: it must have a dictionary "state" and a list "param_groups" of dictionaries, '
             'each with a list of "params".'
@@ -141,16 +141,6 @@ def _saved_states(
                 yield state, parameter, saved, where
 
 
-def has_parts(state_dict: Mapping[str, Any]) -> bool:
-    """Whether this has the outward form of any torch optimizer's state dict."""
-    groups = state_dict.get("param_groups")
-    return (
-        isinstance(state_dict.get("state"), Mapping)
-        and isinstance(groups, list)
-        and all(isinstance(group, Mapping) and isinstance(group.get("params"), list | tuple) for group in groups)
-    )
-
-
 def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
     """Names the optimizer that a state dict belongs to, if it is not this one."""
     groups, name = state_dict["param_groups"], type(optimizer).__name__
@@ -166,11 +156,15 @@ def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
         raise ValueError(f"this state dict was saved by {other}; {name} cannot use it. {remedy}")
 
 
+def _entry(saved: Mapping[str, Any], key: str, where: str) -> Any:
+    if key not in saved:
+        raise ValueError(f'the state dict is damaged: {where} has no "{key}" (found {sorted(map(str, saved))}).')
+    return saved[key]
+
+
 def step_of(saved: Mapping[str, Any], where: str) -> int:
     """The number of steps."""
-    if "step" not in saved:
-        raise ValueError(f'the state dict is damaged: {where} has no "step" (found {sorted(map(str, saved))}).')
-    value = saved["step"]
+    value = _entry(saved, "step", where)
     if isinstance(value, Tensor):
         usable = _unusual(value) in ("", f"{value.dtype}, {torch.strided}") and not value.is_complex()
         value = value.item() if usable and value.numel() == 1 else value
@@ -184,9 +178,7 @@ def step_of(saved: Mapping[str, Any], where: str) -> int:
 
 def tensor_of(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
     """A saved tensor of floating point numbers; raises where it is anything else."""
-    if field.key not in saved:
-        raise ValueError(f'the state dict is damaged: {where} has no "{field.key}" (found {sorted(map(str, saved))}).')
-    value = saved[field.key]
+    value = _entry(saved, field.key, where)
     if not isinstance(value, Tensor):
         kind = type(value).__name__
         raise ValueError(f'the state dict is damaged: "{field.key}" of {where} is a {kind}, not a tensor.')

@@ -11,18 +11,6 @@ from gradagrad.engine.state import begin
 from gradagrad.gradagrad import GradaGrad
 from gradagrad.torch_ops.ops import computing_dtype, real_view, reduction
 
-# The settings that Adagrad and GradaGrad share.
-_SHARED = (
-    "lr",
-    "lr_decay",
-    "weight_decay",
-    "initial_accumulator_value",
-    "eps",
-    "maximize",
-    "foreach",
-    "differentiable",
-)
-
 
 def from_adagrad(source: torch.optim.Adagrad, **options: Any) -> GradaGrad:
     """A `GradaGrad` that continues an Adagrad run, with its accumulator, step counts and settings.
@@ -42,22 +30,23 @@ def from_adagrad(source: torch.optim.Adagrad, **options: Any) -> GradaGrad:
         )
     groups = [dict(group) for group in source.param_groups]
     states = [source.state.get(p, {}) for group in groups for p in group["params"]]
-    settings = ("params", "param_names", *_SHARED)
+    settings = {"params", "param_names", *source.defaults} - {"fused"}  # Adagrad's fused is another kernel.
     ours = [{k: v for k, v in group.items() if k in settings and k not in options} for group in groups]
     result = GradaGrad(ours, **options)
-    parameters = [p for group in result.param_groups for p in group["params"]]
-    with torch.no_grad():
-        begun: set[int] = set()
-        for parameter, state in zip(parameters, states, strict=True):
-            _adopt(result, parameter, state, begun)
+    pairs = [(group, p) for group in result.param_groups for p in group["params"]]
+    begun: set[int] = set()
+    for (group, parameter), state in zip(pairs, states, strict=True):
+        _adopt(result, group, parameter, state, begun)
     return result
 
 
-def _adopt(optimizer: GradaGrad, parameter: Tensor, state: Mapping[str, Any], begun: set[int]) -> None:
+@torch.no_grad()
+def _adopt(
+    optimizer: GradaGrad, group: Mapping[str, Any], parameter: Tensor, state: Mapping[str, Any], begun: set[int]
+) -> None:
     """``begun`` holds the accumulators that have sums already, because a shared one adds up those of its parameters."""
     if not state or not float(state["step"]):
         return  # Adagrad makes its state at construction; without a step there is nothing to take over.
-    group = next(g for g in optimizer.param_groups if any(p is parameter for p in g["params"]))
     begin(optimizer, group, parameter)
     ours = optimizer.state[parameter]
     saved = state["sum"]

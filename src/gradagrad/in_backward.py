@@ -66,7 +66,10 @@ class StepsInBackward:
             batch.streams = [next(place for place, p in enumerate(optimizer._parameters()) if p is parameter)]
         batches = self._prepared(parameter, batch, group)
         if batch.rule.learns:
-            self._moved[parameter] = _moved(batches[0])
+            with engine.uninterrupted():
+                self._moved[parameter] = batches[0], batches[0].backend.move(batches[0], None)
+                engine.forget(batches)
+            batches[0].grads = []  # The gradient is to be freed.
             return
         first = FirstStep(batches) if looks and FirstStep.can_look(batches) else None
         try:
@@ -128,15 +131,6 @@ class StepsInBackward:
         for undo in self._removals:
             undo()
         self._optimizer._in_backward = None
-
-
-def _moved(batch: Batch) -> tuple[Batch, Tensor]:
-    """Moves one parameter. Its batch is kept without the gradient, which is to be freed."""
-    with engine.uninterrupted():
-        statistics: Tensor = batch.backend.move(batch, None)
-        engine.forget([batch])
-    batch.grads = []
-    return batch, statistics
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:

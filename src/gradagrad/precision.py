@@ -21,14 +21,6 @@ _GOLDEN = 0x9E3779B9
 _LARGEST = torch.finfo(torch.bfloat16).max
 
 
-def stored_dtype(computing: torch.dtype, state_dtype: torch.dtype | str, scope: str) -> torch.dtype:
-    """How a field of this scope ("element" for element fields) is stored for a parameter computed in ``computing``.
-
-    A block of many elements takes no memory worth saving, and stays exact.
-    """
-    return torch.bfloat16 if is_rounded(state_dtype) and scope == "element" else computing
-
-
 def is_rounded(state_dtype: torch.dtype | str) -> bool:
     """Whether state is kept in bf16. ZeroRedundancyOptimizer hands param groups on as a state dict holds them."""
     return state_dtype in (torch.bfloat16, "bfloat16")

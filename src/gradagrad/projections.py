@@ -93,10 +93,6 @@ class Checked:
         self.values = values
         self.elementwise: bool = getattr(projection, "elementwise", False)
 
-    def checking_values(self) -> "Checked":
-        """The same projection, with its values checked too."""
-        return Checked(self.projection, values=True)
-
     def __call__(self, point: Tensor, metric: Tensor) -> Tensor:
         result: Any = self.projection(point, metric)
         if not isinstance(result, Tensor):

@@ -100,13 +100,9 @@ def axes(parameter: Tensor, scope: Scope = "tensor") -> Axes:
     mesh = parameter.device_mesh
     if mesh.get_coordinate() is None:
         return ()  # a rank outside the mesh holds nothing
-    split = (i for i, p in enumerate(parameter.placements) if _splits(p, scope) and mesh.size(i) > 1)
+    whole = (None, 0) if scope == "row" else (None,)
+    split = (i for i, p in enumerate(parameter.placements) if _dim(p) not in whole and mesh.size(i) > 1)
     return tuple(mesh.get_group(i) for i in split)
-
-
-def _splits(placement: Placement, scope: Scope) -> bool:
-    dim = _dim(placement)
-    return dim is not None and not (scope == "row" and dim == 0)
 
 
 def _dim(placement: Placement) -> int | None:

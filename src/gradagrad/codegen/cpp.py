@@ -34,7 +34,7 @@ _KINDS = {"value": "T", "wide": "double", "mask": "bool", "wide mask": "bool"}
 CPP = Language(
     {
         "add": "{0} + {1}", "sub": "{0} - {1}", "mul": "{0} * {1}", "div": "{0} / {1}", "neg": "-{0}",
-        "sqrt": "root({0})", "exp": "std::exp({0})", "log": "std::log({0})",
+        "sqrt": "std::sqrt({0})", "exp": "std::exp({0})", "log": "std::log({0})",
         "max": "at_least({0}, {1})", "min": "at_most({0}, {1})", "narrow": "T({0})",
         "where": "select({0}, {1}, {2})", "less": "{0} < {1}", "unequal": "{0} != {1}",
         "where uniform": "choose({0}, {1}, {2})",
@@ -81,7 +81,8 @@ class _Writer:
         written = [name for name in stored if not name.startswith("statistic")]
         masks = [sum(1 << self.streams[name] for name in names) for names in (read, written)]
         loop = self._loop(read, stored)
-        constants = self._constants("\n".join(loop))
+        in_loop = set(re.findall(r"\w+", "\n".join(loop)))
+        constants = [name for name in self.kinds if name in in_loop]  # computed before the loop
         masks.append(sum({1 << self.words[name] for name in written if name in self.words and name != "x"}))
         lines = ["static constexpr uint32_t reads = {:#x}, writes = {:#x}, words = {:#x};".format(*masks)]
         lines += [f"static constexpr int statistics = {len(stored) - len(written)};", "template <class P>"]
@@ -95,11 +96,6 @@ class _Writer:
         lines += ["    " + line for line in self._beginning(used, constants)] + ["  }"]
         lines += ["  template <class Streams>", f"  GRADAGRAD_INLINE void loop({LOOP_ARGUMENTS}) const {{"]
         return "\n".join("  " + line for line in [*lines, *("    " + line for line in loop), "  }", "};"])
-
-    def _constants(self, loop: str) -> list[str]:
-        """The numbers from before the loop that the loop needs."""
-        used = set(re.findall(r"\w+", loop))
-        return [name for name in self.kinds if name in used]
 
     def _beginning(self, used: Sequence[str], constants: Sequence[str]) -> list[str]:
         lines = [f"const double {name} = settings[{i}];" for name, i in self.settings.items() if name in used]
@@ -117,7 +113,9 @@ class _Writer:
         lines = [f"double {', '.join(f'total_{name} = 0.0' for name in self.totals)};"] if names else []
         lines += [f"#pragma omp simd reduction(+ : {names})" if names else "GRADAGRAD_VECTORS"]
         lines += ["for (int64_t i = 0; i < size; ++i) {"]
-        lines += [f"  [[maybe_unused]] const T {name} = {self._read(name)};" for name in read]
+        lines += [
+            f"  [[maybe_unused]] const T {name} = streams.template read<{self.streams[name]}>(i);" for name in read
+        ]
         lines += ["  " + line for line in self.inside]
         for name in stored:
             to, text = f"{self.streams[name]}, {self.words.get(name, 0)}", CPP.text(results[name], "value")
@@ -133,9 +131,6 @@ class _Writer:
         made = next((o for o in self.function.operations if o.target is result), None)
         is_square = made is not None and made.op == "mul" and made.arguments[0] is made.arguments[1]
         return result.name if is_square else f"bounded<P>({CPP.text(result, 'value')})"
-
-    def _read(self, name: str) -> str:
-        return f"streams.template read<{self.streams[name]}>(i)"
 
     def _is_uniform(self, a: Any) -> bool:
         return not isinstance(a, Symbol) or a.name in self.uniform

@@ -274,9 +274,9 @@ def move(
     return Function("move", {**values, **given, **mask, **settings}, results, tape.operations)
 
 
-def report(rule: Rule, s: Any, variable: Sequence[str], statistics: int, *, tape: Tape | None = None) -> Function:
+def report(rule: Rule, s: Any, variable: Sequence[str], statistics: int) -> Function:
     """What a block of so many ``elements`` adds to the totals over all blocks."""
-    tape = tape or Tape(wide=True)
+    tape = Tape(wide=True)
     given = _inputs(tape, [f"statistic{i}" for i in range(statistics)], "wide")
     block, size = _inputs(tape, _block_keys(rule, s), "wide"), _inputs(tape, ["elements"], "wide")
     s, settings = _settings(tape, s, variable)
@@ -285,11 +285,9 @@ def report(rule: Rule, s: Any, variable: Sequence[str], statistics: int, *, tape
     return Function("report", {**given, **block, **size, **settings}, results, tape.operations)
 
 
-def learn(
-    rule: Rule, s: Any, variable: Sequence[str], statistics: int, totals: int, *, tape: Tape | None = None
-) -> Function:
+def learn(rule: Rule, s: Any, variable: Sequence[str], statistics: int, totals: int) -> Function:
     """The block for the next step, from so many ``statistics`` of its own and ``totals`` over all blocks."""
-    tape = tape or Tape(wide=True)
+    tape = Tape(wide=True)
     given = _inputs(tape, [f"statistic{i}" for i in range(statistics)], "wide")
     sums = _inputs(tape, [f"total{i}" for i in range(totals)], "wide")
     block = _inputs(tape, _block_keys(rule, s), "wide")

@@ -7,7 +7,7 @@ effect. There are few variants, because each is compiled for every precision and
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from operator import attrgetter
 from typing import Any
@@ -140,13 +140,6 @@ def kernel_settings(s: Any, bounds: tuple[float, float] | None = None) -> list[f
     ]
 
 
-class WideTape(Tape):
-    """Limits are double, as settings are, so that numbers computed from both equal those of Python's floats."""
-
-    def __init__(self) -> None:
-        super().__init__(wide=True)
-
-
 @dataclass(frozen=True)
 class Phases:
     """A variant's traced functions by name (None where it needs none), and how many numbers they hand on."""
@@ -167,28 +160,30 @@ def phases_of(place: int) -> Phases:
     blocks = [f.key for f in rule.fields(s) if f.at != "element"]
     # Every variant has a limit on growth, except for the step of single elements, which is kept short.
     short = variable if "projects" in variable else tuple(name for name in variable if name != gradagrad.GROWTH_LIMIT)
-    measure = trace.measure(rule, s, variable, tape=WideTape()) if rule.measures else None
+    # Limits are double, as settings are, so that numbers computed from both equal those of Python's floats.
+    measure = trace.measure(rule, s, variable, tape=Tape(wide=True)) if rule.measures else None
     sums = len(measure.results) if measure else 0
-    decide = trace.decide(rule, s, variable, sums, wide=False, tape=WideTape())
+    decide = trace.decide(rule, s, variable, sums, wide=False, tape=Tape(wide=True))
     factors = sum(name.startswith("factor") for name in decide.results)
-    move = trace.move(rule, s, variable, factors, tape=WideTape())
+    move = trace.move(rule, s, variable, factors, tape=Tape(wide=True))
     statistics = sum(name.startswith("statistic") for name in move.results)
-    report = trace.report(rule, s, variable, statistics, tape=WideTape()) if rule.learns else None
+    report = trace.report(rule, s, variable, statistics) if rule.learns else None
     totals = len(report.results) if report else 0
-    idle = trace.idle(rule, s, variable, tape=WideTape()) if rule.needs_catch_up(s) else None
+    idle = trace.idle(rule, s, variable, tape=Tape(wide=True)) if rule.needs_catch_up(s) else None
     # A field that the move only copies is written while measuring, which saves reading it again; lazy rows may stay.
     copied = {} if variant.static_lazy or not measure else copies(move, elements)
+    late = {key: a for key, a in move.results.items() if key not in copied}
     functions = {
-        "step": trace.element_step(rule, s, short, tape=WideTape()) if variant.elementwise else None,
+        "step": trace.element_step(rule, s, short, tape=Tape(wide=True)) if variant.elementwise else None,
         "measure": measure,
         "decide": decide,
         "move": move,
         "idle": idle and changing(idle, elements),
         "idle_blocks": idle and changing(idle, blocks),
-        "measure_early": measure and _with(measure, {**measure.results, **copied}) if copied else None,
-        "move_late": _with(move, {k: a for k, a in move.results.items() if k not in copied}) if copied else None,
+        "measure_early": measure and replace(measure, results={**measure.results, **copied}) if copied else None,
+        "move_late": replace(move, results=late) if copied else None,
         "report": report,
-        "learn": trace.learn(rule, s, variable, statistics, totals, tape=WideTape()) if rule.learns else None,
+        "learn": trace.learn(rule, s, variable, statistics, totals) if rule.learns else None,
     }
     return Phases({name: f and changing(f) for name, f in functions.items()}, sums, factors, statistics, totals)
 
@@ -200,7 +195,7 @@ def changing(function: Function, keys: Sequence[str] | None = None) -> Function:
         for key, result in function.results.items()
         if (keys is None or key in keys) and not (isinstance(result, Symbol) and result.name == key)
     }
-    return _with(function, results)
+    return replace(function, results=results)
 
 
 def copies(function: Function, keys: Sequence[str]) -> dict[str, Any]:
@@ -208,7 +203,3 @@ def copies(function: Function, keys: Sequence[str]) -> dict[str, Any]:
     found = {key: function.results[key] for key in keys if key in function.results}
     inputs = {"g", *keys}
     return {key: a for key, a in found.items() if isinstance(a, Symbol) and a.name in inputs and a.name != key}
-
-
-def _with(function: Function, results: dict[str, Any]) -> Function:
-    return Function(function.name, function.inputs, results, function.operations)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_differentiable
 
-from gradagrad import checkpoint, precision
+from gradagrad import checkpoint, precision, sharding
 from gradagrad.checks.arguments import Table
 from gradagrad.checks.torch import (
     checked,
@@ -38,7 +38,7 @@ class EngineOptimizer(Optimizer, ABC):
     arguments: ClassVar[Table]
     warns_of_large_first_step: ClassVar[bool] = False
     _cannot_step: str = ""
-    """Why steps and loading are refused at the moment; empty if they are not."""
+    """Why steps, saving and loading are refused at the moment; empty if they are not."""
     _in_backward: Any = None
     """What steps parameters inside the backward pass, if anything does."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
@@ -252,12 +252,12 @@ class EngineOptimizer(Optimizer, ABC):
             wrap_cpu_scalars(self.state.values())
 
     def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
-        """A batch of one parameter with its state and without a gradient."""
+        """A batch of this rank's shard of one parameter with its state and without a gradient."""
         batch, state = self._empty_batch(group), self.state[parameter]
-        batch.params, batch.param_states, batch.steps = [parameter], [state], [state["step"]]
+        batch.params, batch.param_states, batch.steps = [sharding.local(parameter)], [state], [state["step"]]
         batch.shared = {key: state[key] for key in batch.shared_keys if key in state}
         own = [f.key for f in batch.fields if f.key in state and f.key not in batch.shared]
-        batch.state = {key: [state[key]] for key in own}
+        batch.state = {key: [sharding.local(state[key])] for key in own}
         return batch
 
     def _catch_up(self) -> None:
@@ -282,13 +282,16 @@ class EngineOptimizer(Optimizer, ABC):
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
+        if self._cannot_step:
+            raise RuntimeError(self._cannot_step)
         renew_unused(self)
         self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
             if "projection" in group:
                 group["projection"] = None
-            group["state_dtype"] = checkpoint.dtype_name(group["state_dtype"])
+            # torch.distributed.checkpoint gathers plain values only.
+            group["state_dtype"] = str(group["state_dtype"]).removeprefix("torch.")
             group.update(dict.fromkeys(READINGS))  # The keys stay, because distributed checkpoints expect them.
         return result
 

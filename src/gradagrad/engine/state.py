@@ -28,7 +28,9 @@ def field_dtype(field: Field, scope: str, state_dtype: torch.dtype | str, parame
     scope = field_scope(field, scope)
     if scope in SINGLE:
         return wide_dtype(parameter.device)
-    return precision.stored_dtype(computing_dtype(parameter.dtype), state_dtype, scope)
+    if scope == "element" and precision.is_rounded(state_dtype):  # Blocks of rows take no memory worth saving.
+        return torch.bfloat16
+    return computing_dtype(parameter.dtype)
 
 
 def new_step(group: Mapping[str, Any], parameter: Tensor) -> Tensor:

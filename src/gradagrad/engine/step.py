@@ -210,12 +210,9 @@ def uninterrupted() -> Generator[None]:
 
 def _deliver(arrived: list[tuple[Any, FrameType | None]], handlers: Mapping[Any, Any]) -> None:
     """Calls the handlers of all signals, in order, whatever they raise."""
-    if arrived:
-        number, frame = arrived.pop(0)
-        try:
-            handlers[number](number, frame)
-        finally:
-            _deliver(arrived, handlers)
+    with ExitStack() as calls:
+        for number, frame in reversed(arrived):
+            calls.callback(handlers[number], number, frame)
 
 
 def _restore(handlers: Mapping[Any, Any]) -> None:

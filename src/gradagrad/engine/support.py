@@ -5,19 +5,13 @@ from torch import Tensor
 
 from gradagrad import sharding
 from gradagrad.engine.batch import Batch
-from gradagrad.torch_ops.steps import misfit
 
 
 def refuse_unfit(batch: Batch) -> None:
     """Raises for parameters and gradients that do not work with the settings."""
     for parameter, gradient in zip(batch.params, batch.grads, strict=True):
-        is_sparse = gradient.layout != torch.strided
-        if type(parameter) is torch.nn.Parameter and not is_sparse:
-            continue
-        reason = misfit(parameter, gradient, [])
-        if type(parameter) is not torch.nn.Parameter:
-            reason = reason or _sharded(batch, parameter, gradient)
-        if is_sparse:
+        reason = None if type(parameter) is torch.nn.Parameter else _sharded(batch, parameter, gradient)
+        if gradient.layout != torch.strided:
             reason = reason or _sparse(batch, gradient)
         if reason:
             raise RuntimeError(reason)

@@ -45,6 +45,8 @@ _REFUSALS = (
 )
 _ops = cast("Callable[[], Any]", load.ops)
 """The kernel's ops. They exist if anything could be prepared."""
+Settings = tuple[int, int, list[float], int, int]
+"""The kernel's arguments besides tensors: variant, scope, settings, flags, seed."""
 CACHE_FROM_PARAMS = 16
 """With this many parameters, passing their state takes a good part of a step."""
 MAX_CACHED_LISTS = 32
@@ -89,7 +91,8 @@ class Kernel:
     def prepare(self, batch: Batch) -> str | None:
         if batch.prepared is not None:
             self.forget(batch)
-        found = self._find_tickets(batch)
+        common = batch.derived.get("kernel") or _common(batch)
+        found = common if isinstance(common, str) else self._find_tickets(batch, *common)
         if isinstance(found, str):
             return found
         batch.prepared = found
@@ -134,12 +137,8 @@ class Kernel:
             raise RuntimeError(f"the kernel cannot step this batch: {reason}")
         return batch.prepared or []
 
-    def _find_tickets(self, batch: Batch) -> list[int] | str:
+    def _find_tickets(self, batch: Batch, ops: Any, settings: Settings) -> list[int] | str:
         """The tickets of a step, or why there are none."""
-        common = batch.derived.get("kernel") or _common(batch)
-        if isinstance(common, str):
-            return common
-        ops, settings = common
         # In the kernel's order: counters, element fields, block fields.
         state, number = [*batch.steps, *chain.from_iterable(batch.state.values()), *batch.shared.values()], 0
         if batch.handles is not None and len(batch.params) >= CACHE_FROM_PARAMS:
@@ -156,13 +155,9 @@ class RowKernel(Kernel):
 
     is_one_call = False
 
-    def _find_tickets(self, batch: Batch) -> list[int] | str:
-        common = batch.derived.get("kernel") or _common(batch)
-        if isinstance(common, str):
-            return common
+    def _find_tickets(self, batch: Batch, ops: Any, settings: Settings) -> list[int] | str:
         if batch.scope in SINGLE and batch.rule.measures:
             return f'sparse gradients with granularity="{batch.scope}" are stepped by torch operations.'
-        ops, (rule, scope, given, flags, seed) = common
         blocks = [f.key for f in batch.fields if f.at != "element"]
         clock_place = blocks.index(batch.rule.clock) if batch.rule.clock else -1
         tickets: list[int] = []
@@ -174,9 +169,7 @@ class RowKernel(Kernel):
             rows, values = gradient._indices(), gradient._values().contiguous()
             clocks = batch.param_states[i].get("row_clocks") if batch.param_states else None
             stream = batch.streams[i] if batch.streams else 0
-            code = ops.prepare_sparse(
-                parameter, rows, values, state, clocks, rule, scope, given, flags, seed, stream, clock_place
-            )
+            code = ops.prepare_sparse(parameter, rows, values, state, clocks, *settings, stream, clock_place)
             if code <= 0:
                 for ticket in tickets:
                     ops.release_step(ticket)
@@ -211,7 +204,7 @@ def kernel_for(batch: Batch) -> Kernel:
     return KERNEL if batch.grads[0].layout == torch.strided else ROW_KERNEL
 
 
-def _common(batch: Batch) -> tuple[Any, tuple[int, int, list[float], int, int]] | str:
+def _common(batch: Batch) -> tuple[Any, Settings] | str:
     """The kernel's ops and their arguments besides tensors, or why they cannot be used."""
     ops = load.ops()
     if ops is None:

@@ -86,24 +86,21 @@ def kernel_status() -> KernelStatus:
     beside = sorted(p for p in Path(__file__).parent.glob("_kernel*") if p.suffix in (".so", ".dylib", ".pyd"))
     found = [Path(chosen)] if chosen else beside
     if not found:
-        return _missing(build_record())
+        record = build_record()
+        reason, remedy = _REASONS.get(record.get("kind", ""), _REASONS[""])
+        compiler = record.get("compiler", "the compiler")
+        words = {
+            "detail": str(record.get("detail", "")).rstrip("."),
+            "compiler": compiler,
+            "other": "g++" if "clang" in compiler else "clang++",
+        }
+        return KernelStatus(False, None, reason.format(**words), remedy.format(**words))
     try:
         torch.ops.load_library(found[-1])
     except (OSError, RuntimeError) as error:
         reason = f"{found[-1].name} does not fit torch {torch.__version__} ({error})."
         return KernelStatus(False, str(found[-1]), reason, f"Build it for this torch: {_BUILD}")
     return KernelStatus(True, str(found[-1]))
-
-
-def _missing(record: dict[str, Any]) -> KernelStatus:
-    reason, remedy = _REASONS.get(record.get("kind", ""), _REASONS[""])
-    compiler = record.get("compiler", "the compiler")
-    words = {
-        "detail": str(record.get("detail", "")).rstrip("."),
-        "compiler": compiler,
-        "other": "g++" if "clang" in compiler else "clang++",
-    }
-    return KernelStatus(False, None, reason.format(**words), remedy.format(**words))
 
 
 @cache

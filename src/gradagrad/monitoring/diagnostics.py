@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from gradagrad import sharding
-from gradagrad.engine.state import has_stepped
+from gradagrad.engine.state import has_stepped, start_of
 from gradagrad.torch_ops.ops import computing_dtype, tensor_ops
-from gradagrad.torch_ops.views import lr_of, own_fields
+from gradagrad.torch_ops.views import fields_of, lr_of
 
 if TYPE_CHECKING:
     from gradagrad.engine.optimizer import EngineOptimizer
@@ -104,15 +103,15 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
             continue
         key = batch.rule.numerator
         numerator = batch.shared[key] if batch.is_shared else batch.state[key][0]
-        few = _sampled(sharding.local(numerator.detach()).reshape(-1))
+        few = _sampled(numerator.reshape(-1))
         gammas.append(_flat(few * lr_of(batch, 0, computing_dtype(parameter.dtype), counted=True)))
     lr = float(group["lr"])
     if gammas:
         gamma = _quantiles(_joined(gammas))[0.5]
     else:
         settings = optimizer._settings(group)
-        start = next(f.start for f in optimizer.rule.fields(settings) if f.key == optimizer.rule.numerator)
-        gamma = lr * (getattr(settings, start) if isinstance(start, str) else start)
+        numerator = next(f for f in optimizer.rule.fields(settings) if f.key == optimizer.rule.numerator)
+        gamma = lr * start_of(numerator, settings)
     effective = optimizer.rule.effective_lr(gamma, steps)
     return {"gamma": gamma, "effective_lr": effective, "d": effective / lr if lr else float("nan")}
 
@@ -128,7 +127,8 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
         batch = optimizer._alone(group, parameter)
         steps = max(steps, int(batch.steps[0]))
         dtype = computing_dtype(parameter.dtype)
-        values, block = _fields_of(batch, dtype)
+        values, own = fields_of(batch, 0, dtype)
+        block = {**batch.shared, **own}
         lr = lr_of(batch, 0, dtype, counted=True)
         gamma, growth, size = batch.rule.rates(values, block, batch.settings._replace(lr=lr), tensor_ops(dtype))
         denominator = _flat((values | block)[batch.rule.denominator])
@@ -148,16 +148,6 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
         spoilt=spoilt,
         effective_lr=optimizer.rule.effective_lr(quantiles[0.5], steps),
     )
-
-
-def _fields_of(batch: Any, dtype: torch.dtype) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """A parameter's element fields and block fields on this rank, in computing precision."""
-    values: dict[str, Tensor] = {}
-    block: dict[str, Tensor] = dict(batch.shared)
-    for field, stored in own_fields(batch, 0):
-        own = sharding.local(stored.detach())
-        (values if field.at == "element" else block)[field.key] = own.to(torch.promote_types(dtype, own.dtype))
-    return values, block
 
 
 def _flat(a: Any) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gradagrad import sharding
+from gradagrad.projections import Checked
 
 if TYPE_CHECKING:
     from gradagrad.engine.batch import Batch
@@ -30,11 +31,13 @@ class FirstStep:
         owners = [p for batch in batches for p in batch.owners or batch.params]
         self._axes = [sharding.axes(p) if sharding.is_sharded(p) else () for p in owners]
         pairs = [pair for batch in batches for pair in zip(batch.params, batch.grads, strict=True)]
-        self._params = [(p.detach(), _touched(g)) for p, g in pairs]
+        # The rows that a sparse gradient names, or all.
+        rows: list[Any] = [... if g.layout == torch.strided else g._indices()[0].unique() for _, g in pairs]
+        self._params = [(p.detach(), own) for (p, _), own in zip(pairs, rows, strict=True)]
         self._before = [p[rows].clone() for p, rows in self._params]
         for batch in batches:
             if (project := getattr(batch.settings, "project", None)) is not None:
-                batch.settings = batch.settings._replace(project=project.checking_values())
+                batch.settings = batch.settings._replace(project=Checked(project.projection, values=True))
 
     @staticmethod
     def can_look(batches: Sequence[Batch]) -> bool:
@@ -69,8 +72,3 @@ class FirstStep:
         """Puts the parameters back after an exception: the warning as an error, or a projection that failed."""
         for (p, rows), old in zip(self._params, self._before, strict=True):
             p[rows] = old
-
-
-def _touched(gradient: Tensor) -> Any:
-    """The rows that a sparse gradient names, or all."""
-    return ... if gradient.layout == torch.strided else gradient._indices()[0].unique()

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, overload
@@ -41,9 +41,6 @@ class History(Sequence[Record]):
 
     def __len__(self) -> int:
         return len(self.records)
-
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self.records)
 
     def stop(self) -> None:
         """Stops recording."""

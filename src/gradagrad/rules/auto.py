@@ -124,13 +124,7 @@ class AutoRule(Rule):
         return after, (weight, fade, scale, bound, gamma * s.lr, block["weight_total"] / total, onward)
 
     def move(
-        self,
-        values: Values,
-        factors: Sequence[Array],
-        s: Settings,
-        sums: Reduction,
-        ops: Ops,
-        touched: Array | None = None,
+        self, values: Values, factors: Sequence[Array], s: Settings, sums: Reduction, ops: Ops, touched: Array = None
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """The step of y, and the agreement of the gradient with the displacement before it."""
         y, g, B, e, D = (values[key] for key in ("x", "g", "accumulator", "offset", "displacement"))

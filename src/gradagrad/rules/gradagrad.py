@@ -130,13 +130,7 @@ class GradaGradRule(Rule):
         return after, (rate, change * s.beta)
 
     def move(
-        self,
-        values: Values,
-        factors: Sequence[Array],
-        s: Settings,
-        sums: Reduction,
-        ops: Ops,
-        touched: Array | None = None,
+        self, values: Values, factors: Sequence[Array], s: Settings, sums: Reduction, ops: Ops, touched: Array = None
     ) -> tuple[dict[str, Array], tuple[()]]:
         """x' = x − lr·m'/A' with m' = β·(A'/A)·m + (1−β)·g, or the projection of it."""
         x, g, m = values["x"], values["g"], values["momentum"]

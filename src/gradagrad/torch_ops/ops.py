@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gradagrad.rules.scope import SINGLE, block_shape
+from gradagrad.rules.scope import SINGLE
 
 
 class TensorOps:
@@ -71,53 +71,45 @@ def tensor_ops(dtype: torch.dtype) -> TensorOps:
 class Element:
     """Sums over blocks of one element: nothing to add."""
 
-    @staticmethod
-    def dot(a: Any, b: Any) -> Any:
+    def dot(self, a: Any, b: Any) -> Any:
         return a * b
 
-    @staticmethod
-    def total(a: Any) -> Any:
+    def total(self, a: Any) -> Any:
         return a
 
 
 class Whole:
     """Sums over a tensor, in double."""
 
-    @staticmethod
-    def added(a: Tensor) -> Tensor:
+    def added(self, a: Tensor) -> Tensor:
         return a.sum(dtype=wide_dtype(a.device))
 
-    @classmethod
-    def dot(cls, a: Tensor, b: Tensor) -> Tensor:
-        return cls.added(products(a, b))
+    def dot(self, a: Tensor, b: Tensor) -> Tensor:
+        return self.added(products(a, b))
 
-    @classmethod
-    def total(cls, a: Tensor) -> Tensor:
-        return cls.added(limited(a, bounded=False))
+    def total(self, a: Tensor) -> Tensor:
+        return self.added(a.nan_to_num(0.0, 0.0, 0.0))
 
 
 class Row(Whole):
     """Sums over first-dimension slices; the result keeps all dimensions, so that it broadcasts."""
 
-    @staticmethod
-    def added(a: Tensor) -> Tensor:
+    def added(self, a: Tensor) -> Tensor:
         return a if a.dim() < 2 else a.sum(dim=tuple(range(1, a.dim())), keepdim=True, dtype=wide_dtype(a.device))
 
-    @classmethod
-    def dot(cls, a: Tensor, b: Tensor) -> Tensor:
+    def dot(self, a: Tensor, b: Tensor) -> Tensor:
         return super().dot(a, b).to(a.dtype)
 
-    @classmethod
-    def total(cls, a: Tensor) -> Tensor:
+    def total(self, a: Tensor) -> Tensor:
         return super().total(a).to(a.dtype)
 
 
 def reduction(scope: str) -> Any:
     """The sums over each block of one tensor; for a shared block the caller adds up the tensors' sums."""
-    return Whole if scope in SINGLE else Row if scope == "row" else Element
+    return Whole() if scope in SINGLE else Row() if scope == "row" else Element()
 
 
-class Segments:
+class Segments(Whole):
     """Sums over stretches of a row: rows or tensors that lie end to end."""
 
     def __init__(self, lengths: Sequence[int], device: torch.device, dtype: torch.dtype | None) -> None:
@@ -126,12 +118,6 @@ class Segments:
     def added(self, a: Tensor) -> Tensor:
         sums = torch.segment_reduce(a.to(wide_dtype(a.device)), "sum", lengths=self._lengths, unsafe=True, initial=0.0)
         return sums if self._dtype is None else sums.to(self._dtype)
-
-    def dot(self, a: Tensor, b: Tensor) -> Tensor:
-        return self.added(products(a, b))
-
-    def total(self, a: Tensor) -> Tensor:
-        return self.added(limited(a, bounded=False))
 
     def spread(self, numbers: Any) -> Any:
         """A number for each stretch as one for each element."""
@@ -148,17 +134,8 @@ def products(a: Tensor, b: Tensor) -> Tensor:
     wide = a.to(wide_dtype(a.device))
     if a is b:
         return wide.square()
-    return limited(wide * b, bounded=True) if wide is a else wide * b
-
-
-def limited(a: Tensor, *, bounded: bool) -> Tensor:
-    """Clamps to the finite range if ``bounded``, else replaces what is not finite by 0."""
-    return a.clamp(-largest_of(a), largest_of(a)) if bounded else a.nan_to_num(0.0, 0.0, 0.0)
-
-
-def largest_of(a: Tensor) -> float:
-    """The largest finite number of a tensor's precision."""
-    return torch.finfo(a.dtype).max
+    largest = torch.finfo(wide.dtype).max
+    return (wide * b).clamp(-largest, largest) if wide is a else wide * b
 
 
 def joined(tensors: Sequence[Tensor]) -> Tensor:
@@ -169,14 +146,6 @@ def joined(tensors: Sequence[Tensor]) -> Tensor:
 def parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """Views of a row in the shapes of ``like``."""
     return [part.view(t.shape) for part, t in zip(row.split([t.numel() for t in like]), like, strict=True)]
-
-
-def touched(gradient: Tensor, scope: str) -> Tensor:
-    """Which entries (`element`) or rows (all others) have a non-zero gradient, broadcastable to it."""
-    nonzero = gradient != 0
-    if scope == "element" or gradient.dim() < 2:
-        return nonzero
-    return nonzero.flatten(1).any(dim=1).reshape(block_shape(gradient.shape, "row"))
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -91,9 +91,8 @@ def step_in_phases(backend: Backend, batch: Batch) -> None:
 
 def _decide(batch: Batch, sums: Tensor | None) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """(the block that a batch shares after this step, the factors of the move)."""
-    block = batch.shared
-    if batch.differentiable:  # Autograd saves these tensors, so they must not be overwritten.
-        block = {key: number.clone() for key, number in block.items()}
+    # Autograd saves these tensors, so they must not be overwritten.
+    block = {key: a.clone() if batch.differentiable else a for key, a in batch.shared.items()}
     wide = next(iter(block.values())).dtype
     scalars = {key: a.reshape(()) for key, a in batch.settings._asdict().items() if isinstance(a, Tensor)}
     scalars["lr"] = lr_of(batch, 0, wide)

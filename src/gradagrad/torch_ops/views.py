@@ -17,7 +17,7 @@ from torch.optim.optimizer import Optimizer
 from gradagrad import precision
 from gradagrad.engine.batch import Batch
 from gradagrad.rules.rule import PARAMETER_LANE, Field
-from gradagrad.rules.scope import SINGLE
+from gradagrad.rules.scope import SINGLE, block_shape
 from gradagrad.torch_ops.ops import (
     Segments,
     computing_dtype,
@@ -26,7 +26,6 @@ from gradagrad.torch_ops.ops import (
     real_view,
     reduction,
     tensor_ops,
-    touched,
     wide_dtype,
     write_scalars,
 )
@@ -70,20 +69,19 @@ class View:
         """The view's own blocks after this step, and the factors of the move."""
         return self.rule.decide(sums, self.block, self.settings, self.block_ops)
 
-    def move(self, factors: Sequence[Any]) -> tuple[Arrays, Any]:
-        """The values after this step, and the statistics."""
-        mask = self.touched() if getattr(self.settings, "lazy", False) else None
-        return self.rule.move(self.values, factors, self.settings, self.sums, self.ops, mask)
-
     def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
         """Moves and writes everything, blocks too. What the rule learns from is returned, not written."""
-        new, statistics = self.move(factors)
+        mask = self.touched() if getattr(self.settings, "lazy", False) else None
+        new, statistics = self.rule.move(self.values, factors, self.settings, self.sums, self.ops, mask)
         self.write(new, after)
         return statistics
 
     def touched(self) -> Tensor:
-        """Which entries or rows have a gradient."""
-        return touched(self.values["g"], self.batch.scope)
+        """Which entries (`element`) or rows (all others) have a non-zero gradient, broadcastable to it."""
+        nonzero = self.values["g"] != 0
+        if self.batch.scope == "element" or nonzero.dim() < 2:
+            return nonzero
+        return nonzero.flatten(1).any(dim=1).reshape(block_shape(nonzero.shape, "row"))
 
     def write(self, new: Arrays, after: Arrays) -> None:
         """Stores the values, and the blocks that belong to this view alone unless they are yet to be learned."""
@@ -104,11 +102,9 @@ class OneTensor(View):
         super().__init__(batch, parameter)
         self.i, self.places, self.index, dtype = i, [i], index, self.ops.dtype
         x = (parameter[index] if index else parameter).to(dtype)
-        self.values = {"x": x, "g": gradient_of(batch, real_view(gradient).to(dtype), x)}
-        for field, stored in own_fields(batch, i):
-            fields = self.values if field.at == "element" else self.block
-            a = stored[index] if index and (field.at == "element" or batch.scope not in SINGLE) else stored
-            fields[field.key] = a.to(torch.promote_types(dtype, a.dtype))
+        fields, block = fields_of(batch, i, dtype, index)
+        self.values = {"x": x, "g": gradient_of(batch, real_view(gradient).to(dtype), x), **fields}
+        self.block |= block
         if batch.differentiable:
             # Autograd saves these tensors, so they must not be overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
@@ -310,6 +306,16 @@ def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:
     return [(field, batch.state[field.key][i]) for field in batch.fields if field.key in batch.state]
 
 
+def fields_of(batch: Batch, i: int, dtype: torch.dtype, index: tuple[Any, ...] = ()) -> tuple[Arrays, Arrays]:
+    """The i-th parameter's element fields and block fields, in computing precision; ``index`` picks rows."""
+    values: Arrays = {}
+    block: Arrays = {}
+    for field, stored in own_fields(batch, i):
+        a = stored[index] if index and (field.at == "element" or batch.scope not in SINGLE) else stored
+        (values if field.at == "element" else block)[field.key] = a.to(torch.promote_types(dtype, a.dtype))
+    return values, block
+
+
 def lr_of(batch: Batch, i: int | None, dtype: torch.dtype, *, counted: bool = False) -> Any:
     """The i-th parameter's learning rate in this step, decayed as in torch.optim.Adagrad, on its device.
 
@@ -373,11 +379,9 @@ def catch_up(batch: Batch, i: int) -> None:
         return
     dtype = computing_dtype(batch.params[i].dtype)
     parameter = real_view(batch.params[i].detach())
-    values: Arrays = {"x": parameter.to(dtype)}
-    block: Arrays = {}
+    fields, block = fields_of(batch, i, dtype)
+    values = {"x": parameter.to(dtype), **fields}
     targets = {"x": parameter, **{field.key: stored for field, stored in own_fields(batch, i)}}
-    for field, stored in own_fields(batch, i):
-        (values if field.at == "element" else block)[field.key] = stored.to(dtype)
     since = clocks.reshape(*clocks.shape, *(1 for _ in range(values["x"].dim() - clocks.dim())))
     for key, a in _after_idling(batch, values, block, since, clock(batch, i), tensor_ops(dtype)).items():
         # A row that is up to date is representable and stays as it is; bf16 rounds the others to nearest, once.

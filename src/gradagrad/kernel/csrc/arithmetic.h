@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 // One build serves every x86-64 machine: the loops exist once per instruction set and the loader picks. Inlined helpers
 // take the instruction set of the loop they are inlined into, so only the outermost functions carry the attribute.
@@ -38,9 +39,6 @@ GRADAGRAD_INLINE T opaque(T a) {
   return a;
 }
 
-GRADAGRAD_INLINE float root(float a) { return std::sqrt(a); }
-GRADAGRAD_INLINE double root(double a) { return std::sqrt(a); }
-
 // A NaN passes; that of the bound does not.
 template <class T>
 GRADAGRAD_INLINE T at_least(T a, T bound) {
@@ -59,15 +57,7 @@ GRADAGRAD_INLINE T select(bool condition, T a, T b) {
 // a where the mask is all ones, b where it is zero. For choices that are the same for all elements: written with a bool, the
 // compiler moves the computation of a into a branch and then gives up on vectors.
 template <class T>
-struct MaskType {
-  using type = uint32_t;
-};
-template <>
-struct MaskType<double> {
-  using type = uint64_t;
-};
-template <class T>
-using mask_t = typename MaskType<T>::type;
+using mask_t = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
 template <class T>
 GRADAGRAD_INLINE mask_t<T> mask_of(bool condition) {

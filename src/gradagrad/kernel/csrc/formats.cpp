@@ -4,24 +4,17 @@ namespace gradagrad {
 
 namespace {
 
-template <class T>
+// F converts one number.
+template <auto F, class From, class To>
 struct Convert {
-  GRADAGRAD_CLONES static void bf16_in(const uint16_t* __restrict from, T* __restrict to, int64_t size) {
+  GRADAGRAD_CLONES static void all(const From* __restrict from, To* __restrict to, int64_t size) {
     GRADAGRAD_VECTORS
-    for (int64_t i = 0; i < size; ++i) to[i] = from_bf16(from[i]);
+    for (int64_t i = 0; i < size; ++i) to[i] = F(from[i]);
   }
-  GRADAGRAD_CLONES static void f16_in(const uint16_t* __restrict from, T* __restrict to, int64_t size) {
-    GRADAGRAD_VECTORS
-    for (int64_t i = 0; i < size; ++i) to[i] = from_f16(from[i]);
-  }
-  GRADAGRAD_CLONES static void bf16_out(uint16_t* __restrict to, const T* __restrict from, int64_t size) {
-    GRADAGRAD_VECTORS
-    for (int64_t i = 0; i < size; ++i) to[i] = to_bf16(static_cast<float>(from[i]));
-  }
-  GRADAGRAD_CLONES static void f16_out(uint16_t* __restrict to, const T* __restrict from, int64_t size) {
-    GRADAGRAD_VECTORS
-    for (int64_t i = 0; i < size; ++i) to[i] = to_f16(static_cast<float>(from[i]));
-  }
+};
+
+template <class T>
+struct Vectors {
   GRADAGRAD_CLONES static void stochastic(
       uint16_t* __restrict to, const T* __restrict from, int64_t size, const uint32_t* __restrict bits, int word) {
     GRADAGRAD_VECTORS
@@ -36,44 +29,42 @@ struct Convert {
 }  // namespace
 
 template <class T>
-void load(Format format, const void* from, T* to, int64_t size) {
+void Arrays<T>::load(Format format, const void* from, T* to, int64_t size) {
   if (format == own_format<T>) {
     std::memcpy(to, from, static_cast<size_t>(size) * sizeof(T));
   } else if (format == Format::bf16) {
-    Convert<T>::bf16_in(static_cast<const uint16_t*>(from), to, size);
+    Convert<from_bf16, uint16_t, T>::all(static_cast<const uint16_t*>(from), to, size);
   } else {
-    Convert<T>::f16_in(static_cast<const uint16_t*>(from), to, size);
+    Convert<from_f16, uint16_t, T>::all(static_cast<const uint16_t*>(from), to, size);
   }
 }
 
 template <class T>
-void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits, int word) {
+void Arrays<T>::store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits, int word) {
   if (format == own_format<T>) {
     std::memcpy(to, from, static_cast<size_t>(size) * sizeof(T));
   } else if (format == Format::f16) {
-    Convert<T>::f16_out(static_cast<uint16_t*>(to), from, size);
+    Convert<to_f16, T, uint16_t>::all(from, static_cast<uint16_t*>(to), size);
   } else if (bits) {
-    Convert<T>::stochastic(static_cast<uint16_t*>(to), from, size, bits, word);
+    Vectors<T>::stochastic(static_cast<uint16_t*>(to), from, size, bits, word);
   } else {
-    Convert<T>::bf16_out(static_cast<uint16_t*>(to), from, size);
+    Convert<to_bf16, T, uint16_t>::all(from, static_cast<uint16_t*>(to), size);
   }
 }
 
 GRADAGRAD_CLONES void draw(RandomBits& random, uint32_t key, int64_t index, int64_t size) { random.draw(key, index, size); }
 
 template <class T>
-void transform_gradient(T* g, const T* x, bool negated, double decay, int64_t size) {
+void Arrays<T>::transform_gradient(T* g, const T* x, bool negated, double decay, int64_t size) {
   if (decay != 0.0) {
-    Convert<T>::transform(g, x, negated ? T(-1) : T(1), size, static_cast<T>(decay));
+    Vectors<T>::transform(g, x, negated ? T(-1) : T(1), size, static_cast<T>(decay));
   } else if (negated) {
     for (int64_t i = 0; i < size; ++i) g[i] = -g[i];
   }
 }
 
-namespace {
-
 template <class T>
-void add_up_rows_in(Format format, const char* values, const int64_t* positions, int64_t count, int64_t width, char* to) {
+void Arrays<T>::add_up_rows(Format format, const char* values, const int64_t* positions, int64_t count, int64_t width, char* to) {
   const int64_t bytes = size_of(format);
   constexpr int64_t piece = 256;
   T sum[piece], next[piece];
@@ -89,21 +80,7 @@ void add_up_rows_in(Format format, const char* values, const int64_t* positions,
   }
 }
 
-}  // namespace
-
-void add_up_rows(Format format, const char* values, const int64_t* positions, int64_t count, int64_t width, char* to) {
-  if (format == Format::f64) {
-    add_up_rows_in<double>(format, values, positions, count, width, to);
-  } else {
-    add_up_rows_in<float>(format, values, positions, count, width, to);
-  }
-}
-
-template void load<float>(Format, const void*, float*, int64_t);
-template void load<double>(Format, const void*, double*, int64_t);
-template void store<float>(Format, void*, const float*, int64_t, const uint32_t*, int);
-template void store<double>(Format, void*, const double*, int64_t, const uint32_t*, int);
-template void transform_gradient<float>(float*, const float*, bool, double, int64_t);
-template void transform_gradient<double>(double*, const double*, bool, double, int64_t);
+template struct Arrays<float>;
+template struct Arrays<double>;
 
 }  // namespace gradagrad

@@ -104,17 +104,18 @@ class RandomBits {
 };
 GRADAGRAD_INLINE uint32_t half_of(uint32_t bits, int word) { return word % 2 ? bits >> 16 : bits & 0xffffu; }
 
-// Arrays of T from and to arrays of a format; with bits, bf16 is rounded stochastically, by those of a word.
-template <class T>
-void load(Format format, const void* from, T* to, int64_t size);
-template <class T>
-void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits = nullptr, int word = 0);
 void draw(RandomBits& random, uint32_t key, int64_t index, int64_t size);
 
-// The gradient as the rule takes it: negated, or with coupled weight decay. x is not read without decay: 0·inf is NaN.
+// What is done with arrays of T.
 template <class T>
-void transform_gradient(T* g, const T* x, bool negated, double decay, int64_t size);
-// The sum of rows of numbers of one format, in the order given and rounded after each, as torch adds up a sparse gradient.
-void add_up_rows(Format format, const char* values, const int64_t* positions, int64_t count, int64_t width, char* to);
+struct Arrays {
+  // From and to arrays of a format; with bits, bf16 is rounded stochastically, by those of a word.
+  static void load(Format format, const void* from, T* to, int64_t size);
+  static void store(Format format, void* to, const T* from, int64_t size, const uint32_t* bits = nullptr, int word = 0);
+  // The gradient as the rule takes it: negated, or with coupled weight decay. x is not read without decay: 0·inf is NaN.
+  static void transform_gradient(T* g, const T* x, bool negated, double decay, int64_t size);
+  // The sum of rows of numbers of one format, in the order given and rounded after each, as torch adds up a sparse gradient.
+  static void add_up_rows(Format format, const char* values, const int64_t* positions, int64_t count, int64_t width, char* to);
+};
 
 }  // namespace gradagrad

@@ -68,8 +68,7 @@ Settings settings_from(StableIValue rule, StableIValue scope, StableIValue value
 }
 
 // A ticket, or minus why not.
-template <class S>
-int64_t ticket_of(std::shared_ptr<S> step) {
+int64_t ticket_of(std::shared_ptr<Prepared> step) {
   const Verdict verdict = step->prepare();
   return verdict ? -verdict.code() : steps.add(std::move(step));
 }

@@ -62,10 +62,10 @@ void Pass<T>::load(uint32_t streams, const Range& range, int64_t at, int64_t siz
   for_each(decayed ? streams | bit(stream::x) : streams, [&](int s) {
     const bool apart = s == stream::g && range.gradient;
     const char* from = apart ? range.gradient : job_.data[s] + range.begin * size_of(job_.formats[s]);
-    gradagrad::load(job_.formats[s], from + at * size_of(job_.formats[s]), buffers_[s], size);
+    Arrays<T>::load(job_.formats[s], from + at * size_of(job_.formats[s]), buffers_[s], size);
   });
   if (!transformed) return;
-  transform_gradient(buffers_[stream::g], buffers_[stream::x], job_.negated, job_.coupled_decay, size);
+  Arrays<T>::transform_gradient(buffers_[stream::g], buffers_[stream::x], job_.negated, job_.coupled_decay, size);
 }
 
 template <class T>
@@ -75,7 +75,7 @@ void Pass<T>::store(uint32_t streams, int64_t index, int64_t size) {
     const int word = word_of(s);
     if (word >= 0 && known != word / 2) draw(random_, job_.keys[known = word / 2], index, size);
     char* to = job_.data[s] + index * size_of(job_.formats[s]);
-    gradagrad::store(job_.formats[s], to, buffers_[s], size, word < 0 ? nullptr : random_.bits(), word);
+    Arrays<T>::store(job_.formats[s], to, buffers_[s], size, word < 0 ? nullptr : random_.bits(), word);
   });
 }
 

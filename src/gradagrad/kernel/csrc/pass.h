@@ -67,6 +67,18 @@ class Pass {
   alignas(64) T buffers_[stream::stored][chunk + 64 / sizeof(T)];  // not a power of two apart, which caches dislike
 };
 
+// Calls f(pass) with the pass that fits a job.
+template <class F>
+void with_pass(const Job& job, const F& f) {
+  if (job.in_double) {
+    Pass<double> pass(job);
+    f(pass);
+  } else {
+    Pass<float> pass(job);
+    f(pass);
+  }
+}
+
 // The numbers of a block that many elements share, in double.
 class Block {
  public:

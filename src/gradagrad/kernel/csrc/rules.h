@@ -59,16 +59,11 @@ struct Rule {
   Loop<double> report, learn;
 
   template <class T>
-  const Loops<T>& loops() const;
+  const Loops<T>& loops() const {
+    if constexpr (std::is_same_v<T, float>) return in_float;
+    else return in_double;
+  }
 };
-template <>
-inline const Loops<float>& Rule::loops<float>() const {
-  return in_float;
-}
-template <>
-inline const Loops<double>& Rule::loops<double>() const {
-  return in_double;
-}
 
 extern const Rule rules[];
 extern const int64_t rule_count;

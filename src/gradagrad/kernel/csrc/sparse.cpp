@@ -34,7 +34,7 @@ void SortedRows::sort(const int64_t* rows, int64_t count, int64_t bound) {
 SparseStep::SparseStep(
     Settings settings, torch::stable::Tensor param, torch::stable::Tensor rows, torch::stable::Tensor values,
     StableIValue state, std::optional<torch::stable::Tensor> clocks, int64_t stream, int64_t clock_block)
-    : settings_(std::move(settings)), param_(std::move(param)), rows_tensor_(std::move(rows)),
+    : Prepared(std::move(settings)), param_(std::move(param)), rows_tensor_(std::move(rows)),
       values_tensor_(std::move(values)), state_(state), clocks_tensor_(std::move(clocks)), stream_(stream),
       clock_block_(clock_block) {}
 
@@ -94,7 +94,8 @@ void SparseStep::gather() {
     const int64_t row = rows_[positions[0]];
     const char* values = job_.data[stream::g] + positions[0] * bytes;
     if (sorted.occurrences(i) > 1) {
-      add_up_rows(job_.formats[stream::g], job_.data[stream::g], positions, sorted.occurrences(i), width, next);
+      const auto add = job_.in_double ? Arrays<double>::add_up_rows : Arrays<float>::add_up_rows;
+      add(job_.formats[stream::g], job_.data[stream::g], positions, sorted.occurrences(i), width, next);
       values = next;
       next += bytes;
     }
@@ -107,14 +108,9 @@ template <class F>
 void SparseStep::parallel(const F& f) const {
   const int64_t group = std::max<int64_t>(1, 4096 / job_.width), count = static_cast<int64_t>(touched_.size());
   torch::stable::parallel_for(0, (count + group - 1) / group, 2, [&](int64_t begin, int64_t end) {
-    const auto each = [&](auto&& pass) {
+    with_pass(job_, [&](auto& pass) {
       for (int64_t i = begin; i < end; ++i) f(pass, touched_.data() + i * group, std::min(group, count - i * group), i);
-    };
-    if (job_.in_double) {
-      each(Pass<double>(job_));
-    } else {
-      each(Pass<float>(job_));
-    }
+    });
   });
 }
 

@@ -28,10 +28,8 @@ class SparseStep : public Prepared {
   SparseStep(Settings settings, torch::stable::Tensor param, torch::stable::Tensor rows, torch::stable::Tensor values,
              StableIValue state, std::optional<torch::stable::Tensor> clocks, int64_t stream, int64_t clock_block);
 
-  Verdict prepare();
+  Verdict prepare() override;
   void run() override;
-  int64_t blocks() const override { return 1; }
-  const Rule& rule() const override { return *settings_.rule; }
   void move(const double* sums, double* statistics) override;
 
  private:
@@ -40,7 +38,6 @@ class SparseStep : public Prepared {
   void parallel(const F& f) const;
   double now() const;
 
-  const Settings settings_;
   const torch::stable::Tensor param_, rows_tensor_, values_tensor_;
   const Handles state_;
   const std::optional<torch::stable::Tensor> clocks_tensor_;

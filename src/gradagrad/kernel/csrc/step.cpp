@@ -58,7 +58,7 @@ void Settings::set(Job& job, int64_t steps, int64_t stream) const {
 
 Step::Step(Settings settings, StableIValue params, StableIValue grads, std::shared_ptr<const Handles> state,
            std::vector<int64_t> streams)
-    : settings_(std::move(settings)), params_(params), grads_(grads), state_(std::move(state)), streams_(std::move(streams)) {}
+    : Prepared(std::move(settings)), params_(params), grads_(grads), state_(std::move(state)), streams_(std::move(streams)) {}
 
 Verdict Step::prepare() {
   const Rule& rule = *settings_.rule;
@@ -140,17 +140,6 @@ void Step::parallel(const F& f) const {
   });
 }
 
-template <class F>
-void Step::with_pass(const Job& job, const F& f) const {
-  if (job.in_double) {
-    Pass<double> pass(job);
-    f(pass);
-  } else {
-    Pass<float> pass(job);
-    f(pass);
-  }
-}
-
 void Step::count_steps() {
   for (int64_t* counter : counters_) ++*counter;
 }
@@ -181,18 +170,19 @@ void Step::run() {
   });
 }
 
-template <class P>
-void Step::step_block(const Job& job, P& pass) const {
-  double sums[stream::factors - stream::sums] = {}, statistics[stream::count - stream::statistics] = {};
-  Block block(job);
-  if (rule().sums) pass.measure(0, job.size, sums, true);
-  block.decide(sums);
-  pass.move(0, job.size, block.factors(), statistics, true);
-  block.write();
-}
-
-// Adds what units have added, in their order, so that the number of threads makes no difference.
-void Step::add_up_units(int count, double* totals) const {
+// Calls f(job, pass, begin, end, sums) for all units. Adds up their `count` sums in their order, so that the number of threads
+// makes no difference.
+template <class F>
+void Step::in_units(int count, double* totals, const F& f) {
+  units_.assign(static_cast<size_t>(blocks_ * count), 0.0);
+  parallel([&](size_t i, int64_t begin, int64_t end) {
+    const Place& place = places_[i];
+    with_pass(jobs_[i], [&](auto& pass) {
+      for (int64_t at = begin; at < end; at += place.unit) {
+        f(i, pass, at, std::min(at + place.unit, end), units_.data() + (place.first_block + at / place.unit) * count);
+      }
+    });
+  });
   std::fill(totals, totals + blocks() * count, 0.0);
   for (size_t i = 0; i < jobs_.size(); ++i) {
     const int64_t units = (jobs_[i].size + places_[i].unit - 1) / places_[i].unit;
@@ -207,22 +197,12 @@ void Step::add_up_units(int count, double* totals) const {
 void Step::measure(double* sums) {
   const int count = rule().sums;
   if (count == 0) return;
-  units_.assign(static_cast<size_t>(blocks_ * count), 0.0);
-  parallel([&](size_t i, int64_t begin, int64_t end) {
-    if (at_once(i)) return;
-    const Place& place = places_[i];
-    with_pass(jobs_[i], [&](auto& pass) {
-      for (int64_t at = begin; at < end; at += place.unit) {
-        double* to = units_.data() + (place.first_block + at / place.unit) * count;
-        pass.measure(at, std::min(at + place.unit, end), to, whole_);
-      }
-    });
+  in_units(count, sums, [&](size_t i, auto& pass, int64_t begin, int64_t end, double* to) {
+    if (!at_once(i)) pass.measure(begin, end, to, whole_);
   });
-  add_up_units(count, sums);
 }
 
 void Step::move(const double* sums, double* statistics) {
-  const int count = rule().statistics;
   count_steps();
   decided_.clear();
   decided_.reserve(jobs_.size());
@@ -235,18 +215,16 @@ void Step::move(const double* sums, double* statistics) {
     decided_.emplace_back(jobs_[i]);
     if (!at_once(i)) decided_.back().decide(sums + block_of(i) * rule().sums);
   }
-  units_.assign(static_cast<size_t>(blocks_ * count), 0.0);
-  parallel([&](size_t i, int64_t begin, int64_t end) {
-    const Place& place = places_[i];
-    with_pass(jobs_[i], [&](auto& pass) {
-      if (at_once(i)) return step_block(jobs_[i], pass);
-      for (int64_t at = begin; at < end; at += place.unit) {
-        double* to = units_.data() + (place.first_block + at / place.unit) * count;
-        pass.move(at, std::min(at + place.unit, end), decided_[i].factors(), to, whole_);
-      }
-    });
+  in_units(rule().statistics, statistics, [&](size_t i, auto& pass, int64_t begin, int64_t end, double* to) {
+    Block& block = decided_[i];
+    if (at_once(i)) {  // It is one unit.
+      double own[stream::factors - stream::sums] = {};
+      if (rule().sums) pass.measure(begin, end, own, whole_);
+      block.decide(own);
+    }
+    pass.move(begin, end, block.factors(), to, whole_);
+    if (at_once(i)) block.write();
   });
-  add_up_units(count, statistics);
 }
 
 void Step::write_blocks(const double* sums) {

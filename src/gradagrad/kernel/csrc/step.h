@@ -38,12 +38,17 @@ Verdict put_parameter(Job& job, const View& x, Checklist& checklist, int64_t ind
 // A step that has been checked and not yet taken.
 class Prepared {
  public:
+  explicit Prepared(Settings settings) : settings_(std::move(settings)) {}
   virtual ~Prepared() = default;
+  const Rule& rule() const { return *settings_.rule; }
+  virtual Verdict prepare() = 0;  // Checks everything and writes nothing.
   virtual void run() = 0;
-  virtual int64_t blocks() const = 0;
-  virtual const Rule& rule() const = 0;
+  virtual int64_t blocks() const { return 1; }
   // Sums and statistics have the rule's count of numbers for each block.
   virtual void move(const double* sums, double* statistics) = 0;
+
+ protected:
+  const Settings settings_;
 };
 
 class Step : public Prepared {
@@ -52,11 +57,9 @@ class Step : public Prepared {
   Step(Settings settings, StableIValue params, StableIValue grads, std::shared_ptr<const Handles> state,
        std::vector<int64_t> streams);
 
-  // Checks everything and writes nothing.
-  Verdict prepare();
+  Verdict prepare() override;
   void run() override;
   int64_t blocks() const override { return settings_.shared() ? 1 : static_cast<int64_t>(jobs_.size()); }
-  const Rule& rule() const override { return *settings_.rule; }
   void measure(double* sums);
   void move(const double* sums, double* statistics) override;
   void write_blocks(const double* sums);  // as they are decided
@@ -74,18 +77,14 @@ class Step : public Prepared {
   void place(const Job& job);
   template <class F>
   void parallel(const F& f) const;
-  template <class F>
-  void with_pass(const Job& job, const F& f) const;
   void count_steps();
   // Whether a job's block is measured, decided and moved in one go, while it is in the cache.
   bool at_once(size_t job) const { return whole_ && places_[job].short_block; }
   void learn(const double* statistics);
-  template <class P>
-  void step_block(const Job& job, P& pass) const;
-  void add_up_units(int count, double* totals) const;
+  template <class F>
+  void in_units(int count, double* totals, const F& f);
   int64_t block_of(size_t job) const { return settings_.shared() ? 0 : static_cast<int64_t>(job); }
 
-  const Settings settings_;
   const Handles params_, grads_;
   const std::shared_ptr<const Handles> state_;
   const std::vector<int64_t> streams_;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "rules.h"
