@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from gradagrad import GradaGrad
-from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows, joined
+from gradagrad_lab.data.clicks.stream import BLOCK, HELD_OUT, TRAINING, ClickStream, Rows
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.problems.clicks.dlrm import DLRM, SIZES, Size
 
@@ -108,21 +108,13 @@ def data_of(options: argparse.Namespace) -> tuple[Iterator[Rows], Rows, tuple[in
     if options.criteo is None:
         stream = ClickStream(TRAINING, options.size.cap)
         held_out = ClickStream(HELD_OUT, options.size.cap).rows(options.held_out)
-        return cut(stream.blocks(), options.batch), held_out, stream.table_sizes
+        starts = range(0, BLOCK, options.batch)
+        batches = (block.cut(begin, begin + options.batch) for block in stream.blocks() for begin in starts)
+        return batches, held_out, stream.table_sizes
     cache = criteo_cache.build(options.criteo, criteo_cache.Settings(cap=options.size.cap), workers=os.cpu_count() or 1)
     begin, end = cache.span("validation")
     held_out = cache.rows(begin, min(begin + options.held_out, end))
     return cache.batches(options.batch, *cache.span("train")), held_out, cache.table_sizes
-
-
-def cut(blocks: Iterable[Rows], size: int) -> Iterator[Rows]:
-    """Batches of ``size`` rows from larger blocks. The remainder of a block goes in front of the next one."""
-    remainder: list[Rows] = []
-    for block in blocks:
-        rows = joined([*remainder, block])
-        whole = len(rows.clicks) // size * size
-        yield from (rows.cut(begin, begin + size) for begin in range(0, whole, size))
-        remainder = [rows.cut(whole, len(rows.clicks))]
 
 
 def save(path: Path, model: nn.Module, optimizer: GradaGrad, done: int) -> None:

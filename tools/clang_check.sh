@@ -20,7 +20,7 @@ export GRADAGRAD_KERNEL_PATH="$scratch/gradagrad/kernel/_kernel.abi3.so"
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 "$PYTHON" -m gradagrad
 "$PYTHON" tools/smoke.py kernel
-read -r -a tests <<<"$("$PYTHON" tools/kernel_tests.py)"
+tests=(tests/engine/test_kernel_*.py)
 if [ "${1:-}" = --short ]; then
     shift
     commit="$(git rev-parse HEAD 2>/dev/null || echo none)"

@@ -206,11 +206,11 @@ class EngineOptimizer(Optimizer, ABC):
             self._init_group(group, batch.params, batch.grads, batch.param_states, batch.keys)
         rows = batch.param_states
         batch.steps = [state["step"] for state in rows]
-        for field in batch.fields if rows else ():
-            if field.key in batch.shared_keys:
-                batch.shared[field.key] = rows[0][field.key]
+        for key in (field.key for field in batch.fields) if rows else ():
+            if key in batch.shared_keys:
+                batch.shared[key] = rows[0][key]
             else:
-                batch.state[field.key] = [state[field.key] for state in rows]
+                batch.state[key] = [state[key] for state in rows]
         return batch
 
     def _init_group(
