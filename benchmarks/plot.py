@@ -80,8 +80,9 @@ def text(record: RunFile) -> str:
     threads = " and ".join(map(str, sorted({row["threads"] for row in rows})))
     kinds = list(dict.fromkeys(row["workload"] for row in rows))
     made = [f"on {note['date']} at commit {note['commit'][:7]} (torch {note['torch']})" for note in record.made]
+    when = " and ".join(dict.fromkeys(made))
     parts = [
-        f"Measured {' and '.join(dict.fromkeys(made))} on {record.made[0]['cores']} cores, with {threads} threads; a cell is the range over both. "
+        f"Measured {when} on {record.made[0]['cores']} cores, with {threads} threads; a cell is the range over both. "
         f"The load of the machine was {span(loads)} before each measurement (0 is idle).",
         table(rows, [name for name in kinds if name != TABLE]),
     ]
