@@ -287,3 +287,23 @@ def test_a_later_step_with_gradients_of_zero_moves_y_towards_z_and_leaves_gamma_
         torch.testing.assert_close(new["offset"], old["offset"] * left, rtol=1e-12, atol=1e-16)
         for key, value in old.items():
             assert key in ("step", "offset", "weight_total") or torch.equal(new[key], value), key
+
+
+def test_a_loss_that_reaches_zero_does_not_make_parameters_blow_up() -> None:
+    """Modular addition: once every answer is right, gradients vanish and agree, and γ must not run away."""
+    pairs = torch.cartesian_prod(torch.arange(11), torch.arange(11))
+    sums = pairs.sum(1) % 11
+    for seed in range(3):
+        torch.manual_seed(seed)
+        model = torch.nn.Sequential(
+            torch.nn.Embedding(11, 32), torch.nn.Flatten(), torch.nn.Linear(64, 128), torch.nn.ReLU(),
+            torch.nn.Linear(128, 11),
+        )  # fmt: skip
+        optimizer = AutoGradaGrad(model.parameters())
+        for _ in range(1500):
+            rows = torch.randint(len(pairs), (64,))
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(pairs[rows]), sums[rows]).backward()
+            optimizer.step()
+        assert torch.nn.functional.cross_entropy(model(pairs), sums) < 1e-3
+        assert max(p.abs().max().item() for p in model.parameters()) < 20.0
