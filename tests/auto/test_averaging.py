@@ -259,8 +259,10 @@ def test_batch_norm_is_measured_at_the_average_and_put_back() -> None:
         assert torch.equal(value, before[name]), name
 
 
-def test_no_exit_leaves_a_mixture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_exit_leaves_a_mixture(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """A handler that would raise while iterates are put back waits; before that, the next call puts them back."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # Jobs in the background ignore it.
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, handler))
     model, optimizer, _ = _stepped()
     twin, peaceful = copy.deepcopy((model, optimizer))
     before, averages = [p.detach().clone() for p in model.parameters()], shown(optimizer)
