@@ -74,7 +74,7 @@ def test_what_cannot_work_is_refused(found):
         "not by row": 'needs GradaGrad with granularity="row" and lazy=True',
         "auto": 'needs GradaGrad with granularity="row" and lazy=True',
         "in backward": "DistributedDataParallel adds gradients",
-        "closure": "call backward() before",
+        "closure": "call backward() first",
         "accumulated": "Call optimizer.step() after every backward()",
     }.items():
         assert words in messages[name], name
