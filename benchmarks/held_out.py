@@ -139,7 +139,7 @@ def show(rows: dict[str, list[float]], problems: Sequence[Problem]) -> None:
         lines.append([method, *(f"{ratio:.2f}" for ratio in (mean, max(ratios), *ratios))])
     print(pages.table(["method", "mean", "worst", *(problem.name for problem in problems)], lines))
     flat = [name for name in rows if name.startswith("AutoGradaGrad") and "= 1e-08" not in name and "= 1," not in name]
-    for where in ("last", "averaged"):
+    for where in ("last", "averaged") if len(flat) > 2 else ():
         own = [rows[name] for name in flat if name.endswith(where)]
         spans = [max(losses) / min(losses) for losses in zip(*own, strict=True)]
         print(f"\nγ₀ from 1e-6 to 1e-2, {where}: within 15 % on {sum(s <= 1.15 for s in spans)} of {len(spans)}; "
