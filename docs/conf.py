@@ -45,6 +45,7 @@ html_title = f"gradagrad {version}"
 html_static_path = ["_static", "../src/gradagrad_lab/report/templates/play"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_domain_indices = False  # an index of modules would hold one
 html_theme_options = {
     "source_repository": "https://github.com/gradagrad/gradagrad/",
     "source_branch": "main",
