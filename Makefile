@@ -86,7 +86,7 @@ docs: environment ## the documentation in docs/_build/html: warnings are errors,
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d docs/_build/doctrees -b html docs docs/_build/html
 	$(BIN)/python -m sphinx --quiet --fail-on-warning -d docs/_build/doctrees -b doctest docs docs/_build/doctest
 
-picture: environment ## draw the README's picture anew
+picture: environment ## draw the picture of the method page
 	$(BIN)/python -m gradagrad_lab.figures.figure2 --readme docs/pictures/abs.png
 
 clean: ## remove what make made

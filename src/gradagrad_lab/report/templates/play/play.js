@@ -1,9 +1,9 @@
 // The page to play with: sliders, three runs side by side, and the learning rate below. Drawn as SVG, without a library.
 //
-// To have it on another page: the <div id="play"> with its contents from the documentation, play.css, and
-// rules.js, runs.js, play.js in this order after the div, as files or inline. Nothing is fetched, and nothing outside of
-// the div is touched. The style takes --color-background-border, --color-foreground-secondary and --color-brand-primary
-// from the page around it where that has them.
+// To use it on another page, copy the <div id="play"> with its contents, play.css, and after the div rules.js, runs.js
+// and play.js in this order, as files or inline. The script fetches nothing and touches nothing outside the div. The
+// style uses --color-background-border, --color-foreground-secondary and --color-brand-primary if the page around it
+// defines them.
 "use strict";
 (() => {
   const { run, problems, optimizers, lessons } = gradagradRuns;
@@ -27,7 +27,7 @@
     gamma0: isDefault(byId("gamma0")) ? null : 10 ** +byId("gamma0").value,
   });
 
-  // The state of the page as the query of a link, and back. What is not named has the value that it has at first.
+  // The state of the page as the query of a link, and back. Settings that the query does not name have their defaults.
   const query = () => {
     const changed = sliders.filter((input) => input.value !== input.defaultValue).map((input) => [input.id, input.value]);
     return new URLSearchParams([...(chosenLoss().defaultChecked ? [] : [["problem", chosenLoss().value]]), ...changed]);
@@ -101,12 +101,12 @@
       input.setAttribute("aria-valuetext", words);
     }
     byId("link").setAttribute("href", `?${query()}#play`);
-    // A lesson goes on while what it asks to drag is dragged.
+    // A lesson stays active while the reader drags the slider that it names.
     const changed = (besides) => `${new URLSearchParams([...query()].filter(([id]) => id !== besides))}`;
     const lesson = lessons.find((one) => `${new URLSearchParams(one.settings)}` === changed(one.drag));
-    byId("says").textContent = lesson ? lesson.says : "Three lessons to begin with; or drag, or use the arrow keys.";
+    byId("says").textContent = lesson ? lesson.says : "Start with one of the three lessons, or move the sliders yourself.";
     [...byId("lessons").children].forEach((button, i) => button.setAttribute("aria-pressed", lessons[i] === lesson));
-    // As many units as there are pixels, so that letters have the size of letters.
+    // One unit is one pixel, so that text in the picture has the size of text on the page.
     const width = Math.max(280, byId("play").clientWidth);
     const narrow = (width - 20) / 3;
     const results = names.map((name) => run(name, chosen));

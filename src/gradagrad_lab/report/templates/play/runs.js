@@ -58,7 +58,7 @@ function autoGradagrad({ gamma0 }, start) {
   };
 }
 
-// Of torch's Adagrad and of ours.
+// The default learning rates of torch's Adagrad and of our optimizers.
 const defaults = { AdaGrad: 0.01, GradaGrad: 1, AutoGradaGrad: rules.autoStart.gamma };
 
 const optimizers = {
@@ -88,23 +88,23 @@ function run(name, settings) {
   return { points, averages, losses: points.map(problem.loss), averageLosses: averages.map(problem.loss), rates, gammas };
 }
 
-// What to try first: settings that differ from the page's own, and what can then be seen.
+// What to try first: the settings that differ from the defaults, and what the page then shows.
 const lessons = [
   {
     name: "1. γ₀ far too small",
     settings: { gamma0: -8, steps: 400 },
-    says: "From γ₀ = 1e-8 AdaGrad does not move. GradaGrad and AutoGradaGrad reach 0: their γ grows more than a millionfold.",
+    says: "From γ₀ = 1e-8 AdaGrad does not move. GradaGrad and AutoGradaGrad reach 0, because their γ grows more than a millionfold.",
   },
   {
     name: "2. Noise forbids growth",
     settings: { gamma0: -4, noise: 2, steps: 1000 },
     drag: "rho",
-    says: "At ρ = 2 noise lets GradaGrad's γ grow about tenfold only, and x stays near 3. Drag ρ to 20, and it reaches 0 with this seed; with some others it takes longer. AutoGradaGrad reaches 0 as it is.",
+    says: "At ρ = 2 and with this noise, GradaGrad's γ grows only about tenfold, and x stays near 3. Drag ρ to 20, and x reaches 0 with this seed. With some other seeds it takes longer. AutoGradaGrad reaches 0 without any change.",
   },
   {
     name: "3. γ₀ far too large",
     settings: { gamma0: 1 },
-    says: "From γ₀ = 10 GradaGrad's γ cannot fall, and x still jumps from side to side. AutoGradaGrad's γ falls below 1, and its loss ends several times lower.",
+    says: "GradaGrad's γ cannot fall from γ₀ = 10, so x keeps jumping from side to side. AutoGradaGrad's γ falls below 1, and its loss ends several times lower.",
   },
 ];
 
