@@ -141,7 +141,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--held-out", type=int, default=10_240, help="rows to evaluate on")
-    parser.add_argument("--lr", type=float, default=0.01, help="γ₀ of the networks; tables take ten times as much (default 0.01)")
+    parser.add_argument("--lr", type=float, default=0.01, help="γ₀ of the networks, a tenth of the tables' (0.01)")
     parser.add_argument("--rho", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=100, help="steps between lines, diagnostics and checkpoints")

@@ -367,7 +367,7 @@ def test_settings_that_others_overwrite_are_noticed():
     p.grad = torch.ones(2)
     optimizer = GradaGrad([{"params": [p], "rho": 0.05, "adaptive": False}], lr=0.1)  # as SAM hands its groups on
     optimizer.state[p].clear()  # what a wrapper kept in the state is gone, its empty place is not
-    with pytest.raises(RuntimeError, match="SAM's rho has taken the place"):
+    with pytest.raises(RuntimeError, match="SAM has overwritten GradaGrad's rho"):
         optimizer.step()
     assert torch.equal(p, torch.ones(2))
     p._fsdp_flattened = True

@@ -171,7 +171,7 @@ def measure(
         for batch in batches or ():
             run(model, _on(device, batch))
         if not norms[0].num_batches_tracked:
-            raise ValueError("batches must have at least one batch each time; a generator can be gone through once.")
+            raise ValueError("batches must yield at least one batch each time. A generator works only once.")
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum

@@ -91,8 +91,8 @@ def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, 
                 first = shared.setdefault((field.key, id(group) if scope == "group" else 0), value)
                 if not torch.equal(sharding.local(first), sharding.local(value)):
                     raise ValueError(
-                        f'the state dict is damaged: "{field.key}" is shared by parameters, but that of {where} '
-                        "differs from that of a parameter before it."
+                        f'the state dict is damaged: "{field.key}" is shared by parameters, but the value of {where} '
+                        "differs from that of an earlier parameter."
                     )
         clock = optimizer.rule.clock
         rows = _row_clocks(saved, float(state[clock or "step"]), parameter, where)
@@ -204,7 +204,7 @@ def _unusual(value: Tensor) -> str:
 def _check_fit(field: Field, value: Tensor, scope: str, parameter: Tensor, where: str) -> None:
     if sharding.is_sharded(value) and not sharding.is_sharded(parameter):
         raise ValueError(
-            f'the state dict does not fit: "{field.key}" of {where} is sharded and the parameter is not. Make it whole '
+            f'the state dict does not fit: "{field.key}" of {where} is sharded and the parameter is not. Gather it '
             "with torch.distributed.checkpoint.state_dict.get_optimizer_state_dict and full_state_dict=True."
         )
     own = field_scope(field, scope)

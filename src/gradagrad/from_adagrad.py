@@ -26,7 +26,7 @@ def from_adagrad(source: torch.optim.Adagrad, **options: Any) -> GradaGrad:
     """
     if not isinstance(source, torch.optim.Adagrad):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
-            f"source must be a torch.optim.Adagrad, got {type(source).__name__}. Load a state dict into one."
+            f"source must be a torch.optim.Adagrad, got {type(source).__name__}. Load a state dict into Adagrad first."
         )
     groups = [dict(group) for group in source.param_groups]
     states = [source.state.get(p, {}) for group in groups for p in group["params"]]
@@ -53,7 +53,7 @@ def _adopt(
     if saved.shape != parameter.shape:
         raise ValueError(
             f"source does not fit: a parameter of shape {tuple(parameter.shape)} has a sum of shape "
-            f"{tuple(saved.shape)}. Give params in the order the Adagrad run had them."
+            f"{tuple(saved.shape)}. Pass the params in the order of the Adagrad run."
         )
     ours["step"].fill_(int(state["step"]))
     accumulator = sharding.local(ours["accumulator"])

@@ -26,7 +26,7 @@ class StepsInBackward:
 
     def __init__(self, optimizer: EngineOptimizer) -> None:
         if optimizer._in_backward is not None:
-            raise ValueError("this optimizer steps inside the backward pass already.")
+            raise ValueError("this optimizer already steps inside the backward pass.")
         optimizer._in_backward = self
         self._optimizer = optimizer
         self._stepped: set[Tensor] = set()
@@ -44,7 +44,7 @@ class StepsInBackward:
         if parameter in self._stepped:
             raise RuntimeError(
                 "a parameter got a second gradient before optimizer.step(). Gradients cannot be accumulated here, "
-                "since each of them is used inside the backward pass. Call optimizer.step() after every backward()."
+                "because each is used inside the backward pass. Call optimizer.step() after every backward()."
             )
         if self._optimizer._cannot_step:
             raise RuntimeError(self._optimizer._cannot_step)

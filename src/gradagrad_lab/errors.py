@@ -1,4 +1,4 @@
-"""Mistakes a user can make, each with the exit code that names its kind."""
+"""Errors that a user can fix, each with an exit code for its kind."""
 
 import difflib
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ INTERRUPTED = 130
 
 
 class UserError(Exception):
-    """Something the user can put right: the command prints the message in one sentence, without a traceback."""
+    """An error that the user can fix. The command prints the message without a traceback."""
 
     def __init__(self, message: str, exit_code: int = USAGE) -> None:
         super().__init__(message)
@@ -23,7 +23,7 @@ class UserError(Exception):
 
 
 def unknown(what: str, got: str, known: Iterable[str], more: str = "") -> UserError:
-    """The error for a name that does not exist: all that do, and the one that was probably meant."""
+    """The error for an unknown name. It lists the known names and suggests the closest one."""
     names = list(known)
     near = difflib.get_close_matches(got, names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""

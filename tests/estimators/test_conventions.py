@@ -129,7 +129,7 @@ def test_mistakes_of_streams_are_named():
         model.partial_fit(X, y + 1)
     with pytest.raises(ValueError, match=r'class_weight must be .* got "balanced"; pass a dictionary'):
         GradaGradClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(ValueError, match='alpha cannot be "search" in partial_fit'):
+    with pytest.raises(ValueError, match='alpha must not be "search" in partial_fit'):
         GradaGradClassifier(alpha="search").partial_fit(X, y, classes=[0, 1])
     with pytest.raises(ValueError, match="early_stopping must be False in partial_fit"):
         GradaGradClassifier(early_stopping=True).partial_fit(X, y, classes=[0, 1])

@@ -67,14 +67,14 @@ def check_ways(group: Mapping[str, Any]) -> None:
     rounds = group["state_dtype"] == torch.bfloat16 or group.get("stochastic_rounding", False)
     if group["differentiable"] and rounds:
         remedy = "Rounding has no derivative: use state_dtype=torch.float32 and stochastic_rounding=False."
-        raise ValueError(error_text("differentiable", "False where numbers are rounded", True, remedy))
+        raise ValueError(error_text("differentiable", "False if numbers are rounded", True, remedy))
 
 
 def refuse_unfit_parameters(params: Sequence[Tensor], scope: Scope) -> None:
     """Raises for parameters that have no gradients, or whose shared numbers would differ between ranks."""
     for parameter in params:
         if not (parameter.is_floating_point() or parameter.is_complex()):
-            remedy = "Gradients exist for floating point and complex parameters only; leave this one out."
+            remedy = "Only floating point and complex parameters have gradients; leave this one out."
             raise TypeError(
                 error_text("params", "tensors of floating point or complex numbers", parameter.dtype, remedy)
             )
@@ -105,8 +105,8 @@ def warn_of_one_each(optimizer: Optimizer) -> None:
     _stepped_in_backward.add(optimizer)
     if len(_stepped_in_backward) > 1:
         warnings.warn(
-            "each parameter has an optimizer of its own, so parameters that should share a step size no longer do. "
-            "Give all parameters to one optimizer and step it after backward or by gradagrad.step_in_backward, or use "
+            "each parameter has its own optimizer, so parameters that should share a step size no longer do. Give all "
+            "parameters to one optimizer and step it after backward or with gradagrad.step_in_backward, or use "
             'GradaGrad with granularity="element", "row" or "tensor".',
             stacklevel=6,
         )
@@ -116,8 +116,8 @@ def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any
     """Raises where a wrapper or scheduler has overwritten one of our settings with its own of the same name."""
     if "adaptive" in group and "rho" in defaults:
         raise RuntimeError(
-            f"SAM's rho has taken the place of GradaGrad's: the param group has rho = {group['rho']}, which "
-            "is SAM's radius. Wrap an optimizer without an argument rho, such as AutoGradaGrad."
+            f"SAM has overwritten GradaGrad's rho: the param group has rho = {group['rho']}, which is SAM's radius. "
+            "Let SAM wrap an optimizer that has no argument rho, such as AutoGradaGrad."
         )
     if group["momentum"] != momentum and (momentum == 0.0 or "rho" not in defaults):
         remedy = ", or the optimizer with a momentum" if "rho" in defaults else ""
@@ -128,7 +128,7 @@ def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any
 
 
 def refuse_another_scope(before: str, now: str) -> None:
-    """Raises where who shares a step size was changed in a param group that has state."""
+    """Raises if the granularity of a param group was changed after it got state."""
     if now != before:
         raise RuntimeError(
             f'granularity was changed from "{before}" to "{now}" after the first step, but the state belongs to '

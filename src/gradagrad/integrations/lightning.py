@@ -118,7 +118,7 @@ def _forward(module: pl.LightningModule, batch: Any) -> None:
         return
     if not module.automatic_optimization:
         raise TypeError(
-            "batches needs a forward: this LightningModule has none, and its training_step optimizes by hand. "
+            "batches needs a forward: this LightningModule has none, and it uses manual optimization. "
             "Define forward, or leave batches out."
         )
     parameters = inspect.signature(module.training_step).parameters

@@ -111,7 +111,7 @@ class TableOptimizer(KeyedOptimizerWrapper):
     def _give_gradients(self, _: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Gives an empty gradient to missing shards of tables that have one elsewhere and share a decision."""
         if any(argument is not None for argument in (*args[1:], *kwargs.values())):
-            raise RuntimeError("a closure cannot be used where ranks hold different tables; call backward() first.")
+            raise RuntimeError("a closure cannot be used if ranks hold different tables; call backward() first.")
         shared = [p for p in self._tables if self._axes(p)]
         if not shared:
             return
@@ -133,7 +133,7 @@ def _told(name: str, parameter: Tensor, weight: ShardedTensor) -> Tensor:
         shape = (rows, 0) if splits_rows else (0, columns)
         parameter = NoShard(torch.empty(shape, dtype=whole.tensor_properties.dtype, device=parameter.device))
     elif sum(size[0] for size in own) != parameter.shape[0] or (splits_rows and len(own) > 1):
-        raise ValueError(f"{name} has several parts of rows on this rank, got {own}; give each rank at most one.")
+        raise ValueError(f"{name} has several blocks of rows on this rank, got {own}; give each rank at most one.")
     parameter._gradagrad_table_shard = TableShard(weight._process_group, splits_rows)
     return parameter
 

@@ -64,8 +64,8 @@ class GradaGradCallback(TrainerCallback):
         if not self._warned and kind in TO_ZERO and ours([kwargs["optimizer"]]):
             self._warned = True
             warnings.warn(
-                f'lr_scheduler_type="{kind}" takes the learning rate to zero, whatever γ is. To leave it to γ, pass '
-                'lr_scheduler_type="constant". "gamma" is logged without the schedule, "effective_lr" with it.',
+                f'lr_scheduler_type="{kind}" lowers the learning rate to zero, whatever γ is. To let γ decide, pass '
+                'lr_scheduler_type="constant". The logged "gamma" leaves out the schedule, "effective_lr" includes it.',
                 stacklevel=2,
             )
 
@@ -90,7 +90,7 @@ class GradaGradCallback(TrainerCallback):
         if not self._at.leave() and control.should_evaluate and self._enter(kwargs):
             self._at.leave()
             warnings.warn(
-                "this evaluation was not at the average, because a callback that runs after GradaGradCallback asked "
+                "this evaluation did not use the average, because a callback that runs after GradaGradCallback asked "
                 "for it. List GradaGradCallback after that one.",
                 stacklevel=2,
             )

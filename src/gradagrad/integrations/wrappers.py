@@ -43,7 +43,7 @@ def _combined(wrapper: Any) -> Any:
     pairs = getattr(wrapper, "_optims", None)
     found = ours(optimizer for _, optimizer in pairs) if isinstance(pairs, list) else []
     if len(found) > 1:
-        raise TypeError("optimizer combines several of GradaGrad or AutoGradaGrad; pass one of them.")
+        raise TypeError("optimizer combines several GradaGrad or AutoGradaGrad optimizers; pass one of them.")
     return found[0] if found else None
 
 

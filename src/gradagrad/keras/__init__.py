@@ -1,4 +1,4 @@
-"""GradaGrad and AutoGradaGrad for Keras 3, on whatever backend Keras runs. The arithmetic is `gradagrad.rules`'.
+"""GradaGrad and AutoGradaGrad for Keras 3, on the JAX and torch backends. `gradagrad.rules` has the arithmetic.
 
 >>> import keras
 >>> from gradagrad.keras import GradaGrad
@@ -21,11 +21,11 @@ from gradagrad.rules.scope import block_shape
 
 Tensor = Any
 GRANULARITIES = ("element", "row", "tensor")
-"""Those whose step sizes belong to one variable: Keras updates variables one at a time."""
+"""Scopes within one variable, because Keras updates variables one at a time."""
 
 
 class _Optimizer(keras.optimizers.Optimizer):
-    """What both optimizers share: checked arguments, and state as the rule's fields say."""
+    """What both optimizers share: checked arguments, and state made from the rule's fields."""
 
     _rule: Rule
 
@@ -48,7 +48,7 @@ class _Optimizer(keras.optimizers.Optimizer):
         raise NotImplementedError
 
     def build(self, variables: list[Any]) -> None:
-        """Makes the state: arrays for each variable, and numbers that all share or that have an entry for each."""
+        """Makes the state: arrays for each variable, shared numbers, and arrays with an entry for each variable."""
         if self.built:
             return
         super().build(variables)
@@ -71,25 +71,25 @@ class _Optimizer(keras.optimizers.Optimizer):
         return self.add_variable(shape, initializer=initializer, name=field.key, dtype=dtype)  # pyright: ignore[reportArgumentType]
 
     def get_config(self) -> dict[str, Any]:
-        """All arguments; infinite limits are left out, since JSON has none."""
+        """All arguments except infinite limits, which JSON cannot hold."""
         return super().get_config() | {key: value for key, value in self._given.items() if value != math.inf}
 
 
 @keras.saving.register_keras_serializable(package="gradagrad")
 class GradaGrad(_Optimizer):
-    """AdaGrad whose learning rate can also rise: `gradagrad.GradaGrad`, which describes the method, for Keras.
+    """AdaGrad whose learning rate can also rise, for Keras. `gradagrad.GradaGrad` describes the method.
 
     Args:
         learning_rate: γ₀, a float or a Keras schedule. 1.0 suits convex problems, 0.01 neural nets.
         rho: adaptivity ρ. 0 is AdaGrad, 2 the paper's default.
         momentum: β in [0, 1).
-        granularity: what has a step size of its own: ``"element"``, ``"row"`` (first-dimension slices), ``"tensor"``.
-        initial_accumulator_value: what the sum under the root starts from.
+        granularity: what has its own step size: ``"element"``, ``"row"`` (first-dimension slices), ``"tensor"``.
+        initial_accumulator_value: the initial value of the sum under the root.
         epsilon: added to the root.
         grad_bound: G∞; None uses the first gradient.
         gamma_max: D∞, a cap on γ.
         growth_limit: largest factor by which γ may grow in one step; None means 2 for ``"tensor"``, else no limit.
-        lazy: an element (or row) whose gradient is exactly zero is left wholly alone.
+        lazy: leaves an element (or row) alone if its gradient is exactly zero.
         kwargs: Keras's own: weight_decay (decoupled), clipnorm, use_ema, gradient_accumulation_steps, name, …
     """
 
@@ -150,19 +150,19 @@ class GradaGrad(_Optimizer):
 
 @keras.saving.register_keras_serializable(package="gradagrad")
 class AutoGradaGrad(_Optimizer):
-    """Trains without a learning rate to choose: `gradagrad.AutoGradaGrad`, which describes the method, for Keras.
+    """Trains without a learning rate to choose, for Keras. `gradagrad.AutoGradaGrad` describes the method.
 
-    With ``use_ema=True`` the average that Keras keeps is that of the method, in place of an exponential one:
-    `keras.callbacks.SwapEMAWeights` evaluates there, and the weights have it after ``fit``.
+    With ``use_ema=True`` the method's average replaces Keras's exponential one. `keras.callbacks.SwapEMAWeights`
+    evaluates at it, and the weights hold it after ``fit``.
 
     Args:
         learning_rate: multiplies the step, a float or a Keras schedule. Not a rate to tune: leave it at 1.
-        gamma0: γ to start from.
-        momentum: β in (0, 1), the part of the average in the variables.
-        weight_decay: decoupled: shrinks variables by learning_rate · γ · weight_decay.
+        gamma0: the initial γ.
+        momentum: β in (0, 1), the share of the average in the variables.
+        weight_decay: decoupled; shrinks variables by learning_rate · γ · weight_decay.
         epsilon: added to the root. 0 keeps the method independent of the loss's scale.
         gamma_max: a cap on γ.
-        guard: lets no gradient of an element weigh more than all before it together.
+        guard: limits each gradient of an element to the weight of all earlier ones together.
         kwargs: Keras's own: clipnorm, use_ema, gradient_accumulation_steps, name, …
     """
 
@@ -192,10 +192,10 @@ class AutoGradaGrad(_Optimizer):
         self._largest_lr = (float(learning_rate) if isinstance(learning_rate, int | float) else 1.0) or 1.0
 
     def _apply_weight_decay(self, variables: list[Any]) -> None:
-        """Nothing: the rule decays weights, in units of its own step."""
+        """Does nothing, because the rule decays weights itself."""
 
     def _backend_update_step(self, grads: list[Tensor], trainable_variables: list[Any], learning_rate: Tensor) -> None:
-        """One step of all variables, which vote together. Numbers of variables are arrays with an entry for each."""
+        """One step of all variables, which vote together. Arrays hold one number for each variable."""
         wide = _Ops(self._wide)
         settings = self._settings(ops.cast(learning_rate, self._wide))
         indices = [self._get_variable_index(variable) for variable in trainable_variables]
@@ -222,15 +222,15 @@ class AutoGradaGrad(_Optimizer):
             self.assign(number, ops.scatter_update(number, places, after) if number.shape else after)
 
     def _update_model_variables_moving_average(self, trainable_variables: list[Any]) -> None:
-        """Keeps the average of the method where Keras would keep an exponential one."""
+        """Keeps the method's average in place of Keras's exponential one."""
         averages: Any = self._model_variables_moving_average
         for variable, average, offset in zip(trainable_variables, averages, self._fields["offset"], strict=True):
             values = {"x": ops.cast(variable, offset.dtype), "offset": ops.convert_to_tensor(offset)}
-            if average is not None:  # Keras keeps none of what it overwrites with gradients.
+            if average is not None:  # Keras keeps no average of variables that it overwrites with gradients.
                 average.assign(ops.cast(self._rule.average(values, self._settings(1.0)), average.dtype))
 
     def _overwrite_model_variables_with_average_value(self, trainable_variables: list[Any]) -> None:
-        """Puts the average into the variables, as Keras does at the end of ``fit``. Further training starts there."""
+        """Writes the average into the variables, as Keras does at the end of ``fit``. Training resumes from it."""
         super()._overwrite_model_variables_with_average_value(trainable_variables)
         for variable, offset in zip(trainable_variables, self._fields["offset"], strict=True):
             variable.assign(ops.copy(variable))  # Keras 3.15 on JAX donates the buffer that it shares with the average.
@@ -246,7 +246,7 @@ class AutoGradaGrad(_Optimizer):
 
 
 class _Ops:
-    """The rule's `Ops` over keras.ops. Plain numbers get the precision first: Keras would make them float32."""
+    """The rule's `Ops` over keras.ops. Plain numbers are converted first, because Keras would make them float32."""
 
     sqrt = staticmethod(ops.sqrt)
     exp = staticmethod(ops.exp)

@@ -1,4 +1,4 @@
-"""What the learning rate is doing, in numbers. Nothing here costs anything until it is asked for."""
+"""What the learning rate is doing, in numbers. Nothing is computed until it is read."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 SAMPLE = 1_000_000
-"""Inner quantiles are taken of at most this many values; sorting more would take seconds and show no more."""
+"""Inner quantiles use at most this many values. Sorting more would take seconds and show no more."""
 
 
 @dataclass(frozen=True)
 class GroupDiagnostics:
     """One param group's adapted learning rates. Shared numbers appear in every group.
 
-    For sharded parameters they describe this rank's shards: no communication is needed, and one rank may ask alone.
+    For sharded parameters they describe this rank's shards, so they need no communication.
     """
 
     step: int
     """The largest number of steps any parameter of the group has taken."""
     blocks: int
-    """How many blocks, each with its own γ, the quantiles of γ are taken over."""
+    """The number of blocks. Each has its own γ, and the quantiles are taken over them."""
     gamma: dict[float, float]
-    """Quantiles of γ, the numerator, lr included."""
+    """Quantiles of the numerator γ, which includes lr."""
     step_size: dict[float, float]
-    """Quantiles of γ / (√α + eps), what a gradient is multiplied by; over entries that have seen a gradient."""
+    """Quantiles of γ / (√α + eps), the factor of a gradient, over entries that have had a gradient."""
     total_growth: float
     """γ/γ₀, geometric mean over blocks."""
     spoilt: int
-    """How many entries of the state are NaN or infinite; they are left out of everything else."""
+    """The number of entries of the state that are NaN or infinite. All other fields leave them out."""
     effective_lr: float
-    """The median γ as Adam counts learning rates: how far a step moves an entry whose gradients keep their size."""
+    """The median learning rate as Adam counts it, or how far gradients of constant size move an entry in one step."""
 
 
 class Reading:

@@ -1,4 +1,4 @@
-"""The guard for the commonest mistake: a first step larger than the model, as with lr = 1 on a neural net."""
+"""Guards against the most common mistake: a first step larger than the model, as with lr = 1 on a neural net."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class LargeFirstStepWarning(UserWarning):
 class FirstStep:
     """Copies the parameters before the first step, and warns after it if one has moved by more than its own norm.
 
-    All ranks warn, because a rank that raised alone would leave the others waiting. Tables of TorchRec are looked at
-    shard by shard, since ranks hold different ones.
+    All ranks warn, because a rank that raised alone would leave the others waiting. TorchRec's tables are checked
+    shard by shard, because ranks hold different ones.
     """
 
     def __init__(self, batches: Sequence[Batch]) -> None:
         owners = [p for batch in batches for p in batch.owners or batch.params]
         self._axes = [sharding.axes(p) if sharding.is_sharded(p) else () for p in owners]
         pairs = [pair for batch in batches for pair in zip(batch.params, batch.grads, strict=True)]
-        # The rows that a sparse gradient names, or all.
+        # The rows that a sparse gradient touches, or all.
         rows: list[Any] = [... if g.layout == torch.strided else g._indices()[0].unique() for _, g in pairs]
         self._params = [(p.detach(), own) for (p, _), own in zip(pairs, rows, strict=True)]
         self._before = [p[rows].clone() for p, rows in self._params]
@@ -53,7 +53,7 @@ class FirstStep:
             squares += [(p[rows] - old).norm().double().square(), old.norm().double().square()]
         sums = sharding.add_over_ranks(squares, [axes for axes in self._axes for _ in range(2)])
         moved, own = torch.stack([s.cpu() for s in sums]).sqrt().view(-1, 2).unbind(1)
-        # Gradients that are not finite are not this guard's business; zero tensors (biases, convex starts) are fine.
+        # This guard ignores gradients that are not finite. Zero tensors (biases, convex starts) may move.
         ratios = torch.where(own > 0, moved / own, 0.0).nan_to_num(0.0, posinf=0.0)
         large = ratios[ratios > 1.0]
         if not len(large):

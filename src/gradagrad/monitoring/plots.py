@@ -1,4 +1,4 @@
-"""Drawing what the learning rates did. matplotlib is imported only when something is drawn."""
+"""Draws a history of learning rates. matplotlib is imported only when something is drawn."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _BANDS = ((0.0, 1.0, 0.12), (0.05, 0.95, 0.2), (0.25, 0.75, 0.3))
 
 
 def plot_learning_rates(history: Sequence[Record], *, labels: Sequence[str] | None = None) -> Figure:
-    """Draws γ, the step sizes and the effective learning rate over the steps, a colour for each param group.
+    """Draws γ, the step sizes and the effective learning rate over the steps, with one colour per param group.
 
-    Lines are medians over blocks; bands, from dark to light, hold half, 90 % and all of them. ``labels`` name groups.
-    AutoGradaGrad's γ is its effective learning rate, so it has two panels.
+    Lines are medians over blocks. Bands, from dark to light, contain half, 90 % and all of them. ``labels`` are names
+    of the groups. AutoGradaGrad's γ is its effective learning rate, so its plot has only two panels.
 
     Example:
         >>> history = gradagrad.log_learning_rates(optimizer)  # doctest: +SKIP

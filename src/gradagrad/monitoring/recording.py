@@ -1,4 +1,4 @@
-"""Learning rates over time: one line that records them at every step and sends them to a logger."""
+"""Learning rates over time: one call records them at every step and sends them to a logger."""
 
 import json
 import math
@@ -49,18 +49,18 @@ class History(Sequence[Record]):
         self._stop = None
 
     def to_dict(self) -> dict[str, list[float]]:
-        """Columns by name: ``step``, then those of `gradagrad.learning_rates`; NaN where a number is not known."""
+        """Columns by name: ``step``, then those of `gradagrad.learning_rates`, with NaN for unknown numbers."""
         rows = [_flat(record, "") for record in self.records]
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name.strip("/"): [row.get(name, math.nan) for row in rows] for name in names}
         return {"step": [record.step for record in self.records], **columns}
 
     def to_frame(self) -> Any:
-        """The same as a pandas DataFrame with the step as its index."""
+        """The history as a pandas DataFrame with the step as its index."""
         try:
             import pandas as pd  # pyright: ignore[reportMissingImports]
         except ImportError as error:
-            raise ImportError("History.to_frame needs pandas; History.to_dict does not. pip install pandas") from error
+            raise ImportError("History.to_frame needs pandas (pip install pandas). Or use History.to_dict.") from error
         return pd.DataFrame(self.to_dict()).set_index("step")
 
     def save(self, path: str | Path) -> None:
@@ -76,9 +76,7 @@ class History(Sequence[Record]):
                 raise TypeError(f"a {type(saved).__name__} instead of a list")
             return cls([_restored(record) for record in saved])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(
-                f"{path} is not a history as History.save writes it ({type(error).__name__}: {error})."
-            ) from None
+            raise ValueError(f"{path} was not written by History.save ({type(error).__name__}: {error}).") from None
 
 
 def _restored(record: dict[str, Any]) -> Record:
@@ -90,11 +88,11 @@ def _restored(record: dict[str, Any]) -> Record:
 
 
 def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float]:
-    """The diagnostics as flat names and numbers for loggers, without those that are not known yet.
+    """The diagnostics as one flat dictionary for loggers, without numbers that are not known yet.
 
     Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``effective_lr``,
-    ``total_growth``, and ``spoilt`` if anything is; see `gradagrad.GroupDiagnostics`. ``optimizer`` may be wrapped, as
-    Lightning, accelerate, Opacus, SAM, Lookahead and ZeroRedundancyOptimizer do.
+    ``total_growth``, and ``spoilt`` if it is not 0; see `gradagrad.GroupDiagnostics`. ``optimizer`` may also be a
+    wrapper, such as those of Lightning, accelerate, Opacus, SAM, Lookahead and ZeroRedundancyOptimizer.
 
     Example:
         >>> import torch, gradagrad
@@ -109,7 +107,7 @@ def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float
 
 
 def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, prefix: str = "gradagrad") -> History:
-    """From now on, records the learning rates after every ``every``-th step and sends them to ``logger``.
+    """Records the learning rates after every ``every``-th step from now on, and sends them to ``logger``.
 
     ``logger`` is anything with ``add_scalar(name, value, step)`` (TensorBoard), ``add_scalars(prefix, values, step)``
     or ``log_metrics(values, step)`` (Lightning's loggers), or a function of ``(values, step)`` such as ``wandb.log``.

@@ -1,9 +1,9 @@
-"""GradaGrad and AutoGradaGrad for JAX, as Optax gradient transformations; torch is not imported.
+"""GradaGrad and AutoGradaGrad for JAX, as Optax gradient transformations. It does not import torch.
 
     >>> from gradagrad.optax import gradagrad
     >>> optimizer = gradagrad(learning_rate=0.01)
 
-The same rules, arguments and messages as the torch classes; install with the extra ``jax``.
+They have the same rules, arguments and messages as the torch classes. Install them with the extra ``jax``.
 """
 
 from gradagrad.optax.auto import AutoGradaGradState, auto_gradagrad, auto_gradagrad_eval_params

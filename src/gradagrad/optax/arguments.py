@@ -1,4 +1,4 @@
-"""Checks of what only the JAX half takes: schedules, arrays as numbers (injected ones are traced), JAX's dtypes."""
+"""Checks of arguments that only JAX has: schedules, arrays as numbers (injected ones are traced), and JAX's dtypes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gradagrad.checks.arguments import Number, Table, check_number, check_projec
 from gradagrad.checks.arguments import checked as checked_anywhere
 
 Numeric = float | Any
-"""A float, or an array: `optax.inject_hyperparams` passes traced ones."""
+"""A float or an array. `optax.inject_hyperparams` passes traced arrays."""
 P = ParamSpec("P")
 R = TypeVar("R")
 _INJECTED = "With optax.inject_hyperparams and complex parameters pass hyperparam_dtype=jnp.float32."
@@ -24,8 +24,8 @@ _PROJECTION = "For a box: lambda point, metric: jnp.clip(point, -1.0, 1.0)."
 
 
 def checked(table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, all obeying their rules: plain numbers as floats, arrays and schedules as they are."""
-    # Injected settings are traced. A decay that is not known yet is believed to go with lazy and projection.
+    """The checked arguments: plain numbers as floats, arrays and schedules unchanged."""
+    # Injected settings are traced, so their values are unknown. Such a decay is accepted with lazy and projection.
     traced = {"weight_decay": 0.0} if isinstance(given.get("weight_decay"), Tracer) else {}
     result = checked_anywhere(table, {**given, **traced}, number=_check_number, lr_name="learning_rate")
     result |= {name: jnp.asarray(given[name]) for name in traced}
@@ -53,7 +53,7 @@ def _check_number(name: str, value: Any, wanted: Number) -> Any:
 
 
 def takes_learning_rate(make: Callable[P, R]) -> Callable[P, R]:
-    """Says what ``lr`` is called here."""
+    """Raises for ``lr`` and names the argument that it is called here."""
 
     @functools.wraps(make)
     def checking(*args: P.args, **kwargs: P.kwargs) -> R:

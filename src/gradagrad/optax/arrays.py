@@ -1,4 +1,4 @@
-"""What a rule needs of JAX: its `Ops`, precisions, real pairs for complex numbers, and sums over blocks."""
+"""What a rule needs from JAX: its `Ops`, precisions, real pairs for complex numbers, and sums over blocks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = Any
 
 
 class Moved:
-    """A parameter and the step from it, kept apart: ``(x − step) − x`` would keep only the bits that x has room for."""
+    """A parameter and its step, kept apart, because ``(x − step) − x`` would lose the bits that x has no room for."""
 
     def __init__(self, x: Array, step: Array) -> None:
         self.x = x
@@ -24,7 +24,7 @@ class Moved:
 
 
 class Point:
-    """A parameter as a rule sees it: steps leave it as `Moved`, anything else takes its value."""
+    """A parameter as a rule sees it: a step turns it into `Moved`, and all other operations use its value."""
 
     def __init__(self, x: Array) -> None:
         self.x = x
@@ -53,7 +53,7 @@ class ArrayOps:
         self.largest = float(limits.max)
 
     def where(self, condition: Array, a: Array, b: Array) -> Array:
-        if isinstance(a, Moved):  # or else it stays where it is
+        if isinstance(a, Moved):  # otherwise it stays where it is
             return Moved(a.x, jnp.where(condition, a.step, 0.0))
         return jnp.where(condition, a, b)
 
@@ -77,7 +77,7 @@ def computing_dtype(dtype: Any) -> Any:
 
 
 def wide_dtype() -> Any:
-    """The precision of numbers that many share: double where JAX has it (``jax_enable_x64``)."""
+    """The precision of shared numbers: float64 if JAX allows it (``jax_enable_x64``)."""
     return jnp.dtype(jnp.float64 if jax.config.read("jax_enable_x64") else jnp.float32)
 
 
@@ -88,7 +88,7 @@ def as_real(a: Array, dtype: Any) -> Array:
 
 
 def like(a: Array, model: Array) -> Array:
-    """What undoes `as_real`: in the precision of ``model``, complex where that is."""
+    """Undoes `as_real`: the result has the precision of ``model``, and is complex if ``model`` is."""
     dtype = jnp.asarray(model).dtype
     return (jax.lax.complex(a[..., 0], a[..., 1]) if jnp.issubdtype(dtype, jnp.complexfloating) else a).astype(dtype)
 
@@ -103,7 +103,7 @@ def filled(parameter: Array, value: Any, dtype: Any, scope: str) -> Array:
 
 
 class Blocks:
-    """A rule's `Reduction`: sums over each block of one array. What arrays share is added up by the caller."""
+    """A rule's `Reduction`: sums over each block of one array. The caller adds up what arrays share."""
 
     def __init__(self, scope: str, dtype: Any) -> None:
         self._scope = scope

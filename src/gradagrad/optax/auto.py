@@ -20,7 +20,7 @@ from gradagrad.rules.single import RULE
 
 
 class AutoGradaGradState(NamedTuple):
-    """Trees of arrays, trees with a number for each array, and numbers that all share, as in `gradagrad.rules.auto`."""
+    """Trees of arrays, trees with a number for each array, and shared numbers, as in `gradagrad.rules.auto`."""
 
     count: Any
     accumulator: Any
@@ -53,12 +53,12 @@ def auto_gradagrad(
     stochastic_rounding: bool = False,
     axis_name: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
-    r"""Trains without a learning rate to choose. Our extension of GradaGrad, not the paper's.
+    r"""Trains without a learning rate to choose. This is our extension of GradaGrad, not part of the paper.
 
     Gradients are taken at the parameters :math:`y`, which lie between a fast iterate :math:`z` and the average
     :math:`\bar x` of all its positions, as in Schedule-Free training. Each array has its own :math:`\gamma`, whose
-    logarithm is one more parameter, trained by the same AdaGrad: its gradient is the agreement of the new gradient
-    :math:`g` with the displacement :math:`D` of :math:`y` so far.
+    logarithm is one more parameter, trained by the same AdaGrad. Its gradient is the agreement between the new gradient
+    :math:`g` and the displacement :math:`D` of :math:`y` so far.
 
     .. math::
        \begin{aligned}
@@ -80,23 +80,23 @@ def auto_gradagrad(
         learning_rate: multiplies the step. Not a rate to tune: only its ratios over time matter, because
             :math:`\gamma` starts at gamma0 divided by it. A schedule, or an injected number, counts relative to 1.
         gamma0: :math:`\gamma_0`. Anything below a good learning rate works.
-        momentum: :math:`\beta`, the part of the average in the parameters.
-        weight_decay: shrinks the parameters by learning_rate · γ · weight_decay, as `optax.adamw` does, or:
+        momentum: :math:`\beta`, the share of the average in the parameters.
+        weight_decay: shrinks the parameters by learning_rate · γ · weight_decay, as `optax.adamw` does.
         decoupled_weight_decay: False adds weight_decay · y to the gradient instead.
-        mask: a tree of booleans, or a function of the parameters that makes one: where weights decay.
+        mask: a tree of booleans that says where weights decay, or a function of the parameters that returns one.
         eps: added to the root. 0 keeps the method independent of the loss's scale.
         gamma_max: a cap on :math:`\gamma`.
-        guard: lets no gradient of an element weigh more than all before it together, so that one outlier cannot freeze
-            its learning rate.
+        guard: limits each gradient of an element to the weight of all earlier ones together, so that one outlier cannot
+            freeze its learning rate.
         maximize: ascend.
-        state_dtype: ``jnp.bfloat16`` stores what is kept for each element in 2 bytes, rounded stochastically.
-        stochastic_rounding: bf16 parameters are rounded at random; their updates are then float32.
-        axis_name: inside `jax.shard_map`: the mapped axes that arrays are spread over, one for all of them or a tree
-            with None where they are replicated.
+        state_dtype: ``jnp.bfloat16`` stores the state of each element in 2 bytes per number, rounded stochastically.
+        stochastic_rounding: rounds bf16 parameters at random. Their updates are then float32.
+        axis_name: inside `jax.shard_map`, the mapped axes over which arrays are split: one value for all arrays, or a
+            tree with None for replicated arrays.
 
     Returns:
         A transformation whose updates are added to the parameters (`optax.apply_updates`). Inside `optax.partition`
-        the arrays of each part vote by themselves.
+        each part has its own common vote.
 
     Example:
         >>> import jax, jax.numpy as jnp, optax
@@ -144,9 +144,9 @@ def auto_gradagrad(
 
 
 def auto_gradagrad_eval_params(state: Any, params: Any) -> Any:
-    """The averaged parameters, wherever in ``state`` `auto_gradagrad` keeps its own; all others as they are.
+    """The averaged parameters. Parameters that `auto_gradagrad` does not step are returned unchanged.
 
-    ``state`` may be that of a chain, or of `optax.masked`, `optax.partition`, `optax.MultiSteps` and the like.
+    ``state`` may also be that of a chain, of `optax.masked`, `optax.partition`, `optax.MultiSteps` and the like.
     """
     states = [a for a in jax.tree.leaves(state, is_leaf=_is_auto) if _is_auto(a)]
     if not states:
@@ -166,7 +166,7 @@ def _averaged(beta: Any, offset: Any, own: Any) -> Any:
 
 
 def _is_masked(a: Any) -> bool:
-    """Whether this stands for what another transformation steps, a whole subtree maybe."""
+    """Whether this marks parameters, or a whole subtree, that another transformation steps."""
     return isinstance(a, optax.MaskedNode)
 
 

@@ -1,4 +1,4 @@
-"""One array's part of a step: its numbers in the precision of the computation, and what becomes of them."""
+"""One array's part of a step: its numbers in the precision of the computation, and their new values."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.rule import PARAMETER_LANE, Field, Rule
 
 LARGE = 1 << 15
-"""From this many elements on, memory decides how long a step takes on a CPU, and not the number of operations."""
+"""From this many elements on, memory traffic decides how long a step takes on a CPU, not the number of operations."""
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A gradient with its parameter and state, as they are stored; `values` has them as they are computed with."""
+    """A gradient with its parameter and state, as stored. `values` has them in the precision of the computation."""
 
     rule: Rule
     settings: Any
@@ -50,7 +50,7 @@ class Leaf:
     maximize: bool = False
     coupled_decay: Any = 0.0
     decay_beside: Any = 0.0
-    """Decoupled decay that the rule does not see: so much of the parameter is taken off."""
+    """Decoupled decay outside the rule: the share of the parameter that a step takes off."""
 
     @cached_property
     def block_dtype(self) -> Any:
@@ -64,7 +64,7 @@ class Leaf:
 
     @cached_property
     def ops(self) -> ArrayOps:
-        """What the rule needs for this precision."""
+        """The rule's operations in this precision."""
         return ArrayOps(self.dtype)
 
     @cached_property
@@ -74,7 +74,7 @@ class Leaf:
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """Element fields, the point and the gradient that the rule sees."""
+        """The element fields, the parameter and the gradient that the rule sees."""
         elements = {f.key for f in self.rule.fields(self.settings) if f.at == "element"}
         values: dict[str, Any] = {k: jnp.asarray(v, self.dtype) for k, v in self.state.items() if k in elements}
         g = as_real(self.gradient, self.dtype)
@@ -91,7 +91,7 @@ class Leaf:
 
     @cached_property
     def touched(self) -> Array | None:
-        """Where there is a gradient; None where that makes no difference."""
+        """Where the gradient is not zero. None if that makes no difference."""
         if not getattr(self.settings, "lazy", False):
             return None
         here = touched(self.values["g"], self.scope)
@@ -99,7 +99,7 @@ class Leaf:
         return over_devices(here.astype(jnp.int32), self.axes) > 0 if self.scope == "row" else here
 
     def _share_of_x(self, share: Any) -> Array:
-        assert self.x is not None  # whoever sets a decay has asked for parameters
+        assert self.x is not None  # with a decay, `params` is required
         return self.x * jnp.asarray(share, self.dtype)
 
     def measure(self) -> tuple[Array, ...]:
@@ -113,12 +113,12 @@ class Leaf:
         )
 
     def move(self, factors: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
-        """(the step to take off the parameter, the element fields after it, this array's part of the statistics)."""
+        """(the step to subtract from the parameter, the new element fields, this array's part of the statistics)."""
         new, statistics = self.rule.move(self.values, factors, self._settings, self.reduction, self.ops, self.touched)
         return self._step_to(new.pop("x")), new, statistics
 
     def outcome(self, factors: Sequence[Array]) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
-        """`move`, with the fields of blocks where each element is one: those are decided upon here."""
+        """The result of `move`. If every element is a block, this also decides its block fields."""
         block, factors = self.decide(self.measure()) if self.scope == "element" else ({}, factors)
         step, new, statistics = self.move(factors)
         return step, {**new, **block}, statistics
@@ -139,11 +139,11 @@ class Leaf:
         return self.rounder.stored(value, self.state[field.key], field.lane)
 
     def update(self, step: Array) -> Array:
-        """What is to be added to the parameter, in the format of the gradient."""
+        """What to add to the parameter, in the format of the gradient."""
         return like(-step, self.gradient)
 
     def rounded_update(self, step: Array) -> Array:
-        """The same in float32, such that a bf16 parameter arrives at a point that was rounded at random."""
+        """The update in float32 that takes a bf16 parameter to a randomly rounded value."""
         if self.parameter is None or self.x is None or jnp.asarray(self.parameter).dtype != jnp.bfloat16:
             return self.update(step)
         # In float32 the difference of two bf16 numbers is exact, unless one is 2¹⁶ times the other.
@@ -151,11 +151,11 @@ class Leaf:
 
 
 def evaluate(leaf: Leaf, outcome: Callable[[Leaf], dict[str, Any]], order: Sequence[str]) -> dict[str, Any]:
-    """``outcome(leaf)``, for large arrays on a CPU in a form that XLA by itself compiles to few passes over memory.
+    """``outcome(leaf)``. For large arrays on a CPU, in a form that XLA compiles to few passes over memory.
 
-    XLA:CPU makes one loop for each result, and keeps in memory what several of them need: roots and quotients, which
-    it would rather not compute twice. But memory takes longer. So every result is worked out by itself, from inputs
-    that look different; ``order`` is the one in which results can take the place of what they were made from.
+    XLA:CPU makes one loop for each result, and stores roots and quotients that several loops need instead of computing
+    them twice. But memory is slower than arithmetic. So every result is computed by itself, from inputs that look
+    different to XLA. ``order`` is the order in which results can overwrite their inputs.
     """
     if jax.default_backend() != "cpu" or not isinstance(leaf.gradient, Tracer) or leaf.gradient.size < LARGE:
         return outcome(leaf)

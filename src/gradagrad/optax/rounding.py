@@ -21,7 +21,7 @@ def _scramble(a: Array) -> Array:
 
 
 def random_bits(shape: tuple[int, ...], step: Array, stream: int, names: tuple[str, ...] = ()) -> Array:
-    """32 random bits for each element. Parts of a leaf on several devices (``names``) draw different ones."""
+    """32 random bits for each element. Parts of a leaf on several devices (``names``) draw different bits."""
     key = _scramble(jnp.uint32(_GOLDEN))
     key = _scramble(key ^ step.astype(jnp.uint32))
     key = _scramble(key ^ jnp.uint32(stream))
@@ -39,7 +39,7 @@ def random_bits(shape: tuple[int, ...], step: Array, stream: int, names: tuple[s
 def rounded(values: Array, random16: Array) -> Array:
     """``values`` in bf16, away from zero with the probability that makes the mean exact.
 
-    What bf16 holds exactly is kept, infinities and NaN too; a finite value beyond the largest bf16 becomes that.
+    Values that bf16 represents exactly stay, infinities and NaN too. A finite value beyond the largest bf16 becomes it.
     """
     bits = jax.lax.bitcast_convert_type(values.astype(jnp.float32), jnp.uint32)
     magnitude = bits & jnp.uint32(0x7FFFFFFF)
@@ -51,7 +51,7 @@ def rounded(values: Array, random16: Array) -> Array:
 
 
 class Rounder:
-    """Brings the numbers of one leaf into the format of its state; draws random bits only where they are needed."""
+    """Converts the numbers of one leaf to the format of its state, and draws random bits only if they are needed."""
 
     def __init__(self, leaf: Array, step: Array, stream: int, names: tuple[str, ...]) -> None:
         leaf = jnp.asarray(leaf)

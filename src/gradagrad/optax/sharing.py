@@ -1,6 +1,7 @@
-"""Sums over leaves and over devices. Inside `jax.shard_map` every device sees its own part of a leaf, and
-``axis_name`` says over which mapped axes a leaf is spread; a replicated leaf must not be added up. Sharded arrays
-under plain `jax.jit` need none of this: there XLA sees whole arrays.
+"""Sums over leaves and over devices.
+
+Inside `jax.shard_map` every device sees its own part of a leaf, and ``axis_name`` says over which mapped axes a leaf is
+split. A replicated leaf must not be added up. Under plain `jax.jit` XLA sees whole arrays and needs none of this.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ Names = tuple[str, ...]
 
 
 def axes_of_leaves(axis_name: Any, tree: Any) -> list[Names]:
-    """For each leaf of ``tree`` the axes it is spread over.
+    """For each leaf of ``tree``, the axes over which it is split.
 
-    ``axis_name`` is a name, a tuple of names, or a tree of these, maybe a prefix; None in it marks what is replicated.
+    ``axis_name`` is a name, a tuple of names, or a tree of these (a prefix is enough). None marks replicated leaves.
     """
     if axis_name is None or _is_names(axis_name):
         return [_as_names(axis_name)] * len(jax.tree.leaves(tree))
@@ -54,12 +55,12 @@ def _as_names(a: Any) -> Names:
 
 
 def over_devices(a: Array, names: Names) -> Array:
-    """Σ over the devices that a leaf is spread over."""
+    """The sum over the devices that hold parts of a leaf."""
     return jax.lax.psum(a, names) if names else a
 
 
 def rows_over_devices(parts: Sequence[Array], axes: Sequence[Names]) -> Array:
-    """A row for each leaf, added over the devices that hold parts of it: one message for each set of axes."""
+    """Adds each leaf's row over the devices that hold parts of the leaf, with one message for each set of axes."""
     rows = list(parts)
     for names in filter(None, dict.fromkeys(axes)):  # in one order on every host
         here = [i for i, own in enumerate(axes) if own == names]

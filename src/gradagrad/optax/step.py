@@ -1,4 +1,4 @@
-"""One step of any rule over a tree of arrays: measure, decide, move, learn. The only place that orders things."""
+"""One step of any rule over a tree of arrays, in order: measure, decide, move, learn."""
 
 from __future__ import annotations
 
@@ -30,37 +30,37 @@ from gradagrad.rules.scope import SHARED
 
 Tree = Any
 Results = dict[str, Any]
-"""What a leaf makes of a step: "update", "statistics", and its fields by key."""
+"""The results of a step for one leaf: "update", "statistics", and its fields by key."""
 
 
 @dataclass(frozen=True)
 class Method:
-    """A rule with its settings, who shares its decisions, and what is the same for every rule."""
+    """A rule with its settings and its scope, and the options that every rule has."""
 
     rule: Rule
     settings: Any
-    """The rule's own, but for lr and weight decay, which are set in every step."""
+    """The rule's own settings. Each step sets lr and weight decay."""
     scope: str
     state: type[Any]
     """A NamedTuple with ``count`` and a name for each of the rule's fields."""
     kept: Sequence[str] = ()
-    """Settings that are kept in the state too, for functions that are given the state alone."""
+    """Settings that the state also holds, for functions that get only the state."""
     learning_rate: Any = 1.0
     lr_decay: Any = 0.0
     weight_decay: Any = 0.0
     decay: str = "coupled"
-    """How weights decay: "coupled", as part of the gradient; "rule", as the rule has it; "beside" the rule."""
+    """How weights decay: "coupled" (part of the gradient), "rule" (by the rule), or "beside" (outside the rule)."""
     mask: Any = None
     needs_params: bool = False
     maximize: bool = False
     descends: bool = True
-    """Whether updates lead downhill; False for a direction that a chain scales and turns round."""
+    """Whether updates point downhill. False for a direction that a chain scales and negates."""
     state_dtype: Any = jnp.float32
     stochastic_rounding: bool = False
     axis_name: Any = None
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
-        """The method as Optax takes it."""
+        """The method as an Optax transformation."""
         return optax.GradientTransformationExtraArgs(self._init, self._update)  # pyright: ignore[reportArgumentType]
 
     @cached_property
@@ -79,7 +79,7 @@ class Method:
         return field.at == "shared" or (field.at == "block" and self.scope in SHARED)
 
     def _start(self, field: Field, params: Tree) -> Any:
-        """A field before the first step: one array that all share, or one for each parameter."""
+        """A field before the first step: one shared array, or one for each parameter."""
         value = getattr(self.settings, str(field.start), field.start)
         if self._is_shared(field):
             return jnp.asarray(value, wide_dtype())
@@ -130,7 +130,7 @@ class Method:
         return results, [block for block, _ in decided]
 
     def _learning_step(self, leaves: Sequence[Leaf], shared: Block, settings: Any) -> tuple[list[Results], list[Block]]:
-        """The same for a rule that learns. The numbers of all leaves are one array, so that they are compiled once."""
+        """The same for a rule that learns. One array holds the numbers of all leaves, so that they compile once."""
         rule, (wide, ops) = self.rule, _wide(settings)
         own = {key: jnp.stack([leaf.block[key] for leaf in leaves]) for key in leaves[0].block}
         block, factors = rule.decide((), {**shared, **own}, wide, ops)
@@ -143,7 +143,7 @@ class Method:
         return results, [{**block, **{key: block[key][i] for key in own}} for i in range(len(leaves))]
 
     def _results(self, leaf: Leaf, factors: Sequence[Array]) -> Results:
-        """A leaf's update, what it leaves for the others, and its fields after the step."""
+        """A leaf's update, its part of the statistics, and its new fields."""
 
         def outcome(leaf: Leaf) -> Results:
             step, new, statistics = leaf.outcome(factors)
@@ -152,7 +152,7 @@ class Method:
                 return {"update": leaf.rounded_update(step), "statistics": statistics, **new}
             return {"update": leaf.update(step if self.descends else -step), "statistics": statistics, **new}
 
-        # What depends on most comes first: see `evaluate`.
+        # Results that depend on the most inputs come first, see `evaluate`.
         blocks = [f.key for f in self._fields if f.at == "block" and self.scope == "element"]
         elements = [f.key for f in self._fields if f.at == "element"]
         return evaluate(leaf, outcome, ["update", "statistics", *blocks, *reversed(elements)])
@@ -167,7 +167,7 @@ class Method:
     def _leaves(
         self, tree: Any, gradients: list[Array], params: Tree, own: dict[str, list[Array]], settings: Any, count: Array
     ) -> list[Leaf]:
-        """What each array brings to the step."""
+        """A `Leaf` for each array."""
         needs_params = self.needs_params or self.stochastic_rounding or not is_off(self.weight_decay)
         if params is None and needs_params:
             remedy = "Call update(grads, state, params): this step depends on where it starts."
@@ -200,6 +200,6 @@ class Method:
 
 
 def _wide(settings: Any) -> tuple[Any, ArrayOps]:
-    """What the rule is given for numbers of all leaves."""
+    """The rule's operations on numbers of all leaves."""
     dtype = wide_dtype()
     return in_precision(settings, dtype), ArrayOps(dtype)

@@ -19,7 +19,7 @@ from gradagrad.rules.scope import Scope
 
 
 class GradaGradState(NamedTuple):
-    """Fields as the torch optimizer's. Where all share a step size, growth and accumulator are numbers, not trees."""
+    """The torch optimizer's fields. If all arrays share a step size, growth and accumulator are numbers, not trees."""
 
     count: Any
     momentum: Any
@@ -53,8 +53,8 @@ def gradagrad(
     r"""AdaGrad whose learning rate can also rise (Defazio, Zhou, Xiao, arXiv 2206.06900, Algorithm 2).
 
     AdaGrad divides by the root of a sum of :math:`g^2`, so its learning rate only falls. GradaGrad sums
-    :math:`v = g^2 - \rho\, g\, m` instead, where :math:`m` is the previous (momentum) gradient. While consecutive
-    gradients agree, :math:`v` is negative, and then the numerator :math:`\gamma` grows rather than the sum shrinking:
+    :math:`v = g^2 - \rho\, g\, m` instead, where :math:`m` is the previous (momentum) gradient. When consecutive
+    gradients agree, :math:`v` is negative and the numerator :math:`\gamma` grows. When they disagree, the sum grows:
 
     .. math::
        \begin{aligned}
@@ -69,30 +69,30 @@ def gradagrad(
 
     Args:
         learning_rate: :math:`\gamma_0`, the initial numerator, or a schedule. 1.0 suits convex problems; a neural net
-            wants about 0.01 with ``granularity="element"``, because the first step moves every weight by it.
-        rho: adaptivity :math:`\rho`. 0 is AdaGrad; 2 is the paper's default; shared step sizes want 10 to 100.
+            needs about 0.01 with ``granularity="element"``, because the first step moves every weight by it.
+        rho: adaptivity :math:`\rho`. 0 is AdaGrad; 2 is the paper's default; shared step sizes need 10 to 100.
         momentum: :math:`\beta` in [0, 1).
-        granularity: who shares a step size: ``"element"`` (the paper's Algorithm 2), ``"row"`` (first-dimension
-            slices: embedding rows), ``"tensor"`` (one array), or ``"group"`` (all that this transformation is given:
-            Algorithm 1 with Lemma 4's clip, without which it breaks what the analysis needs; ``"all"``: the same here).
+        granularity: what shares a step size: ``"element"`` (the paper's Algorithm 2), ``"row"`` (first-dimension
+            slices: embedding rows), ``"tensor"`` (one array), or ``"group"`` (all arrays of this transformation:
+            Algorithm 1 with Lemma 4's clip, which the analysis needs). ``"all"`` means the same as ``"group"``.
         weight_decay: added to the gradient as weight_decay · x, or see the next argument.
         decoupled_weight_decay: instead shrink x by learning_rate · weight_decay, as `optax.adamw` does.
-        mask: a tree of booleans, or a function of the parameters that makes one: where weights decay.
+        mask: a tree of booleans that says where weights decay, or a function of the parameters that returns one.
         lr_decay: the learning rate is divided by 1 + (step − 1) · lr_decay.
         initial_accumulator_value: what :math:`\alpha` starts from.
         eps: added to :math:`\sqrt\alpha`.
         grad_bound: :math:`G_\infty`; None uses the first gradient.
         gamma_max: :math:`D_\infty`, a cap on :math:`\gamma`.
         growth_limit: largest factor by which :math:`\gamma` may grow in one step, Algorithm 1's :math:`\sqrt{1+r}`.
-            None means 2 (r = 3) where arrays or more share a step size, and no limit for ``"element"`` and ``"row"``.
+            None means 2 (r = 3) for ``"tensor"``, ``"group"`` and ``"all"``, and no limit for the other two.
         projection: ``(point, metric) -> point`` keeps each array in a convex set, in the norm of the diagonal metric.
-        lazy: an element (or row, for other granularities) whose gradient is exactly zero is left wholly alone.
+        lazy: leaves an element (or row, for other granularities) alone if its gradient is exactly zero.
         maximize: ascend.
         state_dtype: ``jnp.bfloat16`` stores momentum, growth and accumulator in 2 bytes each, rounded stochastically.
-        stochastic_rounding: bf16 parameters are rounded at random, so that small steps are not lost; their updates are
-            then float32.
-        axis_name: inside `jax.shard_map`: the mapped axes that arrays are spread over, one for all of them or a
-            tree with None where they are replicated. Not needed elsewhere, nor for ``granularity="element"``.
+        stochastic_rounding: rounds bf16 parameters at random, so that small steps are not lost. Their updates are then
+            float32.
+        axis_name: inside `jax.shard_map`, the mapped axes over which arrays are split: one value for all arrays, or a
+            tree with None for replicated arrays. Not needed elsewhere, nor for ``granularity="element"``.
 
     Returns:
         A transformation whose updates are added to the parameters (`optax.apply_updates`).
@@ -148,7 +148,7 @@ def scale_by_gradagrad(
 ) -> optax.GradientTransformationExtraArgs:
     """GradaGrad's direction for a learning rate of 1, to be followed by `optax.scale_by_learning_rate`.
 
-    Arguments as in `gradagrad`; gamma_max is a cap on growth alone.
+    The arguments are those of `gradagrad`, except that gamma_max caps only the growth.
     """
     given: dict[str, Any] = {
         "rho": rho, "momentum": momentum, "granularity": granularity,

@@ -1,8 +1,8 @@
 """A training set cut into batches, with its columns in units of their own spread.
 
 The unit of a column is a change of variables, not a change of the problem: coefficients and penalty are converted with
-it, so the minimiser is that of the given columns. What it buys is that one learning rate suits all columns. Columns
-are also centred, which only moves the intercept, unless they are sparse; these stay sparse.
+it, so the minimiser is that of the given columns. In these units one learning rate suits all columns. Dense columns
+are also centred, which only moves the intercept. Sparse columns stay sparse.
 """
 
 from dataclasses import dataclass
@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 SAMPLE = 8192
-"""Rows from which the units of sparse columns are taken."""
+"""How many rows determine the units of sparse columns."""
 
 
 class Samples(NamedTuple):
-    """Checked samples, their targets as numbers, and weights of mean 1 (None where all are alike)."""
+    """Checked samples, their targets as numbers, and weights of mean 1 (None if all are equal)."""
 
     X: Any
     targets: NDArray[Any]
     weights: Floats | None
 
     def at(self, rows: NDArray[Any]) -> "Samples":
-        """Some of them."""
+        """The samples with these row numbers."""
         return Samples(self.X[rows], self.targets[rows], None if self.weights is None else self.weights[rows])
 
     def normalised(self) -> "Samples":
-        """Without samples of weight 0, the others' weights with mean 1."""
+        """Drops samples of weight 0 and scales the other weights to a mean of 1."""
         if self.weights is None:
             return self
         counts = self.weights > 0.0
@@ -51,11 +51,11 @@ class Batch(NamedTuple):
     targets: NDArray[Any]
     weights: NDArray[Any] | None
     X_T: Any
-    """The transpose; of a sparse matrix every one is made anew, and checked."""
+    """The transpose, kept because SciPy builds and checks a new one each time."""
     touched: NDArray[Any] | None
-    """The inputs that a sparse batch touches; the intercept's is the last."""
+    """The inputs that a sparse batch touches. The last one is the intercept."""
     centre: NDArray[Any] | None
-    """Of the touched columns, to be subtracted from X; None for zeros."""
+    """The centres of the touched columns, to be subtracted from X. None means zeros."""
     samples: int
     intercept: bool
 
@@ -71,17 +71,17 @@ class Moments:
 
     @classmethod
     def of(cls, columns: Floats, weights: Floats | None, *, centred: bool) -> "Moments":
-        """The spread is about the mean, or about 0 unless ``centred``."""
+        """Measures these rows. The spread is about the mean if ``centred``, and about 0 otherwise."""
         share = np.full(len(columns), 1.0 / len(columns)) if weights is None else weights / weights.sum()
         largest = np.abs(columns).max(axis=0)
         unit = np.where(largest > 0.0, largest, 1.0)
-        safe = bool(((unit > 1e-140) & (unit < 1e150)).all())  # else squares may overflow or vanish
+        safe = bool(((unit > 1e-140) & (unit < 1e150)).all())  # otherwise squares may overflow or vanish
         columns, unit = (columns, np.ones_like(unit)) if safe else (columns / unit, unit)
         centre = share @ columns if centred else np.zeros(columns.shape[1])
         return cls(len(columns), centre * unit, np.sqrt(share @ np.square(columns - centre)) * unit, largest)
 
     def joined(self, other: "Moments") -> "Moments":
-        """Those of the samples of both."""
+        """The moments of both sets of samples together."""
         count = self.count + other.count
         a, b = self.count / count, other.count / count
         between = np.sqrt(a * b) * np.abs(other.centre - self.centre)
@@ -105,7 +105,7 @@ class Units:
 
     @classmethod
     def of(cls, centre: Floats, spread: Floats, strength: float, intercept: bool) -> "Units":
-        """From each column's centre and spread, and the strength of the l2 penalty."""
+        """Makes units from each column's centre and spread, and the strength of the l2 penalty."""
         known = np.where(np.isfinite(spread), np.maximum(spread, 1e-300), 1.0)
         with np.errstate(over="ignore"):
             unit = np.where(np.isfinite(spread), np.maximum(known, strength / known), np.inf)
@@ -113,7 +113,7 @@ class Units:
 
     @property
     def sizes(self) -> Floats:
-        """The spread of each input in these units, 1 as a rule; the intercept's is last."""
+        """The spread of each input in these units, usually 1. The intercept is last."""
         return np.append(np.where(np.isfinite(self.unit), self.spread, 0.0) / self.unit, 1.0)
 
     def convert(self, X: NDArray[Any], dtype: Any) -> NDArray[Any]:
@@ -130,14 +130,14 @@ class Units:
 
 
 def dense_spread(moments: Moments) -> Floats:
-    """The spread of each column; infinite where it is only rounding, so that the column counts for nothing."""
+    """The spread of each column. It is infinite if it is only rounding, so that the column is ignored."""
     return np.where(moments.spread > 1e-12 * moments.largest, moments.spread, np.inf)
 
 
 def sparse_moments(X: Any, weights: Floats | None, *, centred: bool) -> tuple[Floats, Floats]:
-    """(centre, spread) of each column, from a part of the rows. Any such give the same model.
+    """(centre, spread) of each column, from a part of the rows. Every choice gives the same model.
 
-    A column that most rows store is centred. The spread of others is the root mean square of their stored values.
+    A column that most rows store is centred. The spread of the others is the root mean square of their stored values.
     """
     stride = -(-X.shape[0] // SAMPLE)
     rows = X[::stride] if stride > 1 else X
@@ -159,7 +159,7 @@ def sparse_moments(X: Any, weights: Floats | None, *, centred: bool) -> tuple[Fl
     if centred and (stored > 0.5).any():
         means = mean(data)
         variances = squares - means * means
-        dense = (stored > 0.5) & (variances > 1e-6 * squares)  # else it is rounding, and the column nearly constant
+        dense = (stored > 0.5) & (variances > 1e-6 * squares)  # otherwise it is only rounding
         centre[dense] = (means * largest)[dense]
         spread[dense] = np.sqrt(variances[dense]) * largest[dense]
     return centre, spread
@@ -177,7 +177,7 @@ def cut(
 ) -> list[Batch]:
     """Batches of nearly equal size, made once from shuffled rows; epochs differ by the order of the batches.
 
-    Where there are several, their noise is far above the rounding of float32, which is twice as fast and half as large.
+    Several batches use float32, which is twice as fast and half as large: their noise is far above its rounding.
     """
     samples = X.shape[0]
     count = max(1, round(samples / size))
@@ -209,7 +209,7 @@ def cut(
 
 
 def _present(rows: Any) -> NDArray[Any]:
-    """The columns with entries, in order: by sorting where there are few, else by counting in compiled code."""
+    """The columns with entries, in order. Few entries are sorted, many are counted in compiled code."""
     samples, columns = rows.shape
     if rows.nnz * 16 < columns:
         return np.unique(rows.indices)

@@ -15,7 +15,7 @@ from gradagrad.sklearn.estimator import LinearEstimator
 from gradagrad.sklearn.losses import Hinge, Logistic, Softmax
 from gradagrad.sklearn.training import Model
 
-RAREST = 1e-3  # share of a class below which its intercept starts no lower
+RAREST = 1e-3  # a class with a smaller share than this starts from the intercept of this share
 
 
 def _has_probabilities(estimator: Any) -> bool:
@@ -28,36 +28,40 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
     """A linear classifier that needs no learning rate: logistic, softmax or hinge loss, dense or sparse samples.
 
     Arguments that SGDClassifier has too mean the same as there. Step sizes are those of AutoGradaGrad: AdaGrad's for
-    each coefficient, times one rate that is trained with them. See `docs/sklearn.md`.
+    each coefficient, times one learning rate that is trained with them. See `docs/sklearn.md`.
 
     Args:
         loss: "softmax" (for two classes the logistic loss), "log_loss" (logistic, each class against the rest) or
             "hinge" (a linear support vector machine, each class against the rest).
         penalty: "l2", "l1", "elasticnet" (a mixture, see ``l1_ratio``) or None. The intercept is never penalised.
         alpha: strength of the penalty, as in SGDClassifier: the objective is the mean loss + α·(½‖coef‖² or ‖coef‖₁).
-            "search" takes the best of seven by the score of a quarter of the samples, then trains on all. "auto"
-            searches where linear models overfit, from 1,000 samples on if there are fewer than ten for each column (for
-            each stored entry of a sparse sample), and is 1e-4 elsewhere and in `partial_fit`.
+            "search" tries seven values, scores them on a quarter of the samples, then trains on all with the best.
+            "auto" searches if there are at least 1,000 samples but fewer than ten for each column (for each stored
+            entry of a sparse sample), because linear models overfit there. Otherwise, and in `partial_fit`, it is 1e-4.
         l1_ratio: share of l1 in "elasticnet".
         fit_intercept: whether there is an intercept.
-        max_iter: most epochs.
+        max_iter: the largest number of epochs.
         tol: training ends when the objective (with ``early_stopping`` the score) has not improved by this much in any
-            of ``n_iter_no_change`` windows; None: after ``max_iter``. A window is an epoch, or as many as make 8 steps.
-        batch_size: samples in a step. "auto": an eighth of the samples, but 1,024 to 4,096 (in `partial_fit` from 32).
-        average: whether the coefficients are the average of all iterates, late ones counting most, or the last one.
-        class_weight: a dictionary of weights by label, "balanced" (inversely to how often a class is seen), or None.
-        early_stopping: whether to hold out a part of the samples, and end by its score.
-        validation_fraction: the share held out.
+            of ``n_iter_no_change`` windows. None trains ``max_iter`` epochs. A window is one or more epochs with at
+            least 8 steps.
+        batch_size: samples in a step. "auto" is an eighth of the samples, at least 1,024 (32 in `partial_fit`) and at
+            most 4,096.
+        average: True returns the average of all iterates, in which late ones count most; False returns the last one.
+        class_weight: a dictionary of weights by label, "balanced" (inversely proportional to frequencies), or None.
+        early_stopping: whether to hold out a part of the samples and stop when its score no longer improves.
+        validation_fraction: the share of samples that is held out.
         n_iter_no_change: windows without improvement after which training ends.
         random_state: seed of the shuffling; the same seed gives the same coefficients.
         verbose: 1 prints a line for each window.
 
     Attributes:
-        coef_, intercept_: of shape (classes, features) and (classes,); one row for two classes.
+        coef_, intercept_: of shape (classes, features) and (classes,). Two classes have one row.
         classes_: the labels.
-        alpha_: the strength that was used.
-        n_iter_: epochs made. ``t_``: steps made. ``gamma_``: the rate in the end.
-        objective_: the objective after each window (in `partial_fit`, before each call and of its samples).
+        alpha_: the penalty strength that was used.
+        n_iter_: the number of epochs.
+        t_: the number of steps.
+        gamma_: the learning rate at the end.
+        objective_: the objective after each window. `partial_fit` records that of its samples before each call.
 
     >>> from sklearn.datasets import load_wine
     >>> from gradagrad.sklearn import GradaGradClassifier
@@ -91,24 +95,24 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         self._keep_arguments(locals())
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One epoch over these samples.
+        """Runs one epoch over these samples.
 
         Args:
             X: samples, dense or sparse.
             y: labels.
-            classes: all labels there will be; needed at the first call.
+            classes: all labels that will occur; required at the first call.
             sample_weight: one non-negative weight for each sample; only their ratios within this call count.
         """
         return self._partial_fit(X, y, classes, sample_weight)
 
     def decision_function(self, X: Any) -> Floats:
-        """The outputs: of shape (samples,) for two classes, else (samples, classes)."""
+        """The outputs, of shape (samples,) for two classes and (samples, classes) for more."""
         outputs = self._outputs(X)
         return outputs[:, 0] if outputs.shape[1] == 1 else outputs
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Labels."""
-        winners = _winners(self._outputs(X))  # refuses an estimator that is not fitted
+        """The predicted labels."""
+        winners = _winners(self._outputs(X))  # raises if the estimator is not fitted
         return self.classes_[winners]
 
     @available_if(_has_probabilities)
@@ -138,7 +142,7 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
             )
 
     def _read_targets(self, y: NDArray[Any], classes: Any, *, first: bool, streaming: bool) -> NDArray[Any]:
-        """Numbers of classes."""
+        """The class numbers of the labels, checked."""
         check_classification_targets(y)
         if first:
             if classes is None and streaming:

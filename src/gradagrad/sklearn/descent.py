@@ -15,25 +15,25 @@ Rows = NDArray[np.integer[Any]]
 RULE: Rule = auto.RULE
 SETTINGS = auto.Settings()
 ROUNDING = 1e-12
-"""Of a sample's gradient, as a share of its column's spread: anything real is far above it."""
+"""Gradients of a sample below this share of its column's spread are rounding."""
 LARGEST = 1e100
-"""No coefficient leaves 0 against a penalty this strong, and its products do not overflow."""
+"""A penalty this strong keeps every coefficient at 0, and its products do not overflow."""
 ARRAYS, SCALARS, SUMS = ArrayOps(), NumberOps(), Sums()
 
 
 class Descent:
     """Coefficients and intercept, which are one tensor to the rule, its state, and the penalty ½ Σ l2·x² + Σ l1·|x|.
 
-    The penalty is part of the gradient, so that the minimiser is that of the penalised loss in any metric. Where a
-    batch leaves a row untouched nothing is paid; the next touch pays for all steps since the last one, so that over
-    time every row pays for every step.
+    The penalty is part of the gradient, so that the minimiser is that of the penalised loss in any metric. A row that
+    a batch does not touch is not penalised in that step. The next touch makes up for all steps since the last one, so
+    that over time every row is penalised for every step.
     """
 
     def __init__(self, x: Floats, l2: Floats, l1: Floats, entries: int, sizes: Floats | None = None) -> None:
         """``l2``, ``l1`` and ``sizes`` broadcast over ``x``. Rows, where steps name them, are of the first dimension.
 
-        The first step moves every coordinate by γ₀. Columns have unit spread and a sample has so many ``entries``, so
-        with γ₀ = 2/entries outputs move by 2 at most, about: neither nothing nor too far. The rule does the rest.
+        The first step moves every coordinate by γ₀. Columns have unit spread, and a sample has ``entries`` of them, so
+        γ₀ = 2/entries moves outputs by at most about 2. The rule adapts γ from there.
         """
         self.penalise(l2, l1)
         self.sizes = np.ones_like(l2) if sizes is None else sizes  # the spread of each column
@@ -48,7 +48,7 @@ class Descent:
                 self.block[field.key] = start
         self.steps = 0
         self._clocks: Floats | None = None
-        """When each row was last up to date, as `_now` tells it; None while every step is one of all rows."""
+        """The time (`_now`) at which each row was last up to date. None while every step takes all rows."""
 
     def penalise(self, l2: Floats, l1: Floats) -> None:
         """Sets the penalty."""
@@ -65,31 +65,31 @@ class Descent:
 
     @property
     def _now(self) -> tuple[float, float]:
-        """What the penalty and the average count time by."""
+        """The clocks of the penalty and of the average."""
         return self.steps, self.block["weight_total"]
 
     def point(self, averaged: bool) -> Floats:
-        """The weighted mean of all iterates, or the last one, with all rows up to date but for the penalty they owe."""
+        """The weighted mean of all iterates, or the last one, with all rows up to date except for the penalty due."""
         if self._clocks is not None:
             self.elements |= self._idle(self.elements, self._clocks)
             self._clocks[:, 1] = self._now[1]
         return RULE.average(self.elements, SETTINGS) if averaged else self.x
 
     def penalty(self, x: Floats) -> float:
-        """Its value."""
+        """The value of the penalty."""
         sizes = {"l2": 0.5 * np.square(x), "l1": np.abs(x)}
         return sum(float((strength * sizes[key]).sum()) for key, strength in self._penalties.items())
 
     def step(self, g: Floats, samples: int) -> None:
-        """One step of all coordinates along ``g``, the *sum* of a batch's gradients: the rule does not see scale."""
+        """One step of all coordinates along ``g``, the *sum* of a batch's gradients, whose scale does not matter."""
         self.steps += 1
-        # With centred columns the intercept stays where its gradient is 0 but for rounding, which a rule blind to scale
-        # would follow.
+        # With centred columns, the gradient of the intercept is only rounding. The rule does not depend on scale and
+        # would follow it.
         g[np.abs(g) <= ROUNDING * samples * self.sizes] = 0.0
         self._move(self.elements, self._penalties, g, samples)
 
     def rows(self, rows: Rows) -> dict[str, Floats]:
-        """All that is kept of these rows, up to date."""
+        """The values and the state of these rows, up to date."""
         if self._clocks is None:
             self._clocks = np.full((len(self.x), 2), self._now)
         kept = {**self.elements, **self._penalties, "clocks": self._clocks}
@@ -97,9 +97,9 @@ class Descent:
         return values | self._idle(values, values["clocks"])
 
     def step_rows(self, rows: Rows, values: dict[str, Floats], g: Floats, samples: int) -> None:
-        """The same for the rows that a batch touches; ``values`` is what `rows` gave, and is overwritten."""
+        """One step of the rows that a batch touches. ``values`` comes from `rows` and is overwritten."""
         self.steps += 1
-        part = slice(0 if self.steps == 1 else -1, None)  # Later on only the intercept, which is cheap.
+        part = slice(0 if self.steps == 1 else -1, None)  # Later on it is only the intercept, which is cheap.
         g[part][np.abs(g[part]) <= ROUNDING * samples * self.sizes[rows[part]]] = 0.0
         owed = self.steps - values["clocks"][:, :1]
         self._move(values, {key: values[key] * owed for key in self._penalties}, g, samples)
@@ -109,7 +109,7 @@ class Descent:
         _items(self._clocks)[rows] = _items(np.array([self._now]))
 
     def transpose(self) -> None:
-        """Exchanges the dimensions, after steps of all rows."""
+        """Exchanges the dimensions. All steps so far must have taken all rows."""
         for arrays in (self.elements, self._penalties):
             arrays.update({key: np.ascontiguousarray(array.T) for key, array in arrays.items()})
         self.sizes = np.ascontiguousarray(self.sizes.T)
@@ -139,7 +139,7 @@ def _take(array: Floats, rows: Rows) -> Floats:
 
 
 def _items(array: Floats) -> NDArray[Any]:
-    """A row as one item: NumPy copies items up to ten times as fast as rows."""
+    """Views a row as one item, because NumPy copies items up to ten times as fast as rows."""
     outputs = array.shape[1]
     return array[:, 0] if outputs == 1 else array.view(np.dtype((np.void, outputs * array.itemsize)))[:, 0]
 
@@ -153,7 +153,7 @@ def _nearest_to_zero(g: Floats, x: Floats, l1: Floats) -> Floats:
 def _stop_at_zero(new: dict[str, Floats], old: dict[str, Floats], l1: Floats) -> None:
     """Stops coefficients that would cross zero, and shortens their displacement to the step that was made.
 
-    What is left of the offset would carry them on, so it becomes 0, and the average is at zero too.
+    The rest of the offset would carry them across, so it becomes 0. The average is then at zero too.
     """
     side = np.where(old["x"] == 0.0, -np.sign(old["g"]), np.sign(old["x"]))
     crossed = (new["x"] * side < 0.0) & (l1 > 0.0)

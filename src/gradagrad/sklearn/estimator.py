@@ -1,4 +1,4 @@
-"""What the classifier and the regressor share: arguments, preparing, training, publishing the coefficients."""
+"""What the classifier and the regressor share: arguments, preparation, training and the resulting coefficients."""
 
 import numbers
 import warnings
@@ -22,21 +22,21 @@ from gradagrad.sklearn.losses import Loss
 from gradagrad.sklearn.training import Model, Stop, epoch, follow_path, objective, train
 
 COUNT, LEAST, MOST = 8, 1024, 4096
-"""Batches in an epoch, and the limits of their size. Convergence takes a few hundred steps of any size, and small ones
-cost the same."""
+"""Batches in an epoch, and the limits of their size. Convergence takes a few hundred steps of any size, and small
+batches do not cost less."""
 LEAST_STREAMING = 32
-"""Where every sample is seen once, by `partial_fit`, the steps have to come from smaller batches."""
+"""The smallest batch in `partial_fit`, which sees every sample once and needs more steps."""
 WEAK = 1e-4
-"""The strength of the penalty that SGDClassifier has, for where there are samples enough."""
+"""The penalty strength of SGDClassifier, used if there are enough samples."""
 ENOUGH, SEARCHABLE = 10, 1000
-"""Samples for each entry of one below which linear models overfit, a rule of thumb in statistics; and how many it takes
-to choose a strength by a part of them."""
+"""A rule of thumb: linear models overfit with fewer samples than this for each entry of a sample. And how many samples
+a search for the strength needs."""
 PATH = np.logspace(-1, -7, 7)
 """Strengths that a search tries, in units of the mean square of the columns' spread."""
 HELD_OUT = 0.25
-"""Share of the samples by which it chooses."""
+"""The share of samples that a search holds out."""
 LARGEST = 1e300
-"""Beyond it the difference of two numbers may overflow."""
+"""The difference of two larger numbers may overflow."""
 PENALTIES = ("l2", "l1", "elasticnet", None)
 
 
@@ -64,7 +64,7 @@ class LinearEstimator(BaseEstimator):
     verbose: int
 
     def _keep_arguments(self, given: dict[str, Any]) -> None:
-        """Sets the arguments of ``__init__`` as attributes, as scikit-learn wants them."""
+        """Sets the arguments of ``__init__`` as attributes, as scikit-learn requires."""
         vars(self).update({name: given[name] for name in self._get_param_names()})
 
     def __sklearn_tags__(self) -> Any:
@@ -73,7 +73,7 @@ class LinearEstimator(BaseEstimator):
         return tags
 
     def sparsify(self) -> Self:
-        """Turns ``coef_`` into a sparse matrix, which pays where the l1 penalty has made most of it zero."""
+        """Turns ``coef_`` into a sparse matrix, which saves memory if the l1 penalty has made most of it zero."""
         check_is_fitted(self)
         self.coef_ = sp.csr_matrix(self.coef_)
         return self
@@ -86,7 +86,7 @@ class LinearEstimator(BaseEstimator):
         return weights
 
     def _first(self, X: Any, targets: NDArray[Any], weights: Floats | None) -> Model:
-        """A model at its starting point."""
+        """Makes a model at its starting point."""
         raise NotImplementedError
 
     def _make_loss(self, scale: float) -> Loss:
@@ -127,7 +127,7 @@ class LinearEstimator(BaseEstimator):
         return self
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
-        """One epoch. Dense columns and numbers to predict are scaled by all that has been seen of them so far."""
+        """One epoch. Dense columns and regression targets are scaled by everything seen so far."""
         first = not hasattr(self, "_model")
         samples = self._read(X, y, classes, sample_weight, first=first, streaming=True)
         if first:
@@ -151,7 +151,7 @@ class LinearEstimator(BaseEstimator):
         return self
 
     def _read(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool, streaming: bool) -> Samples:
-        """What was given, checked."""
+        """Checks what the user gave."""
         self._check_arguments(streaming=streaming)
         X_, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, accept_large_sparse=False
@@ -173,7 +173,7 @@ class LinearEstimator(BaseEstimator):
             rule = 'a finite number of at least 0, "auto" or "search"'
             number("alpha", self.alpha, lambda a: 0.0 <= a < np.inf, rule)
         elif self.alpha == "search" and streaming:
-            raise ValueError('alpha cannot be "search" in partial_fit; take alpha_ of a fit to some samples.')
+            raise ValueError('alpha must not be "search" in partial_fit; pass the alpha_ of a fit to some samples.')
         number("l1_ratio", self.l1_ratio, lambda a: 0.0 <= a <= 1.0, "between 0 and 1")
         whole("max_iter", self.max_iter, "a whole number of at least 1")
         whole("n_iter_no_change", self.n_iter_no_change, "a whole number of at least 1")
@@ -191,7 +191,7 @@ class LinearEstimator(BaseEstimator):
         return WEAK if self.alpha == "auto" else float(self.alpha)
 
     def _searches(self, samples: Samples) -> bool:
-        """Whether the samples choose the strength of the penalty."""
+        """Whether a search chooses the strength of the penalty."""
         few = SEARCHABLE <= len(samples.targets) < ENOUGH * _entries(samples.X)
         return self.penalty is not None and (self.alpha == "search" or (self.alpha == "auto" and few))
 
@@ -202,7 +202,7 @@ class LinearEstimator(BaseEstimator):
         model = self._first(*trained)
         finite = model.units.spread[np.isfinite(model.units.spread)]
         unit = float(np.mean(np.minimum(finite, 1e100) ** 2)) if len(finite) else 1.0
-        stop = Stop(int(self.max_iter), self.tol, 1)  # to compare, roughly is enough
+        stop = Stop(int(self.max_iter), self.tol, 1)  # a rough fit is enough to compare
         batches = self._batches(model, trained, rng, streaming=False)
         penalty = partial(self._penalty, units=model.units, scale=model.scale)
         score = partial(self._judge_held, model, *held)
@@ -212,14 +212,14 @@ class LinearEstimator(BaseEstimator):
         rows, classes, alone = np.arange(len(samples.targets)), None, []
         if is_classifier(self):
             _, place, count = np.unique(samples.targets, return_inverse=True, return_counts=True)
-            rows, alone = np.flatnonzero(count[place] > 1), np.flatnonzero(count[place] == 1)  # which cannot be halved
+            rows, alone = np.flatnonzero(count[place] > 1), np.flatnonzero(count[place] == 1)  # cannot be split
             classes = samples.targets[rows]
         try:
             parts: Any = train_test_split(rows, test_size=share, stratify=classes, random_state=rng)
         except ValueError as error:
             raise ValueError(
-                f"A search for alpha and early_stopping hold out {share:.0%} of the samples, from each class that has "
-                f"several, but {len(rows)} such samples are too few. Pass more, or a number as alpha and "
+                f"A search for alpha and early_stopping hold out {share:.0%} of the samples of each class with several "
+                f"samples, but {len(rows)} such samples are too few. Pass more samples, or a number as alpha and "
                 "early_stopping=False."
             ) from error
         trained, held = parts
@@ -245,14 +245,14 @@ class LinearEstimator(BaseEstimator):
         return Model(descent, by_rows, units, loss, middle, scale, columns, targets)
 
     def _see(self, model: Model, samples: Samples) -> None:
-        """Adapts the units to what more samples show of columns and targets."""
+        """Updates the units of columns and targets with more samples."""
         units, centre, scale = model.units, model.centre, model.scale
         if model.columns is not None:
             model.columns = model.columns.joined(self._columns(samples.X, samples.weights))
             spread = dense_spread(model.columns)
-            spread = np.where(np.isfinite(spread), spread, units.spread)  # a column once seen to vary goes on to
+            spread = np.where(np.isfinite(spread), spread, units.spread)  # a column that has varied keeps its unit
             middle = model.columns.centre
-            middle = np.where(np.abs(middle - units.centre) < spread, units.centre, middle)  # near enough
+            middle = np.where(np.abs(middle - units.centre) < spread, units.centre, middle)  # close enough
             units = Units.of(middle, spread, self._strengths(self.alpha_)[0], self.fit_intercept)
         if model.targets is not None:
             more = Moments.of(samples.targets[:, None], samples.weights, centred=self.fit_intercept)
@@ -271,14 +271,14 @@ class LinearEstimator(BaseEstimator):
         return columns
 
     def _strengths(self, alpha: float) -> tuple[float, float]:
-        """Of the l2 and the l1 part of the penalty."""
+        """The strengths of the l2 and the l1 part of the penalty."""
         l1_ratio = {"l1": 1.0, "elasticnet": float(self.l1_ratio)}.get(self.penalty or "", 0.0)
         return (0.0, 0.0) if self.penalty is None else (alpha * (1.0 - l1_ratio), alpha * l1_ratio)
 
     def _penalty(self, alpha: float, units: Units, scale: float) -> tuple[Floats, Floats]:
         """l2 and l1 for each input in the model's units, (1, inputs).
 
-        The objective is counted in units of scale²: ½α·coef² keeps its strength there, α·|coef| does not.
+        The objective is in units of scale². There ½α·coef² keeps its strength, but α·|coef| does not.
         """
         l2, l1 = self._strengths(alpha)
         with np.errstate(over="ignore"):  # `Descent` limits both
@@ -292,7 +292,7 @@ class LinearEstimator(BaseEstimator):
 
     def _judge_held(self, model: Model, X: Any, targets: NDArray[Any], weights: Floats | None) -> float:
         coefficients, intercept = model.coefficients(model.point(self.average))
-        with np.errstate(all="ignore"):  # A held-out sample may be larger by far than those trained on.
+        with np.errstate(all="ignore"):  # A held-out sample may be far larger than the training samples.
             outputs = X @ coefficients.T + intercept
             return self._judge(outputs, targets, weights) if np.isfinite(outputs).all() else -np.inf
 
@@ -307,35 +307,35 @@ class LinearEstimator(BaseEstimator):
         self.objective_ = np.asarray(model.history)
 
     def _outputs(self, X: Any) -> Floats:
-        """What the linear model gives for each sample."""
+        """The outputs of the linear model for each sample."""
         check_is_fitted(self)
         samples = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return safe_sparse_dot(samples, self.coef_.T, dense_output=True) + self.intercept_
 
 
 def _entries(X: Any) -> int:
-    """Of a sample; of a sparse one those that are stored, on average."""
+    """The number of entries of a sample. For sparse samples, the mean number of stored entries."""
     return X.shape[1] if isinstance(X, np.ndarray) else X.nnz // X.shape[0]
 
 
 def scale_of(targets: Moments) -> float:
-    """The spread of numbers to predict; 1 while they are all the same."""
+    """The spread of regression targets; 1 while they are all equal."""
     spread = float(targets.spread[0])
     return spread if spread > 1e-300 else 1.0
 
 
 def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Refuses anything but these."""
+    """Raises unless the value is one of these."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
 
 
 def number(name: str, value: Any, holds: Callable[[Any], bool], rule: str, kind: Any = numbers.Real) -> None:
-    """Refuses what is no number, and numbers for which ``holds`` does not."""
+    """Raises unless the value is a number for which ``holds`` is true."""
     if not isinstance(value, kind) or isinstance(value, bool) or not holds(value):
         raise ValueError(f"{name} must be {rule}, got {value!r}.")
 
 
 def whole(name: str, value: Any, rule: str) -> None:
-    """Refuses all but 1, 2, 3, …"""
+    """Raises unless the value is 1, 2, 3, …"""
     number(name, value, lambda a: a >= 1, rule, numbers.Integral)

@@ -1,8 +1,8 @@
 """Losses of a linear model: for each sample of a batch the loss, and its slope with respect to the outputs.
 
-Arrays are (outputs, samples): sums over a few outputs are then sums of long rows, which NumPy does fastest. ``encode``
-makes such targets of numbers or numbers of classes. ``value`` and ``slope`` may overwrite the outputs. Losses of
-classes have ``start`` too: about the best constant outputs, given the classes' shares.
+Arrays are (outputs, samples), because NumPy sums long rows fastest. ``encode`` turns numbers or class numbers into such
+targets. ``value`` and ``slope`` may overwrite the outputs. Losses for classes also have ``start``: nearly the best
+constant outputs, given the shares of the classes.
 """
 
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class Hinge:
         return 2.0 * _one_hot(targets, outputs) - 1.0
 
     def start(self, shares: Floats) -> Floats:
-        return np.where(shares > 0.5, 0.99, -0.99)  # at ±1 rounding would say who is beyond the kink
+        return np.where(shares > 0.5, 0.99, -0.99)  # at ±1 rounding would decide which samples are beyond the kink
 
     def value(self, outputs: Floats, targets: Floats) -> Floats:
         return np.maximum(1.0 - outputs * targets, 0.0)

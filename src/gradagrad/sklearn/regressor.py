@@ -23,7 +23,7 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
     Arguments that SGDRegressor has too mean the same as there, except for ``tol``. See `docs/sklearn.md`.
 
     Args:
-        loss: "squared_error" (half the square) or "huber" (that up to ``epsilon``, linear beyond).
+        loss: "squared_error" (half the square) or "huber" (the same up to ``epsilon``, linear beyond).
         epsilon: where the Huber loss becomes linear, in units of y.
         tol: as in `GradaGradClassifier`, but in units of the targets' variance.
 
@@ -31,7 +31,8 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
 
     Attributes:
         coef_, intercept_: of shape (features,) and (1,).
-        Others are those of `GradaGradClassifier`.
+
+    The other attributes are those of `GradaGradClassifier`, except for ``classes_``.
 
     >>> from sklearn.datasets import load_diabetes
     >>> from gradagrad.sklearn import GradaGradRegressor
@@ -65,7 +66,7 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         self._keep_arguments(locals())
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One epoch over these samples.
+        """Runs one epoch over these samples.
 
         Args:
             X: samples, dense or sparse.
@@ -75,7 +76,7 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         return self._partial_fit(X, y, None, sample_weight)
 
     def predict(self, X: Any) -> Floats:
-        """Numbers of shape (samples,)."""
+        """The predicted numbers, of shape (samples,)."""
         return np.ravel(self._outputs(X))  # a sparsified coef_ is a matrix
 
     def _check_arguments(self, *, streaming: bool) -> None:

@@ -13,20 +13,20 @@ from gradagrad.sklearn.descent import Descent, Floats
 from gradagrad.sklearn.losses import Loss
 
 WINDOW = 8
-"""Progress is judged over whole epochs that make at least this many steps: single steps say too little."""
+"""Progress is judged over whole epochs with at least this many steps, because single steps say too little."""
 RISE = 1.5
 """While γ rises by more than this factor in a window, the method is still finding its rate and nothing is judged."""
 
 
 @dataclass
 class Model:
-    """What is trained, and what is needed to go on. Targets are (y − centre) / scale.
+    """A model in training, with all that is needed to continue. Targets are (y − centre) / scale.
 
-    ``columns`` and ``targets`` are what has been seen of dense columns and of numbers to predict.
+    ``columns`` and ``targets`` are the moments of all dense columns and regression targets seen so far.
     """
 
     descent: Descent
-    """Coefficients (outputs, inputs); (inputs, outputs) where ``by_rows``, for batches that touch some inputs only."""
+    """Coefficients (outputs, inputs), or (inputs, outputs) if ``by_rows``, for batches that touch only some inputs."""
     by_rows: bool
     units: Units
     loss: Loss
@@ -38,7 +38,7 @@ class Model:
     """The objective, in the units of y."""
 
     def encode(self, targets: NDArray[Any]) -> NDArray[Any]:
-        """Targets as the loss wants them, in the model's units."""
+        """Targets in the form that the loss takes, in the model's units."""
         outputs = self.descent.x.shape[1 if self.by_rows else 0]
         if self.targets is not None:
             targets = (targets - self.centre) / self.scale
@@ -51,7 +51,7 @@ class Model:
         return point.T if self.by_rows else point
 
     def switch_to_rows(self) -> None:
-        """Makes a model of dense columns one of sparse columns, which have no centre: the intercept takes it over."""
+        """Turns a model of dense columns into one of sparse columns. The intercept absorbs their centres."""
         constant = ~np.isfinite(self.units.unit)
         spread = np.where(constant, np.abs(self.units.centre), self.units.spread)
         spread[spread == 0.0] = spread.mean() or 1.0
@@ -64,14 +64,14 @@ class Model:
     def change_units(self, units: Units, centre: float | None = None, scale: float | None = None) -> None:
         """Converts all state to other units of columns and targets; the model's predictions stay the same.
 
-        With x = coef·unit/scale and the objective in units of scale², a gradient is one of coef over unit·scale.
+        With x = coef·unit/scale and the objective in units of scale², a gradient is that of coef divided by unit·scale.
         """
         elements, block = self.descent.elements, self.descent.block
         centre, scale = self.centre if centre is None else centre, scale or self.scale
         known = np.isfinite(self.units.unit)  # coefficients of other columns are 0
         ratio = np.append(np.divide(units.unit, self.units.unit, out=np.ones_like(units.unit), where=known), 1.0)
         shift = (units.centre - self.units.centre) / self.units.unit
-        size = self.scale / scale if elements["x"].any() else 1.0  # equal targets do not tell a scale
+        size = self.scale / scale if elements["x"].any() else 1.0  # equal targets do not determine a scale
         for key, array in elements.items():
             array = array.T if self.by_rows else array  # (outputs, inputs), in place
             if key == "accumulator":
@@ -96,7 +96,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Stop:
-    """When training ends. ``score`` is None where the training objective decides, else the larger the better."""
+    """When training stops. If ``score`` is None, the training objective decides. Otherwise a larger score is better."""
 
     max_iter: int
     tol: float | None
@@ -107,7 +107,7 @@ class Stop:
 def train(
     model: Model, batches: Sequence[Batch], stop: Stop, rng: np.random.RandomState, averaged: bool, verbose: int
 ) -> tuple[Floats, int, bool]:
-    """(the point, epochs, whether it stopped by itself)."""
+    """Trains and returns (the coefficients, the number of epochs, whether it stopped by itself)."""
     descent = model.descent
     stride = -(-WINDOW // len(batches))
     best, waited, epochs, began = np.inf, 0, 0, time.perf_counter()
@@ -146,9 +146,9 @@ def follow_path(
     score: Callable[[], float],
     verbose: int,
 ) -> float:
-    """Trains with one strength of the penalty after the other, each from where the last one ended.
+    """Trains with one strength of the penalty after the other, each from the end of the last one.
 
-    Returns the one with the best ``score``, and goes no further once two have not improved it.
+    Returns the strength with the best ``score``, and stops after two strengths that have not improved it.
     """
     best, chosen, waited = -np.inf, float(alphas[0]), 0
     for alpha in map(float, alphas):

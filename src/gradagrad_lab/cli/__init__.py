@@ -1,1 +1,1 @@
-"""The `gradagrad` command: `entry` is where it begins, `app` collects the commands, and each command has a module."""
+"""The `gradagrad` command: `entry` is the entry point, `app` collects the commands, and each command has a module."""

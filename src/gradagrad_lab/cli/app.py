@@ -1,7 +1,7 @@
 """The `gradagrad` command: the paper's experiments, their data, and training on your own data.
 
 Exit codes: 0 fine, 1 a fault of this program, 2 wrong usage, 3 data missing or corrupt, 4 trouble with the output
-folder, 130 interrupted (what was finished is kept).
+folder, 130 interrupted (finished work is kept).
 """
 
 import errno
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """The command's exit code; a user's mistake is one sentence on standard error."""
+    """Runs the command and returns its exit code. For a user's mistake it prints one message on standard error."""
     errors = Console(stderr=True, highlight=False)
     signal.signal(signal.SIGTERM, _terminated)
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -66,7 +66,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         words.insert(0, "reproduce")
     try:
         code: Any = app(words, standalone_mode=False)
-        if code == INTERRUPTED:  # typer's own way of saying that Ctrl-C was pressed
+        if code == INTERRUPTED:  # typer raises this for Ctrl-C
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except UserError as error:
@@ -82,7 +82,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         errors.print("Interrupted; what was finished is kept. The same command goes on from there.", soft_wrap=True)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output (head, a pager) has gone. That is no mistake, but nothing more can be printed.
+        # The reader of our output (head, a pager) has closed it. That is not an error, but we can print nothing more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

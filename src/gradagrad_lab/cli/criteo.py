@@ -1,4 +1,4 @@
-"""`gradagrad data criteo`: check a Criteo file, say what is in it, and build the cache that training reads."""
+"""`gradagrad data criteo`: checks a Criteo file, prints what is in it, and builds the cache that training reads."""
 
 import time
 from pathlib import Path
@@ -57,7 +57,7 @@ def criteo(
 
 
 def built(path: Path, settings: Settings, max_bad: int, workers: int, context: Context) -> CriteoCache:
-    """The cache. Building it shows a progress bar and then the rate."""
+    """Builds the cache, with a progress bar, and prints the rate."""
     existing = criteo_cache.open_cache(path, settings) is not None
     started = time.perf_counter()
     with context.progress(path.stat().st_size, f"Reading {path.name}") as bar:

@@ -1,4 +1,4 @@
-"""Where the `gradagrad` command begins: without the lab's packages it says how to get them."""
+"""The entry point of the `gradagrad` command. If the lab's packages are missing, it says how to get them."""
 
 import sys
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("gradagrad", "gradagrad_lab"):
             raise
-        from gradagrad.__main__ import lines  # only here: it loads torch
+        from gradagrad.__main__ import lines  # imported here because it loads torch
 
         print("\n".join(lines()))
         missing = f"The experiments need packages that are not here ({error.name}): pip install 'gradagrad[lab]'"

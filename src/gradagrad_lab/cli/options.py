@@ -30,7 +30,7 @@ DEFAULT_OUT = Path("gradagrad-results")
 
 
 def parse_option(text: str) -> tuple[str, Any]:
-    """``name=value``; the value is a Python literal such as 0.1, True or None, else plain text."""
+    """``name=value``; the value is a Python literal such as 0.1, True or None, or plain text."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise UserError(f"an option must have the form name=value, got {text!r}.", USAGE)
@@ -60,6 +60,6 @@ def parse_options(texts: list[str]) -> dict[str, Any]:
     for text in texts:
         name, value = parse_option(text)
         if name in options:
-            raise UserError(f"option {name!r} must be given once, got it twice.", USAGE)
+            raise UserError(f"option {name!r} must be given once, got two values.", USAGE)
         options[name] = value
     return options

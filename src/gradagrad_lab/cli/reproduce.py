@@ -117,13 +117,13 @@ def reproduce(
 
 
 def check_owners(names: list[str], given: dict[str, Any]) -> None:
-    """Refuse an option that none of the experiments has, and values that no picture could show."""
+    """Raises for an option that none of the experiments has, and for values that no picture could show."""
     for option, value in given.items():
         if value and OWNERS[option] not in names:
             raise UserError(f"{names[0]} has no option --{option}; it belongs to {OWNERS[option]}.", USAGE)
     gamma0 = given["gamma0"] or ()
     if len(gamma0) > LONGEST_RAMP or any(not 0 < value < float("inf") for value in gamma0):
-        raise UserError(f"--gamma0 must be given at most {LONGEST_RAMP} times, each above 0.", USAGE)
+        raise UserError(f"--gamma0 may be given at most {LONGEST_RAMP} times, each time with a number above 0.", USAGE)
 
 
 def acquire(names: list[str], context: Context) -> None:

@@ -1,4 +1,4 @@
-"""The small data sets of scikit-learn, which replace the paper's when neither data nor a network is there."""
+"""The small data sets of scikit-learn, which replace the paper's if neither data nor a network is available."""
 
 import hashlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Download LIBSVM's files into the cache: verified, unpacked, whole or not at all."""
+"""Downloads LIBSVM's files into the cache, verified and unpacked. A file is kept only if it is complete."""
 
 import bz2
 import hashlib
@@ -17,7 +17,7 @@ from gradagrad_lab.runs.records import write_atomically
 
 _PIECE = 1 << 16
 _TIMEOUT = 30.0
-_PATIENCE = 8.0  # where nobody asked for the download, and a stand-in can take its place
+_PATIENCE = 8.0  # seconds, if nobody asked for the download and a stand-in can replace it
 _TRIES = 3
 MOST_BYTES = 2**28  # of a download and of what it unpacks to: ten times the largest of these data sets
 NOTE = "provenance.json"
@@ -25,7 +25,7 @@ Report = Callable[[int, int | None], None]
 
 
 class UnreachableError(UserError):
-    """A source did not answer, so it is not asked for another data set."""
+    """A source did not answer, so it is not tried for other data sets."""
 
 
 def base_url() -> str:
@@ -66,7 +66,7 @@ def _fetch_file(download: Download, target: Path, report: Report, patient: bool)
         except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
             if not left:
                 kind = UnreachableError if isinstance(error, TimeoutError) else UserError
-                raise kind(f"{url} broke off ({error}); try again.", DATA) from error
+                raise kind(f"The download of {url} broke off ({error}); try again.", DATA) from error
     for kind, expected in (("sha256", download.sha256), ("md5", download.md5)):
         got = hashlib.new(kind, content, usedforsecurity=False).hexdigest()
         if expected is not None and got != expected:
@@ -75,7 +75,7 @@ def _fetch_file(download: Download, target: Path, report: Report, patient: bool)
         try:
             content = decompressed(content)
         except (OSError, ValueError, EOFError) as error:
-            raise UserError(f"{url} does not decompress ({error}); try again.", DATA) from error
+            raise UserError(f"{url} cannot be decompressed ({error}); try again.", DATA) from error
     keep(target, content, f"LIBSVM's page ({download.file})")
 
 
@@ -101,7 +101,7 @@ def _download(url: str, report: Report, timeout: float) -> bytes:
             content += piece
             report(len(content), total)
             if len(content) > MOST_BYTES:
-                raise UserError(f"{url} is refused: it has more than {MOST_BYTES:,} bytes.", DATA)
+                raise UserError(f"{url} is too large: it has more than {MOST_BYTES:,} bytes.", DATA)
     if total is not None and len(content) < total:
         raise ConnectionError(f"got {len(content):,} of {total:,} bytes")
     return content

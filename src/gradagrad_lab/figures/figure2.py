@@ -1,4 +1,4 @@
-"""Figure 2: |x| from good and bad γ₀. AdaGrad's learning rate only falls; GradaGrad's repairs itself.
+"""Figure 2: |x| from good and bad γ₀. AdaGrad's learning rate only falls. GradaGrad's can correct itself.
 
 Everything in float32, down to γ₀ = 1e-12: the paper expects no adaptivity below about 1e-6 in that precision.
 
@@ -50,7 +50,7 @@ class Trajectory(NamedTuple):
 
     @property
     def standing(self) -> int:
-        """Steps at the start that leave the float32 number x as it is, bit for bit."""
+        """The number of first steps that leave the float32 number x unchanged, bit for bit."""
         moved = np.flatnonzero(self.x != self.x[0])
         return int(moved[0]) - 1 if moved.size else self.x.size - 1
 

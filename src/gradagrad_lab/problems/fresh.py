@@ -1,4 +1,4 @@
-"""Problems on which nothing was chosen: sorting by attention, words of a million parameters, photographs to clean."""
+"""Problems on which no setting was chosen: sorting by attention, a large word model, photographs to clean."""
 
 import functools
 from pathlib import Path

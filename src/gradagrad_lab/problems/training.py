@@ -1,6 +1,6 @@
-"""What the suite trains: one model from one seed, a loss per mini-batch, and how good the model is in the end.
+"""What the suite trains: one model from one seed, a loss per mini-batch, and how good the model is at the end.
 
-A `Task` knows no optimizer. Everything random in it (start, order of rows, noise) is a function of its seed, so two
+A `Task` ignores optimizers. Everything random in it (start, order of rows, noise) is a function of its seed, so two
 optimizers that get the same seed see the same start and the same mini-batches; the split into training and held-out
 rows is the same for all seeds.
 """

@@ -17,7 +17,7 @@ VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 class Claim:
     """One sentence, what was measured about it, and what follows.
 
-    ``whose``: the paper's about an experiment or in a proof, or ours; the three are counted apart. ``criterion``:
+    ``whose``: the paper's about an experiment, the paper's in a proof, or ours; counted separately. ``criterion``:
     what would make it hold; ``fixed``: whether that was decided before or after results were seen. ``number``: the one
     that decides, for the short list.
     """

@@ -11,7 +11,7 @@ from gradagrad_lab.runs.records import git_hash, versions
 
 
 def describe() -> dict[str, str]:
-    """Name → value, the most telling first."""
+    """Name → value, the most important first."""
     cores = usable_cores()
     facts = {
         "Processor": f"{_processor()}, {cores} core{'s' if cores != 1 else ''}",

@@ -1,4 +1,4 @@
-"""The page a person opens: one HTML file that needs no network and no other file.
+"""The report page: one HTML file that needs no network and no other file.
 
 Sections come in as plain data (`gradagrad_lab.report.content`). Every picture becomes inline SVG in the page's own
 colours. The numbers of every picture and table are written beside the page as CSV.
@@ -51,9 +51,9 @@ LOOKS: dict[Verdict, Look] = {
 
 
 def write_report(sections: Sequence[Section], context: Context) -> Path:
-    """Write the pages in one stroke, the pictures and the numbers beside them, and return the path of the first.
+    """Writes the pages, with the pictures and the numbers beside them, and returns the path of the first.
 
-    The suite, which is not in the paper, has a page of its own: ``suite.html`` beside ``report.html``.
+    The suite, which is not in the paper, has its own page: ``suite.html`` beside ``report.html``.
     """
     suite = [section for section in sections if section.key == SUITE]
     paper = [section for section in sections if section.key != SUITE]
@@ -120,7 +120,7 @@ def _play(folder: Traversable) -> dict[str, Markup]:
 
 
 def command(sections: Sequence[Section], context: Context) -> str:
-    """What to type to get this page again."""
+    """The command that makes this page again."""
     words = ["gradagrad", "reproduce"]
     if len(sections) == 1:  # the command takes one experiment or all
         words.append(sections[0].key)
@@ -136,7 +136,7 @@ def command(sections: Sequence[Section], context: Context) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them."""
+    """A duration in words."""
     if seconds < 0.95:
         return "under a second"
     if round(seconds) < 90:

@@ -1,7 +1,8 @@
-"""How every picture of the lab looks: one palette, readable on a phone, on paper, on dark and with any colour vision.
+"""The look of every picture of the lab: one palette, readable on a phone, on paper, in the dark and with any colour
+vision.
 
-A figure hands over a `Picture` whose panels draw into axes; `sheet` sets them on one page, `inline` makes each an SVG
-whose colours are the page's own CSS variables, hence light and dark at once. No pyplot, hence no global state. Every
+A figure hands over a `Picture` whose panels draw into axes. `sheet` puts them on one page. `inline` makes each an SVG
+in the page's own CSS variables, so it works in light and dark. pyplot is not used, because it has global state. Every
 colour comes from the tables below.
 """
 

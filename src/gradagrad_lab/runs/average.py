@@ -1,4 +1,4 @@
-"""The average of iterates that is kept beside optimizers without one of their own."""
+"""An average of the iterates, for optimizers that do not keep their own."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ class Average:
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """The averages in place of the parameters."""
+        """Puts the averages in place of the parameters inside the block."""
         kept = [parameter.detach().clone() for parameter in self._parameters]
         with torch.no_grad():
             torch._foreach_copy_(self._parameters, self._average)

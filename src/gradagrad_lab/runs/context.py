@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Size(StrEnum):
-    """How much is trained. Paper: Figure 4 at the paper's own size, everything else at the full one."""
+    """How much is trained. "paper" is Figure 4 at the paper's own size, and everything else at the full size."""
 
     QUICK = "quick"
     FULL = "full"
@@ -39,8 +39,8 @@ class Bar:
         self._progress.advance(self._task, amount)
 
     def set(self, done: float, total: float | None) -> None:
-        """State the amount done so far, for work that reports a total, such as a download."""
-        # rich takes None for "leave the total as it is".
+        """Sets the amount done so far, for work that reports a total, such as a download."""
+        # For rich, None means that the total stays.
         self._progress.update(self._task, completed=done, total=total)
 
 
@@ -82,7 +82,7 @@ class Context:
 
     @functools.cached_property
     def pool(self) -> Pool:
-        """Where runs are trained; its processes live as long as the command."""
+        """The pool that trains runs. Its processes live as long as the command."""
         from gradagrad_lab.runs.pool import Pool
 
         return Pool(self)
@@ -93,7 +93,7 @@ class Context:
 
     @contextmanager
     def progress(self, total: float | None, description: str) -> Iterator[Bar]:
-        """A bar with the time left. Nothing is drawn where the output is not a terminal, so logs stay readable."""
+        """A bar with the time left. Nothing is drawn if the output is not a terminal, so logs stay readable."""
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

@@ -1,4 +1,4 @@
-"""Optimizers by name: how to make one, which options it takes and on which grid it is tuned. They know no problem."""
+"""Optimizers by name: how to make one, which options it takes and on which grid it is tuned. They ignore problems."""
 
 import ast
 import functools
@@ -31,7 +31,7 @@ class Entry:
     """One optimizer of the lab.
 
     ``stackable``: runs may share one instance through param groups (peers keep scalars per instance and may not).
-    ``fixed``: arguments that only make it faster; they are no options of the method.
+    ``fixed``: arguments that only make it faster and do not change the method.
     ``watched``: what is recorded during training: by name, a function of (group, state) for every coordinate, or None
     to ask `gradagrad.learning_rates`.
     """
@@ -110,7 +110,7 @@ OPTIMIZERS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 BASELINES = ("adam", "sgd", "adagrad")
 
 
-# The files, inside the package gradagrad, that state our own rules.
+# The files of the package gradagrad that define our own rules.
 RULE_SOURCES = {"gradagrad": "rules/gradagrad.py", "autogradagrad": "rules/auto.py"}
 
 
@@ -140,7 +140,7 @@ def entry_of(name: str) -> Entry:
 
 
 def check_options(name: str, options: dict[str, Any]) -> None:
-    """Refuse an option the optimizer does not have, or a value it refuses, before anything is trained."""
+    """Raises for an option that the optimizer does not have, or a value that it rejects, before anything is trained."""
     entry = entry_of(name)
     factory = entry.factory()
     accepted = [key for key in inspect.signature(factory).parameters if key not in ("params", "self")]
@@ -191,7 +191,7 @@ def _stacked(options: dict[str, Any], lane: Tensor) -> tuple[dict[str, Any], tup
 
 
 def watch(name: str, optimizer: Optimizer, seeds: int) -> dict[str, Tensor]:
-    """What is recorded of an optimizer: medians over each run's coordinates, (lanes, seeds) each."""
+    """What is recorded about an optimizer: medians over each run's coordinates, each of shape (lanes, seeds)."""
     measured: dict[str, Tensor] = {}
     for what, measure in entry_of(name).watched.items():
         lanes: list[Tensor] = []
@@ -209,8 +209,8 @@ def watch(name: str, optimizer: Optimizer, seeds: int) -> dict[str, Tensor]:
 
 @contextmanager
 def evaluation_point(optimizer: Optimizer) -> Iterator[None]:
-    """Put the iterate to evaluate into the parameters: Schedule-Free's between its ``eval()`` and ``train()``. Other
-    optimizers are evaluated at their parameters."""
+    """Puts the iterate to evaluate into the parameters. For Schedule-Free this is the point between ``eval()`` and
+    ``train()``; other optimizers are evaluated at their parameters."""
     switch = getattr(optimizer, "eval", None)
     if switch is not None:
         switch()

@@ -29,12 +29,12 @@ class Pool:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._executor: ProcessPoolExecutor | None = None
-        spawning = multiprocessing.get_context("spawn")  # forking a process whose torch threads are running can hang
+        spawning = multiprocessing.get_context("spawn")  # forking a process with running torch threads can hang
         self._spawning = spawning
         self._done = spawning.Value("d", 0.0)
 
     def train(self, wanted: Iterable[Run], description: str) -> None:
-        """Make sure that every run has a record; finished ones are not trained again."""
+        """Trains every run that has no record."""
         context = self._context
         prepare(context.out)
         context.records.finish_writing()
@@ -50,7 +50,7 @@ class Pool:
                 for place, group in enumerate(_missing_groups(wanted, missing))
             )
         )
-        groups = [(group, cost) for cost, _, group in reversed(costs)]  # the longest first, so that none comes last
+        groups = [(group, cost) for cost, _, group in reversed(costs)]  # the longest first
         if not context.resume:
             for group, _ in groups:
                 _checkpoint(context.out, group).unlink(missing_ok=True)
@@ -86,7 +86,7 @@ class Pool:
                 for future in finished:
                     self._context.records.mark_written(_result(future))
         except BaseException:
-            # What the workers have finished is on the disk, and what they are doing now is lost in any case.
+            # Finished work is on the disk, and unfinished work is lost in any case.
             for process in getattr(self._executor, "_processes", {}).values():
                 process.terminate()
             self.close()
@@ -100,7 +100,7 @@ class Pool:
 
 
 def _groups(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs of one problem together, as the problem wants them."""
+    """The runs in the groups that their problem trains together."""
     by_problem: dict[int, list[Run]] = {}
     for run in runs:
         by_problem.setdefault(id(run.problem), []).append(run)
@@ -126,7 +126,7 @@ def _checkpoint(out: Path, group: Sequence[Run]) -> Path:
 
 
 def _finish(group: Sequence[Run], out: Path, progress: Progress) -> list[str]:
-    """Train, write the records, then delete the checkpoint. In this order nothing can be lost."""
+    """Trains, writes the records, then deletes the checkpoint. In this order nothing can be lost."""
     checkpoint = _checkpoint(out, group)
     keys = RecordStore(out).save_together(train(group, progress, checkpoint))
     checkpoint.unlink(missing_ok=True)
@@ -137,7 +137,7 @@ _worker: dict[str, Any] = {}
 
 
 def _begin_worker(done: Any) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     torch.set_num_threads(1)
     _worker["done"] = done
 
@@ -155,7 +155,7 @@ def _result(future: Future[list[str]]) -> list[str]:
         return future.result()
     except BrokenProcessPool as error:
         raise UserError(
-            "A worker process ended before its work was done (out of memory, or killed); run the same command again, "
+            "A worker process ended before its work was done (out of memory, or killed). Run the same command again; "
             "finished runs are kept.",
             OUTPUT,
         ) from error

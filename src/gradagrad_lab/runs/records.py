@@ -96,13 +96,13 @@ class RecordStore:
         return None
 
     def error_texts(self) -> list[str]:
-        """Why records were not used, since the last call: a sentence each."""
+        """Why records were not used since the last call, one sentence for each."""
         sentences = list(dict.fromkeys(self._error_texts))
         self._error_texts.clear()
         return sentences
 
     def used(self) -> list[Record]:
-        """Every record that was read."""
+        """All records that were read."""
         return list(self._known.values())
 
     def save(self, record: Record) -> Path:
@@ -161,7 +161,7 @@ def _content(record: Record) -> dict[str, Any]:
 
 
 def _write(path: Path, content: Any) -> None:
-    # No waiting for the disk: a record cut short by a power failure is noticed, and trained again.
+    # No sync: if a power failure cuts a record short, its checksum does not match, and the run is trained again.
     write_atomically(path, json.dumps(content, separators=(",", ":"), allow_nan=False).encode(), wait=False)
 
 
@@ -189,7 +189,7 @@ def _record(content: Any, path: Path) -> Record:
             f"The record {path} has format {content['schema']}, this version reads format {SCHEMA}.", OUTPUT
         )
     if content.pop(_CHECKSUM, None) != _checksum(content):
-        raise UserError(f"The record {path} is damaged (its checksum does not fit).", OUTPUT)
+        raise UserError(f"The record {path} is damaged (its checksum does not match).", OUTPUT)
     try:
         return Record(**cast(dict[str, Any], _from_json(content)))
     except TypeError as error:  # fields of another version
@@ -219,7 +219,7 @@ def prepare(out: Path) -> None:
 
 
 def write_atomically(path: Path, content: bytes, *, wait: bool = True) -> None:
-    """Write under a temporary name, then rename: readers never see half a file. ``wait``: until the disk has it."""
+    """Write under a temporary name, then rename: readers never see half a file. ``wait`` syncs it to disk."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -248,7 +248,7 @@ def writing_failed(path: Path, error: OSError | RuntimeError) -> UserError:
 
 
 def _errno_of(folder: Path) -> int | None:
-    """Why nothing can be written here, for libraries that do not say."""
+    """Why nothing can be written here, for libraries that do not say why."""
     trial = folder / f".trial.{os.getpid()}.tmp"
     try:
         trial.write_bytes(bytes(2**20))
@@ -261,7 +261,7 @@ def _errno_of(folder: Path) -> int | None:
 
 @functools.cache
 def versions() -> Mapping[str, str]:
-    """Versions of everything that can change a number."""
+    """Versions of all software that can change a number."""
     found = {"python": platform.python_version()}
     for package in ("gradagrad", "torch", "numpy", "scikit-learn"):
         try:

@@ -1,4 +1,4 @@
-"""One model under one optimizer, as anyone would write it: the suite's training."""
+"""One model under one optimizer in an ordinary training loop, for the suite."""
 
 import contextlib
 import math
@@ -28,8 +28,8 @@ MEASURES: dict[str, int] = {
 class Single(Training):
     """One model under one optimizer, measured at its last iterate and at the average of its iterates.
 
-    The average is the same for every optimizer, kept beside it. AutoGradaGrad is measured at its own, and Schedule-Free
-    at its evaluation point both times, which is an average already.
+    Every optimizer gets the same average. AutoGradaGrad is measured at its own average. Schedule-Free is measured at
+    its evaluation point both times, because that is already an average.
     """
 
     rounds = ROUNDS

@@ -129,14 +129,14 @@ class Stacked(Training):
         self._history.append(self.measure())
 
     def measure(self) -> dict[str, Tensor]:
-        """Everything promised, each (settings, seeds)."""
+        """All measures that the problem promises, each of shape (settings, seeds)."""
         with optimizers.evaluation_point(self.optimizer):
             measured = self.stack.evaluate(self.points)
             if self._averages:
                 with getattr(self._beside or self.optimizer, "averaged", nullcontext)():
                     at_average = self.stack.evaluate(self.points)
                 measured |= {name: at_average[name.removeprefix(AVERAGED)] for name in self._averages}
-        # A run that met inf or NaN stays diverged, even if the loss happens to be finite here.
+        # A run that has seen inf or NaN stays diverged, even if this loss happens to be finite.
         broken = ~torch.isfinite(self.points.flatten(start_dim=2)).all(dim=2)
         for values in measured.values():
             values[broken] = torch.nan
@@ -148,7 +148,7 @@ class Stacked(Training):
 
 
 class Computed(Training):
-    """No training at all: numbers that a formula gives, for every run of the group."""
+    """Trains nothing: a formula gives the numbers of every run."""
 
     rounds = 1
 

@@ -1,4 +1,4 @@
-"""A study: which runs must exist, what they left behind, and what a figure says about it.
+"""A study: which runs must exist, their records, and what a figure says about them.
 
 A `Run` is one training, fully described: a problem, a method, a seed and a size. Its configuration, which contains a
 hash of the rule's own source, is the key of its record. A figure is a module or a folder of `gradagrad_lab.figures`
@@ -49,7 +49,7 @@ class Method:
         return cls(optimizer, tuple(sorted(options.items())), follows)
 
     def but(self, **options: Any) -> Method:
-        """The same with some options changed or added."""
+        """The same method with some options changed or added."""
         return Method.of(self.optimizer, follows=self.follows, **{**dict(self.options), **options})
 
     def __getitem__(self, option: str) -> Any:
@@ -132,7 +132,7 @@ def count(number: int, noun: str) -> str:
 
 @dataclass(frozen=True)
 class Plan:
-    """What must exist before a figure can be drawn. ``details`` is whatever else the figure wants to remember."""
+    """The runs that must exist before a figure can be drawn. ``details`` is for the figure's own use."""
 
     runs: Sequence[Run] = ()
     tunings: Sequence[Tuning] = ()
@@ -140,7 +140,7 @@ class Plan:
 
 
 class Frame:
-    """What a study left behind, read from records. Figures see nothing else, so they cannot train."""
+    """The records of a study. Figures see nothing else, so they cannot train."""
 
     def __init__(self, context: Context, plan: Plan) -> None:
         self.context = context

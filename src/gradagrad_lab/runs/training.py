@@ -1,6 +1,6 @@
 """The only training loop: a group of runs side by side, round by round.
 
-How a group is trained is its strategy (`gradagrad_lab.runs.strategies`); the loop knows no problem and no optimizer.
+How a group is trained is its strategy (`gradagrad_lab.runs.strategies`); the loop ignores problems and optimizers.
 """
 
 import math
@@ -62,7 +62,7 @@ def group_key(runs: Sequence[Run]) -> str:
 def train(runs: Sequence[Run], progress: Progress = lambda part: None, checkpoint: Path | None = None) -> list[Record]:
     """Train a group and return a record per run. A diverged run is a status, not an error."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # γ₀ = 1 on a net gives a warning, and here it is intended
+        warnings.simplefilter("ignore")  # γ₀ = 1 on a net warns, but here it is intended
         curves, seconds = _follow(runs, progress, checkpoint)
     records = []
     for run, measured in zip(runs, curves, strict=True):

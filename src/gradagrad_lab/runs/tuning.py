@@ -22,9 +22,9 @@ Goal = Callable[[Record], float]
 class Tuning:
     """What is tuned, on which grid and for what. Rates are ``base ** place``.
 
-    ``goals``: by name, a score of a finished run, lower being better; ``also``: more of them, read off the same grid,
-    which does not grow for them. ``scouts``: how many of the seeds the coarse pass takes, all unless given.
-    ``limits``: the places beyond which no grid grows.
+    ``goals``: by name, a score of a finished run, where lower is better. ``also``: more goals, read from the same grid,
+    which does not grow for them. ``scouts``: how many seeds the coarse pass uses (by default all). ``limits``: the
+    places beyond which no grid grows.
     """
 
     problem: Any
@@ -68,7 +68,7 @@ class Choice:
 
 
 def needed(tuning: Tuning, records: RecordStore) -> list[Run]:
-    """What is still missing before a choice can be made for every goal; empty when there is nothing."""
+    """The runs that are missing before every goal has a choice."""
     search = _Search(tuning, records)
     more = sorted({place for goal in tuning.goals for place in search.further(goal)})
     if more:
@@ -130,7 +130,7 @@ class _Search:
         if missing := [place for place in tuning.places if place not in scores]:
             return missing
         best, low, high = self.lowest(scores), min(scores), max(scores)
-        # If all scores are equal nothing was learnt, so smaller rates are tried.
+        # If all scores are equal, they say nothing, so smaller rates are tried.
         if best == low or len(set(scores.values())) == 1:
             return list(range(max(low - tuning.further, tuning.limits[0]), low))
         if best == high:

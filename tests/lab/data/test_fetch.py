@@ -104,8 +104,8 @@ FLIPPED = PACKED[:500] + bytes([PACKED[500] ^ 1]) + PACKED[501:]
     ("name", "content", "reason"),
     [
         ("usps", FLIPPED, r"its md5 is .*, not .*; try again"),
-        ("protein", PACKED[:-30], "does not decompress"),  # no hash of it is known
-        ("protein", bz2.compress(bytes(100_001)), r"does not decompress \(it holds more than 100,000 bytes\)"),
+        ("protein", PACKED[:-30], "cannot be decompressed"),  # no hash of it is known
+        ("protein", bz2.compress(bytes(100_001)), r"cannot be decompressed \(it holds more than 100,000 bytes\)"),
         ("protein", bytes(200_000), "refused: it has more than 100,000 bytes"),
     ],
     ids=["flipped", "cut", "bomb", "large"],

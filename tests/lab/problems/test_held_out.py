@@ -47,5 +47,5 @@ def test_one_problem_has_more_than_a_million_parameters():
 def test_a_damaged_archive_is_refused(tmp_path, monkeypatch):
     monkeypatch.undo()
     (tmp_path / archive.WHEEL).write_bytes(b"no wheel")
-    with pytest.raises(UserError, match="is refused: its sha256"):
+    with pytest.raises(UserError, match="cannot be used: its sha256"):
         archive.table("ring", tmp_path)

@@ -1,7 +1,7 @@
 """The binary cache of a Criteo file: built once, in parallel, part by part, and checked whenever it is opened.
 
-A part, ``part-00012.bin``, is what about 8 MiB of text became: a line of JSON with its counts and checksum, then a
-record for every good row. Parts that an interrupted build has finished are kept. ``field-03.ids`` holds every id of C3,
+A part, ``part-00012.bin``, holds about 8 MiB of text: a line of JSON with its counts and checksum, then a record for
+every good row. Parts that an interrupted build has finished are kept. ``field-03.ids`` holds every id of C3,
 ascending; ``manifest.json`` is written last. Ids are kept as they are, and get their table row (a hash, or their place
 among all ids of the field) while they are read: one cache serves tables of any size.
 """
@@ -49,7 +49,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Counts:
-    """What is known of a part, or of the whole file; of bad rows the first few are named."""
+    """The counts of a part or of the whole file, with the first few bad rows."""
 
     lines: int
     rows: int
@@ -180,7 +180,7 @@ def build(
     part_bytes: int = criteo.PART_BYTES,
     progress: Callable[[int], None] = lambda done: None,
 ) -> CriteoCache:
-    """The cache of this file, built or completed where needed. ``progress`` is called with the bytes done."""
+    """The cache of this file, built or completed if needed. ``progress`` is called with the bytes done."""
     if (found := open_cache(source, settings)) is not None:
         _check_bad(source, found.counts, max_bad)
         return found
@@ -304,7 +304,7 @@ def _check_bad(source: Path, counts: Counts, limit: int) -> None:
         named = "; ".join(f"line {line + 1}: {error_text}" for line, error_text in counts.named_bad)
         raise UserError(
             f"{source} has more than {limit} bad rows ({counts.bad} so far; {named}); is it Criteo's train.txt? "
-            "A higher --max-bad leaves bad rows out.",
+            "A higher --max-bad skips bad rows.",
             DATA,
         )
 

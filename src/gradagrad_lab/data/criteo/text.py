@@ -1,4 +1,4 @@
-"""Criteo's display advertising file as it is distributed: reading its lines, fast, without ever holding the file.
+"""Reads the lines of Criteo's display advertising file fast, without holding the whole file in memory.
 
 A line has 40 tab-separated fields: the label, 13 integers and 26 ids of up to eight hexadecimal digits; integers and
 ids may be blank. Text is parsed a few megabytes at a time with array operations: no Python loop touches a row. The
@@ -61,7 +61,7 @@ def hashed_sizes(cap: int = CAP) -> tuple[int, ...]:
 
 def table_rows(ids: NDArray[np.uint32], sizes: tuple[int, ...]) -> NDArray[np.int64]:
     """Each id's row within its field's table: a hash of the id to 1 … size − 1. Row 0 is for missing ones."""
-    # Criteo's ids are hashes already, but their low bits alone are not worth relying on.
+    # Criteo's ids are already hashes, but their low bits alone are not reliable.
     mixed = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
     return 1 + (mixed % (np.asarray(sizes, dtype=np.uint64) - np.uint64(1))).astype(np.int64)
 
@@ -190,4 +190,4 @@ def pieces(path: Path, size: int = PART_BYTES) -> Iterator[tuple[bytes, int]]:
             while text := source.read(size):
                 yield (text if text.endswith(b"\n") else text + source.readline()), file.tell()
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise UserError(f"{path} is not a whole gzip file ({error}); download it again.", DATA) from error
+            raise UserError(f"{path} is not a complete gzip file ({error}); download it again.", DATA) from error

@@ -1,4 +1,4 @@
-"""What the runs for Theorem 3, the checks of its proof and the agreement of gradients say, in sentences and tables."""
+"""What the runs for Theorem 3, the checks of its proof and the agreement of gradients show, in sentences and tables."""
 
 import numpy as np
 

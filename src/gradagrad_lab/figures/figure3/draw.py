@@ -79,13 +79,13 @@ def _percent_axis(axes: Axes, decimals: int) -> None:
 
 
 def epoch_axis(axes: Axes) -> None:
-    """Whole epochs below."""
+    """Labels the axis with whole epochs."""
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.set_xlabel("epoch")
 
 
 def _methods(results: Results, trial: Trial) -> list[tuple[str, str, Method, str]]:
-    """Label, family of colours, method and measure of everyone in the picture."""
+    """Label, family of colours, method and measure of all curves in the picture."""
     averaged = results.ours[-1][results.trials.index(trial)].best
     return [
         *(

@@ -18,7 +18,7 @@ TWO_ERRORS = 2.0
 
 
 def standard_error(values: Floats) -> float:
-    """Of the mean of independent values; NaN for a single one."""
+    """The standard error of the mean of independent values. NaN for a single value."""
     return float(values.std(ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
@@ -54,12 +54,12 @@ class Contest:
 
 
 def mean_difference(group: list[Contest]) -> float:
-    """To the best of three, over the data sets."""
+    """The mean difference to the best of three, over the data sets."""
     return float(np.mean([one.difference(one.best) for one in group]))
 
 
 class Results:
-    """What every run of the figure ended with."""
+    """The results of all runs of the figure."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame, self.context = frame, frame.context
@@ -102,7 +102,7 @@ class Results:
         return float(self.finals(trial, method, metric).mean())
 
     def tuned(self, trial: Trial, optimizer: str, metric: str = "accuracy") -> Floats:
-        """(seeds,) of a baseline tuned for this metric."""
+        """The results of a baseline tuned for this metric, (seeds,)."""
         return self.finals(trial, self.choice(trial, optimizer, metric).method, metric)
 
     @functools.cached_property

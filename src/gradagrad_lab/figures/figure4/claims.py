@@ -4,7 +4,7 @@ The criteria were fixed before any run from the initialisations 100 to 105, the 
 paper's words and the noise to be expected:
 
 - The scale is G, what tuned AdaGrad gains over always predicting the click rate.
-- Alike: within a tenth of G. Tuned SGD and tuned AdaGrad are about a sixth of G apart, and nobody calls those alike.
+- Alike: within a tenth of G. Tuned SGD and tuned AdaGrad are about a sixth of G apart, and those are clearly not alike.
 - A run has a setback when its training curve rises above its own lowest point by more than a quarter of G, or by four
   times the largest sampling error of one of the curve's points, if that is more.
 - A sentence about initialisations holds if true of nine in ten, does not if true of at most one in ten.
@@ -134,7 +134,7 @@ def rises(results: Results) -> Floats:
 
 
 def setback_bound(results: Results) -> float:
-    """From which rise on it counts as a setback."""
+    """The rise from which on it counts as a setback."""
     rows = (results.steps[1] - results.steps[0] if len(results.steps) > 1 else 1) * results.setup.batch
     # 0.5: standard deviation of the loss of one row where the click rate, a quarter, is always predicted.
     return float(max(0.25 * results.gain, 4 * 0.5 / np.sqrt(rows)))
@@ -230,7 +230,7 @@ def counterparts(results: Results) -> Claim:
 
 
 def in_a_sentence(results: Results) -> str:
-    """What the picture shows, for the reader who looks at nothing else."""
+    """What the picture shows, in one sentence."""
     losses, rhos = results.scalar("loss"), results.rhos
     near, caught = spread_over_initial(losses) <= results.alike, lag(losses)[0] <= results.alike
     large = [row for row, rho in enumerate(rhos) if rho >= LARGE_RHO[0]]

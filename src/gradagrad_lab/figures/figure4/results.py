@@ -144,7 +144,7 @@ class Results:
         return self._grid(SCALAR, self.rhos, self.plan.seeds, metric)
 
     def diagonal(self, name: str, metric: str) -> Floats:
-        """Of the element or the row-wise variant."""
+        """The results of the element or the row-wise variant."""
         return self._grid(name, DIAGONAL_RHO, self.plan.few_seeds, metric)
 
     @cached_property
@@ -160,7 +160,7 @@ class Results:
         return self._of(of_rule(name, self.best[name]), metric)
 
     def ours(self, metric: str) -> Floats:
-        """The same of AutoGradaGrad, which has nothing to tune."""
+        """The same for AutoGradaGrad, which has nothing to tune."""
         return self._of(of_rule(AUTO), metric)
 
     def _of(self, method: Method, metric: str) -> Floats:

@@ -71,7 +71,7 @@ def _sets() -> list[Entry]:
 
 
 def _stand_ins() -> list[Entry]:
-    """Where no LIBSVM data set is at hand. Digits were used for the nets, so neither counts as held out."""
+    """Problems for machines without LIBSVM data sets. Digits were used for the nets, so neither counts as held out."""
     found = [
         convex.logistic(name, batch, steps) for name in ("iris", "digits") for batch, steps in ((16, 1500), (128, 1000))
     ]
@@ -122,7 +122,7 @@ def problems_at_hand(data_dir: Path | None = None, *, quick: bool = False, on: s
     for word in words_of(on):
         own = {entry.name: entry for entry in (*sets, *others) if word in (entry.name, _role(entry))}
         if not own:
-            raise UserError(f"The data of {word} are not at hand; `gradagrad data list` says which are.", DATA)
+            raise UserError(f"The data of {word} are not on this machine; `gradagrad data list` shows what is.", DATA)
         found |= own
     return list(found.values())
 

@@ -156,7 +156,7 @@ def _grouped(entries: Sequence[Entry]) -> list[Entry | str]:
 
 
 def _looks(peers: Sequence[Contestant]) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Words and marker of everyone in the picture, by method."""
+    """Label and marker of each method in the picture."""
     bar = {"marker": "|", "markersize": 9, "markeredgewidth": 2, "color": style.colour("adam"), "zorder": 4}
     ball = {"marker": "o", "markersize": 6.5, "color": style.colour("autogradagrad"), "zorder": 3}
     looks: dict[str, tuple[str, dict[str, Any]]] = {

@@ -35,7 +35,7 @@ class Standings:
         return [entry for entry in self.size.entries if entry.role == self.judged or not judged_only]
 
     def words(self, judged_only: bool) -> str:
-        """What tables and claims call them."""
+        """The name of the judged problems in tables and claims."""
         return {"held out": "Held-out problems", "looked at": "Problems not chosen on"}[self.judged] * judged_only or (
             "All problems"
         )

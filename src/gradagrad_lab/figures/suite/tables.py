@@ -32,7 +32,7 @@ def power(value: float) -> str:
 
 
 def factor(value: float) -> str:
-    """A ratio: two decimals while they say something."""
+    """A ratio, with two decimals if they matter."""
     return f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
 
 

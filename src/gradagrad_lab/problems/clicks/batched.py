@@ -2,8 +2,8 @@
 
 Every run's parameters are two ordinary `nn.Parameter`s that share the stack's memory: its networks as one vector, and
 its table, a slice of a stack laid out (rows, runs, 16), so that one look-up serves all runs; or, ``by_run``, in one
-piece for each run, as torch's own optimizers want it. Nothing here knows a rule: gradients come out stacked, or as
-every run's own, the table's sparse over the rows the batch touched.
+piece for each run, as torch's own optimizers want it. Nothing here depends on a rule. Gradients are stacked,
+or separate for every run. Those of the table are sparse over the rows that the batch touched.
 """
 
 from collections.abc import Sequence

@@ -117,7 +117,7 @@ class ClickReader(Training):
         self.setup = setup = problem.setup
         self.steps, self.rounds = setup.steps, min(200 if setup.paper else 20, setup.steps)
         if setup.paper:
-            gc.collect()  # the last run's gigabytes may be in a cycle that Python has not collected yet
+            gc.collect()  # the gigabytes of the last run may be in a cycle that Python has not collected yet
         self.clicks = clicks = clicks_of(setup)
         self.methods = [run.method for run in runs]
         name = self.methods[0].optimizer

@@ -48,7 +48,7 @@ def test_sizes(context):
     assert len(some.entries) > 5
     with pytest.raises(UserError, match="--on must be one of"):
         size_of(Context(context.out, on="gru,nothing"))
-    with pytest.raises(UserError, match="data of letter-16 are not at hand"):
+    with pytest.raises(UserError, match="data of letter-16 are not on this machine"):
         size_of(Context(context.out, on="letter-16"))
 
 
