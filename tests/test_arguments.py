@@ -43,7 +43,7 @@ BAD_VALUES = [
     ({"granularity": np.array(["row", "row"])}, "granularity must be one of .* got array"),
     ({"granularity": None}, "granularity must be one of .* got None"),
     ({"state_dtype": np.array([1, 2])}, "state_dtype must be torch.float32 or torch.bfloat16, got array"),
-    ({"differentiable": True, "state_dtype": torch.bfloat16}, "differentiable must be False where .* no derivative"),
+    ({"differentiable": True, "state_dtype": torch.bfloat16}, "differentiable must be False if .* no derivative"),
     (
         {"lazy": True, "weight_decay": 0.1},
         "weight_decay must be 0 or decoupled with lazy=True.*decoupled_weight_decay=True",
@@ -92,7 +92,7 @@ BAD_AUTO = [
     ({"maximize": 1}, TypeError, "maximize must be True or False.*1"),
     ({"decoupled_weight_decay": None}, TypeError, "decoupled_weight_decay must be True or False.*None"),
     ({"foreach": True, "differentiable": True}, ValueError, "foreach must be None or False with differentiable=True"),
-    ({"differentiable": True, "stochastic_rounding": True}, ValueError, "differentiable must be False where"),
+    ({"differentiable": True, "stochastic_rounding": True}, ValueError, "differentiable must be False if"),
     ({"differentiable": True, "state_dtype": torch.bfloat16}, ValueError, "differentiable must be False .*state_dtype"),
 ]
 

@@ -104,7 +104,7 @@ def test_messages_are_printed_as_they_are(capsys):
 def test_a_damaged_history_is_named(tmp_path, text):
     file = tmp_path / "history.json"
     file.write_text(text)
-    with pytest.raises(ValueError, match=r"history\.json is not a history"):
+    with pytest.raises(ValueError, match=r"history\.json was not written by History.save"):
         gradagrad.History.load(file)
 
 

@@ -123,7 +123,7 @@ def check_owners(names: list[str], given: dict[str, Any]) -> None:
             raise UserError(f"{names[0]} has no option --{option}; it belongs to {OWNERS[option]}.", USAGE)
     gamma0 = given["gamma0"] or ()
     if len(gamma0) > LONGEST_RAMP or any(not 0 < value < float("inf") for value in gamma0):
-        raise UserError(f"--gamma0 may be given at most {LONGEST_RAMP} times, each time with a number above 0.", USAGE)
+        raise UserError(f"--gamma0 may be given at most {LONGEST_RAMP} times, each above 0.", USAGE)
 
 
 def acquire(names: list[str], context: Context) -> None:

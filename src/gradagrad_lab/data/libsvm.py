@@ -166,7 +166,7 @@ def read_bytes(path: Path) -> bytes:
         content = path.read_bytes()
         return decompressed(content) if path.suffix == ".bz2" else content
     except (EOFError, ValueError) as error:
-        reason = f"it does not decompress ({error})"
+        reason = f"it cannot be decompressed ({error})"
         raise UserError(f"{path} is damaged: {reason}; fetch or copy it again.", DATA) from error
     except OSError as error:
         if path.suffix == ".bz2" and error.errno is None:  # bz2 reports invalid data this way

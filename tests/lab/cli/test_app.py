@@ -43,7 +43,7 @@ def _elsewhere(tmp_path, monkeypatch):
         (["data", "fetch", "glas"], USAGE, "got 'glas'. Did you mean 'glass'?"),
         (["reproduce", "figure3", "--on", "mlp"], USAGE, "figure3 has no option --on; it belongs to suite."),
         (["reproduce", "figure1", "--gamma0", "1"], USAGE, "figure1 has no option --gamma0; it belongs to figure2."),
-        (["reproduce", "figure2", "--gamma0", "-1"], USAGE, "--gamma0 may be given at most 7 times, each time with a number above 0."),
+        (["reproduce", "figure2", "--gamma0", "-1"], USAGE, "--gamma0 may be given at most 7 times, each above 0."),
         (["reproduce", "figure3", "--only", "glas,vowel"], USAGE, "Did you mean 'glass'?"),
         (["reproduce", "figure3", "--data", "no.csv"], USAGE, "The data file no.csv does not exist."),
         (["reproduce", "suite", "--on", "gruu"], USAGE, "Did you mean 'gru'?"),

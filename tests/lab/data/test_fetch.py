@@ -106,7 +106,7 @@ FLIPPED = PACKED[:500] + bytes([PACKED[500] ^ 1]) + PACKED[501:]
         ("usps", FLIPPED, r"its md5 is .*, not .*; try again"),
         ("protein", PACKED[:-30], "cannot be decompressed"),  # no hash of it is known
         ("protein", bz2.compress(bytes(100_001)), r"cannot be decompressed \(it holds more than 100,000 bytes\)"),
-        ("protein", bytes(200_000), "refused: it has more than 100,000 bytes"),
+        ("protein", bytes(200_000), "too large: it has more than 100,000 bytes"),
     ],
     ids=["flipped", "cut", "bomb", "large"],
 )
