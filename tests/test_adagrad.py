@@ -1,4 +1,4 @@
-"""The drop-in promise: with ρ = 0 and β = 0 the method IS AdaGrad, and a running one can be taken over."""
+"""With ρ = 0 and β = 0 the method is exactly AdaGrad, and it can continue a run of torch's Adagrad."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every bad argument: an error that names it, its rule, the value and the remedy, and leaves nothing behind."""
+"""Every bad argument raises an error with its name, its rule, the value and the remedy, and changes nothing."""
 
 import math
 from typing import Any

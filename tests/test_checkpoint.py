@@ -1,4 +1,4 @@
-"""State dicts: plain, complete, exact; and a damaged one changes nothing."""
+"""State dicts are plain, complete and exact, and a damaged one changes nothing."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""diagnostics(): what the learning rates have become, at no cost until asked."""
+"""diagnostics(): the current learning rates, at no cost until they are read."""
 
 import copy
 import gc

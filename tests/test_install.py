@@ -1,4 +1,4 @@
-"""What surrounds the library: why there is no kernel, the command without the lab's packages, the package page."""
+"""Around the library: why there is no kernel, the command without the lab's packages, the package page."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""A NaN or infinity in a gradient spoils its own block, as in torch's optimizers, and never another."""
+"""A NaN or infinity in a gradient spoils only its own block, as in torch's optimizers."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What must hold, as exact inequalities in float64, on the optimizer itself."""
+"""The paper's inequalities, checked exactly in float64 on the optimizer itself."""
 
 import itertools
 import math

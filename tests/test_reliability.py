@@ -1,4 +1,4 @@
-"""What an attack on the package broke once: each must be refused in words, or work, and leave nothing half done."""
+"""What once broke under attack must now work, or raise an error that says why and leave nothing half done."""
 
 import contextlib
 import copy

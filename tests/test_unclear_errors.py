@@ -1,4 +1,4 @@
-"""Whatever is wrong is told in words: by the library, by its files' readers and on the command line."""
+"""The library, its readers of files and the command line say in words what is wrong."""
 
 import json
 import os

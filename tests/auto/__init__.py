@@ -1,1 +1,1 @@
-"""AutoGradaGrad: against its oracle, as a torch optimizer, and what it alone has: averages and shared numbers."""
+"""AutoGradaGrad against its oracle, as a torch optimizer, and its own features: averages and shared numbers."""

@@ -1,4 +1,4 @@
-"""x̄: swapped in and out exactly, exported as copies, and lazily kept where gradients are sparse."""
+"""The average x̄ is swapped in and out exactly, exported as copies, and kept lazily with sparse gradients."""
 
 import copy
 import signal

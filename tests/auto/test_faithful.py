@@ -1,4 +1,4 @@
-"""Every way of stepping against the literal form, and what the rule promises."""
+"""Every backend against the literal form of the rule, and what the rule promises."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The Hugging Face Trainer and Lightning, through the examples, with AutoGradaGrad in GradaGrad's place."""
+"""The Hugging Face Trainer and Lightning, through the examples, with AutoGradaGrad instead of GradaGrad."""
 
 import csv
 from pathlib import Path
@@ -99,7 +99,7 @@ def test_hugging_face_schedule_to_zero_is_named_and_leaves_gamma(tmp_path: Path)
     hf.GradaGrad = Untuned
     trainer = hf.trainer(tmp_path, 20)
     trainer.args.lr_scheduler_type = "linear"
-    with pytest.warns(UserWarning, match='lr_scheduler_type="linear" takes the learning rate to zero'):
+    with pytest.warns(UserWarning, match='lr_scheduler_type="linear" lowers the learning rate to zero'):
         trainer.train()
     logged = [entry for entry in trainer.state.log_history if "loss" in entry]
     optimizer = trainer.optimizer.optimizer

@@ -1,4 +1,4 @@
-"""torch's own yardstick: what TestOptimRenewed asks of every torch.optim class, asked of GradaGrad and AutoGradaGrad.
+"""torch's own tests of its optimizers (TestOptimRenewed), applied to GradaGrad and AutoGradaGrad.
 
 Every test runs on torch.optim.Adagrad too, with torch's own OptimizerInfo: an Adagrad failure means the test is wrong.
 Left out because they need a GPU: multi-GPU direction, mixed devices, peak memory, large tensors, CPU state loaded

@@ -1,4 +1,4 @@
-"""AutoGradaGrad's OptimizerInfo, as `info.GRADAGRAD`; few inputs, since its rule has tests of its own."""
+"""AutoGradaGrad's OptimizerInfo, as `info.GRADAGRAD`; few inputs, because its rule has its own tests."""
 
 from typing import Any
 

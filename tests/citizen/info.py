@@ -1,4 +1,4 @@
-"""GradaGrad's OptimizerInfo: the arguments it is tried with, and the ones it must refuse.
+"""GradaGrad's OptimizerInfo: the arguments it is tested with, and those it must reject.
 
 As in torch's own table, inputs hold no implementation flag (foreach, differentiable, fused): tests add those.
 """

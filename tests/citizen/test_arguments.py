@@ -1,4 +1,4 @@
-"""The table of inputs itself, and what a constructor must refuse."""
+"""The table of inputs itself, and what a constructor must reject."""
 
 import inspect
 import warnings

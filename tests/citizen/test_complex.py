@@ -1,4 +1,4 @@
-"""A complex number is a pair of reals: same path as its real view."""
+"""A complex number is a pair of reals and takes the same path as its real view."""
 
 from copy import deepcopy
 from typing import Any

@@ -2,7 +2,7 @@
 
     torchrun ... killer.py SCRIPT ARGUMENTS...
 
-torchrun counts the restarts: in the first life a step is fatal, in the second a save, and the third is left in peace.
+torchrun counts the restarts. The first run dies in a step, the second in a save, and the third runs to its end.
 """
 
 import os

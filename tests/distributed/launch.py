@@ -1,4 +1,4 @@
-"""Starting scripts as a user does, with a time limit and nothing left behind."""
+"""Starts scripts as a user does, with a time limit, and leaves no process behind."""
 
 import os
 import subprocess

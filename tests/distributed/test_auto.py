@@ -1,4 +1,4 @@
-"""AutoGradaGrad on several ranks: the same learning rates on all of them, at the price of one short message."""
+"""AutoGradaGrad on several ranks: all have the same learning rates, for one short message per step."""
 
 from functools import cache
 from pathlib import Path

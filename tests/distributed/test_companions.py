@@ -1,4 +1,4 @@
-"""What people put around an optimizer: mixed precision, accumulation, clipping, compilation, averaging, torch.func."""
+"""What users combine with an optimizer: mixed precision, accumulation, clipping, compilation, averaging, torch.func."""
 
 from collections.abc import Callable
 from typing import Any

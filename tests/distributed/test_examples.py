@@ -1,4 +1,4 @@
-"""The examples that torchrun starts, run as their first lines say, and killed on the way."""
+"""The examples that torchrun starts run as their first lines say, also when they are killed."""
 
 import re
 from pathlib import Path

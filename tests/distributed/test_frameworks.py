@@ -1,4 +1,4 @@
-"""Hugging Face Trainer, accelerate and Lightning: real trainings, saved, resumed and logged."""
+"""Hugging Face Trainer, accelerate and Lightning: real training runs, saved, resumed and logged."""
 
 import copy
 import csv

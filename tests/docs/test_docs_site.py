@@ -31,8 +31,10 @@ def words_of(page: Path) -> set[str]:
 
 LINKS = "[...new Set([...document.links].map((a) => a.href))].filter((href) => href.startsWith('file:'))"
 BROKEN_PICTURES = "[...document.images].filter((i) => !i.complete || !i.naturalWidth).map((i) => i.src)"
-# What sticks out of the screen without a box that scrolls around it.
-WIDTH = "document.documentElement.scrollWidth"
+# What sticks out of the screen without a box that scrolls around it. Formulas in a line do not widen the page.
+WIDTH = """Math.max(document.documentElement.scrollWidth, ...[...document.querySelectorAll("math")]
+  .filter((formula) => !formula.closest("div.math, .table-wrapper"))
+  .map((formula) => Math.floor(formula.getBoundingClientRect().right)))"""
 
 
 def test_every_page_in_every_view(browser: Chromium, site: Path) -> None:

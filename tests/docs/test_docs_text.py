@@ -1,4 +1,4 @@
-"""What the texts promise: every public name is described, and what they name exists."""
+"""The texts describe every public name, and whatever they name exists."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""What a step over tensors laid end to end costs: operations and bytes per parameter, which may only fall.
+"""The cost of a step over tensors laid end to end: operations and bytes per parameter, which must not rise.
 
 160 float32 tensors. Counters on the host are not counted. torch's own Adam has 7 operations and 76 bytes.
 """

@@ -1,4 +1,4 @@
-"""Layouts the kernel takes as they are, results that do not depend on threads, and refusals before any write."""
+"""Layouts that the kernel supports directly, results that do not depend on threads, and errors before any write."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""Sparse gradients in the kernel: the same as by torch operations, repeated and resting rows included."""
+"""Sparse gradients in the kernel: the same as torch operations, also for repeated and idle rows."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A rule that the engine has never heard of is stepped in every way, saved and loaded, from one file."""
+"""A rule in one file that the engine does not know is stepped by every backend, saved and loaded."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Small problems, and their objectives written down a second time."""
+"""Small problems, and an independent form of their objectives."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is found is the minimiser of the objective as it is documented, for dense and sparse samples alike."""
+"""The estimators find the minimiser of the documented objective, for dense and sparse samples."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`partial_fit`, and sparse samples that are never made dense."""
+"""`partial_fit`, and sparse samples, which stay sparse."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One problem, and one table of options, for both halves: everything in numpy until a half takes it."""
+"""One problem and one table of options for torch and JAX, in numpy."""
 
 from typing import Any
 

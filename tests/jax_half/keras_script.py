@@ -1,4 +1,4 @@
-"""What `test_keras` runs under each backend: exits with an error unless all is as it should be."""
+"""The script that `test_keras` runs under each backend. It exits with an error if a check fails."""
 
 # Keras types what its functions give and take as little.
 # pyright: reportFunctionMemberAccess=false

@@ -1,4 +1,4 @@
-"""Both halves refuse the same things, in the same words but for the name of lr."""
+"""torch and JAX reject the same arguments with the same messages, except for the name of lr."""
 
 import math
 

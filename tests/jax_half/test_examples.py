@@ -1,4 +1,4 @@
-"""The examples train, on the page and in their files."""
+"""The examples of the page and in their files train."""
 
 import sys
 from pathlib import Path

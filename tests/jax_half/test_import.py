@@ -1,4 +1,4 @@
-"""What importing the JAX half costs beyond JAX and Optax: its own few modules, none of torch's, nothing compiled."""
+"""Importing `gradagrad.optax` loads only its own few modules beyond JAX and Optax: no torch, and nothing compiled."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The Keras optimizer, in a process of its own for each backend: Keras has one in a process."""
+"""The Keras optimizers, in one process for each backend, because Keras has one backend per process."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Parameters spread over eight devices take the steps of a single one: sharded arrays, and shard_map."""
+"""Parameters split over eight devices take the same steps as on one device: sharded arrays, and shard_map."""
 
 import jax
 import jax.numpy as jnp

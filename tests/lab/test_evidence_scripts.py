@@ -1,4 +1,4 @@
-"""The scripts behind the held-out evidence and the benchmarks: what they keep, and how they resume from it."""
+"""The scripts of the held-out evidence and the benchmarks: what they record, and how they resume from it."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""A small model with TorchRec's tables, sharded in every way, and the same in one process."""
+"""A small model with TorchRec's tables, sharded in every way, and the same model in one process."""
 
 # pyright: reportMissingImports=false
 

@@ -1,4 +1,4 @@
-"""Tables that TorchRec has sharded over two ranks: they equal one process, and their state is resharded."""
+"""Tables that TorchRec has sharded over two ranks equal those of one process, and their state can be resharded."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The command: exit codes, one sentence per mistake, interrupted and killed runs."""
+"""The command: exit codes, one message per mistake, interrupted and killed runs."""
 
 import json
 import signal

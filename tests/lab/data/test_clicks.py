@@ -1,4 +1,4 @@
-"""The synthetic stream: what it promises by construction, and how close it comes to the real rows."""
+"""The synthetic stream: its properties by construction, and how close it comes to the real rows."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Sets out of packages on PyPI: made archives, the order of sources, and the real packages."""
+"""Data sets from packages on PyPI: made-up archives, the order of sources, and the real packages."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""The report as text: what it says, that it escapes what it is given, and that it is written whole or not at all."""
+"""The report as text: what it says, that it escapes its input, and that it is written completely or not at all."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Records are whole or absent and are found again; one that does not fit is trained again, and a message says so."""
+"""Records are complete or absent, and are found again. A run with an invalid record is trained again, with a message."""
 
 import errno
 import io
@@ -108,7 +108,7 @@ def changed(**content: Any) -> Callable[[str], str]:
     [
         (lambda text: "", "is damaged"),
         (lambda text: text[: len(text) // 2], "is damaged"),
-        (lambda text: text.replace("[1.0,1.0", "[1.0,7.0", 1), "its checksum does not fit"),
+        (lambda text: text.replace("[1.0,1.0", "[1.0,7.0", 1), "its checksum does not match"),
         (lambda text: text.replace(f'"schema":{SCHEMA}', '"schema":99'), "has format 99"),
         (lambda text: "[]", "is not a record"),
         (changed(sekunden=1.0), "is damaged"),

@@ -1,4 +1,4 @@
-"""The problem's mathematics and the training loop: stacked runs are single runs, real optimizers."""
+"""The problem's mathematics and the training loop: stacked runs equal single runs, with the real optimizers."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The suite's problems: a seed decides everything, the gradient leads down, and nobody outside notices."""
+"""The suite's problems: a seed decides everything, the gradient points downhill, and no global state changes."""
 
 import hashlib
 
