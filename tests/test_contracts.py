@@ -1,4 +1,4 @@
-"""Promises about the code itself: what imports what, no waiting for the device, .grad never written, nothing printed."""
+"""Promises about the code itself: imports, no waiting for the device, .grad never written, nothing printed."""
 
 import ast
 import re

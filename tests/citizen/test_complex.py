@@ -64,7 +64,7 @@ def test_complex_state_survives_a_round_trip(case: Case) -> None:
     optimizer, other = case.make([param]), case.make([twin])
     param.grad = torch.randn_like(param)
     optimizer.step()
-    # A copy: torch's load_state_dict keeps the very tensors it is given.
+    # A copy: torch's load_state_dict keeps the tensors that it is given.
     other.load_state_dict(deepcopy(optimizer.state_dict()))
     assert_identical(other.state_dict()["state"], optimizer.state_dict()["state"])
     with torch.no_grad():

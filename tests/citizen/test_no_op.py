@@ -49,7 +49,7 @@ def test_parameter_that_first_gets_a_gradient_late(case: Case) -> None:
 
 @cases(only=without_weight_decay)
 def test_step_is_noop_for_zero_grads(case: Case) -> None:
-    """From the very first step; afterwards the parameter is as free to move as before."""
+    """From the first step on; afterwards the parameter is as free to move as before."""
     param = torch.rand(5, 1)
     start = param.clone()
     optimizer = case.make([param])

@@ -1,4 +1,4 @@
-"""State that is made with the optimizer: which parameters have it, when it is made again, and that it changes no step."""
+"""State that is made with the optimizer: what has it, when it is made again, and that it changes no step."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""Records are complete or absent, and are found again. A run with an invalid record is trained again, with a message."""
+"""Records are complete or absent, and found again. A run with an invalid record is trained again, with a message."""
 
 import errno
 import io

@@ -1,4 +1,4 @@
-"""Criteo's text: every field is read as Python would read it, bad rows are named, and no line is lost between pieces."""
+"""Criteo's text: every field is read as Python would read it, bad rows are named, no line is lost between pieces."""
 
 import gzip
 from pathlib import Path
