@@ -19,8 +19,8 @@ class AutoGradaGrad(Averaged):
 
     Gradients are taken at the parameters :math:`y`, which lie between a fast iterate :math:`z` and the average
     :math:`\bar x` of all its positions, as in Schedule-Free training. Each tensor has its own :math:`\gamma`, whose
-    logarithm is one more parameter, trained by the same AdaGrad: its gradient is the agreement of the new gradient
-    :math:`g` with the displacement :math:`D` of :math:`y` so far.
+    logarithm is one more parameter, trained by the same AdaGrad. Its gradient is the agreement between the new gradient
+    :math:`g` and the displacement :math:`D` of :math:`y` so far.
 
     .. math::
        \begin{aligned}
@@ -47,11 +47,11 @@ class AutoGradaGrad(Averaged):
             tune: only its ratios matter, between groups and over time, because :math:`\gamma` starts at gamma0 divided
             by the largest lr.
         gamma0: :math:`\gamma_0`. Anything below a good learning rate works.
-        momentum: :math:`\beta`, the part of the average in the parameters.
+        momentum: :math:`\beta`, the share of the average in the parameters.
         gamma_max: a cap on :math:`\gamma`.
-        guard: lets no gradient of an element weigh more than all before it together, so that one outlier cannot freeze
-            its learning rate.
-        weight_decay: shrinks the parameters by lr · γ · weight_decay, as AdamW does, or:
+        guard: limits each gradient of an element to the weight of all earlier ones together, so that one outlier cannot
+            freeze its learning rate.
+        weight_decay: shrinks the parameters by lr · γ · weight_decay, as AdamW does.
         decoupled_weight_decay: False adds weight_decay · y to the gradient instead.
         eps: added to the root. 0 keeps the method independent of the loss's scale.
         maximize, foreach, differentiable, capturable, fused, state_dtype, stochastic_rounding: as in
@@ -71,13 +71,14 @@ class AutoGradaGrad(Averaged):
         >>> with optimizer.averaged():
         ...     loss = model(torch.ones(8, 4)).square().mean()
 
-    The same gradients give the same numbers, sparse or dense. Rows without a gradient catch up when they
-    are touched, saved or averaged; until then a forward pass reads them as they were. A step in which every gradient is
-    zero moves the parameters and their average on towards :math:`z`, and leaves :math:`\gamma` and the clock alone. As
-    the first step it changes nothing.
+    Sparse and dense gradients give the same numbers. Rows without a gradient catch up when they are next touched, and
+    when you call ``state_dict`` or ``averaged``. Until then a forward pass reads their old values. A step in which
+    every gradient is zero moves the parameters and their average towards :math:`z`, and leaves :math:`\gamma` and the
+    clock alone. As the first step it changes nothing.
 
-    A NaN in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` leaves it out. So does an
-    infinity that is the element's first gradient, or any one without the guard; with the guard later ones are limited.
+    A NaN in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` leaves it out. The same
+    holds for an infinity that is the element's first gradient. Later infinities are limited by the guard, and spoil the
+    element without it.
     """
 
     rule = RULE

@@ -39,12 +39,12 @@ class Averaged(EngineOptimizer):
 
     @contextmanager
     def averaged(self, model: torch.nn.Module | None = None, batches: Iterable[Any] | None = None) -> Generator[None]:
-        """Puts averages into the parameters inside the block, and the iterates back afterwards, bit for bit.
+        """Puts the averages into the parameters inside the block, and restores the iterates bit for bit afterwards.
 
-        Needs memory for one copy of the parameters. May be nested; the outermost block puts back. BatchNorm's running
-        statistics belong to the iterates. With ``model`` and ``batches`` they are measured at the average, and put back
-        afterwards. Without both they are left alone, and what ``torch.optim.swa_utils.update_bn`` measures inside stays
-        after the block.
+        Needs memory for one copy of the parameters. Blocks may be nested; the outermost one restores. BatchNorm's
+        running statistics belong to the iterates. With ``model`` and ``batches`` they are measured at the average, and
+        put back afterwards. Without both they are left alone, and what ``torch.optim.swa_utils.update_bn`` measures
+        inside stays after the block.
 
         Example:
             >>> with optimizer.averaged():  # doctest: +SKIP
@@ -114,7 +114,7 @@ class Averaged(EngineOptimizer):
                 sharding.local(state[key]).zero_()
 
     def averaged_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
-        """The model's state dict with averaged weights, as copies: what to export."""
+        """A copy of the model's state dict with averaged weights, for export."""
         with self.averaged():
             result = model.state_dict()
             for name, value in result.items():

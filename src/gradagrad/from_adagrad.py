@@ -1,4 +1,4 @@
-"""Taking over a running torch.optim.Adagrad."""
+"""Continues a run of torch.optim.Adagrad."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,8 @@ def from_adagrad(source: torch.optim.Adagrad, **options: Any) -> GradaGrad:
     """A `GradaGrad` that continues an Adagrad run, with its accumulator, step counts and settings.
 
     ``options`` are `GradaGrad` arguments and override the Adagrad run's. The next step is AdaGrad's own, because there
-    is no previous gradient yet; adaptation begins one step later. A saved run is loaded into an Adagrad first.
+    is no previous gradient yet; adaptation begins one step later. To continue a saved run, load it into an Adagrad
+    first.
 
     Example:
         >>> import torch, gradagrad

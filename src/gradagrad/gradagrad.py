@@ -37,9 +37,9 @@ class GradaGrad(EngineOptimizer):
 
     Args:
         params: parameters, named parameters or param groups; every argument below can be set per group.
-        lr: :math:`\gamma_0`, the initial numerator. 1.0 suits convex problems; a neural net wants about 0.01 with
+        lr: :math:`\gamma_0`, the initial numerator. 1.0 suits convex problems; a neural net needs about 0.01 with
             ``granularity="element"``, because the first step moves every weight by lr. A tensor is allowed.
-        rho: adaptivity :math:`\rho`. 0 is AdaGrad; 2 is the paper's default; shared step sizes want 10 to 100.
+        rho: adaptivity :math:`\rho`. 0 is AdaGrad; 2 is the paper's default; shared step sizes need 10 to 100.
         momentum: :math:`\beta` in [0, 1).
         granularity: the elements that share a step size: ``"element"`` (the paper's Algorithm 2), ``"row"``
             (first-dimension slices: embedding rows), ``"tensor"``, ``"group"`` (Algorithm 1 over a whole param group,
@@ -62,7 +62,7 @@ class GradaGrad(EngineOptimizer):
         foreach: use ``torch._foreach_*``; None follows torch's convention (CUDA yes, CPU no).
         differentiable: let autograd pass through the step.
         capturable: keep the step counter on the parameter's device, for CUDA graphs.
-        fused: use the compiled kernel (C++ on a CPU, Triton on a GPU). None uses it wherever it can; True raises where
+        fused: use the compiled kernel (C++ on a CPU, Triton on a GPU). None uses it wherever it can. True raises if
             it cannot, and lets torch.amp.GradScaler leave unscaling to it.
         state_dtype: ``torch.bfloat16`` stores momentum, growth and accumulator in 2 bytes each, rounded stochastically;
             see `gradagrad.precision`.
@@ -77,8 +77,8 @@ class GradaGrad(EngineOptimizer):
         >>> loss.backward()
         >>> optimizer.step()
 
-    State is in float32 (float64 for float64 parameters) whatever the parameters' precision, and survives save and load
-    bit for bit. A NaN or infinity in a gradient spoils the block it is in and no other, as in torch's own optimizers.
+    State is float32 (float64 for float64 parameters), and state dicts restore it bit for bit. A NaN or infinity in a
+    gradient spoils only its own block, as in torch's optimizers.
     """
 
     rule = RULE

@@ -142,10 +142,10 @@ def _joined(batches: Sequence[Batch]) -> Batch:
 def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBackward:
     """Lets an optimizer step each parameter inside the backward pass, so that one gradient is in memory at a time.
 
-    Results equal those of ordinary steps: bit for bit those of `GradaGrad`, and within rounding those of
-    `AutoGradaGrad`, which moves each parameter at once and learns its rates in ``optimizer.step()``. Go on calling
-    ``optimizer.step()`` after every ``backward()``: it ends the step. Gradients cannot be accumulated or scaled by
-    GradScaler, and functions that clip them find none. Returns an object whose ``remove()`` undoes it.
+    Results equal those of ordinary steps, bit for bit for `GradaGrad` and within rounding for `AutoGradaGrad`, which
+    moves each parameter at once and updates its γ in ``optimizer.step()``. Keep calling ``optimizer.step()`` after
+    every ``backward()``, because it ends the step. Gradients cannot be accumulated or scaled by GradScaler, and
+    functions that clip gradients find none. Returns an object whose ``remove()`` undoes the change.
 
     Example:
         >>> import torch, gradagrad

@@ -1,1 +1,1 @@
-"""Callbacks for training frameworks, each in a module of its own that imports its framework."""
+"""Callbacks for training frameworks, each in its own module, which imports its framework."""

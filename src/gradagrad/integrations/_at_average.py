@@ -15,9 +15,9 @@ from gradagrad.monitoring.diagnostics import readings
 
 
 def shown(optimizers: Iterable[Any]) -> dict[str, float]:
-    """What a callback logs of each param group: γ without the schedule of lr, and the effective learning rate with it.
+    """What a callback logs for each param group: γ without the schedule of lr, and the effective learning rate with it.
 
-    What is not known yet is left out.
+    Numbers that are not known yet are left out.
     """
     groups = [(optimizer, group) for optimizer in ours(optimizers) for group in optimizer.param_groups]
     every: dict[str, float] = {}
@@ -47,7 +47,7 @@ class AtAverage:
         return bool(self._iterates)
 
     def enter(self, model: nn.Module, optimizers: Iterable[Any]) -> bool:
-        """The model holds averages from here on; False if there are none, or if it does already."""
+        """Puts the averages into the model. Returns False if there are none, or if it already holds them."""
         if self.inside:
             return False
         averages: dict[Tensor, Tensor] = {}
@@ -66,13 +66,13 @@ class AtAverage:
         return self.inside
 
     def leave(self) -> bool:
-        """The model holds the iterates again; False if it did already."""
+        """Puts the iterates back. Returns False if the model already holds them."""
         put(self._iterates)
         was_inside, self._iterates = self.inside, {}
         return was_inside
 
     def stay(self) -> None:
-        """The model holds averages for good, and more training starts from them."""
+        """Keeps the averages in the model, so that more training starts from them."""
         for optimizer in self._optimizers:
             optimizer._stay()
         self._iterates = {}

@@ -16,23 +16,23 @@ from gradagrad.integrations._at_average import AtAverage, shown
 from gradagrad.monitoring.diagnostics import Reading
 
 POINTS = "gradagrad_points"
-"""Under this key a checkpoint holds the iterates that training goes on from, ``state_dict`` holding the average."""
+"""The key of the iterates in a checkpoint. Training resumes from them, and ``state_dict`` holds the average."""
 
 
 class GradaGradCallback(pl.Callback):
-    """Logs γ and the learning rate as often as Lightning logs, and works with the average where an optimizer keeps one.
+    """Logs γ and the learning rate whenever Lightning logs, and evaluates and saves at the average if there is one.
 
-    With ``AutoGradaGrad``: validation is at the average, a checkpoint's ``state_dict`` is the
-    average (``load_from_checkpoint`` gives that), and after `fit` the model is. Resuming with ``ckpt_path`` goes on
-    from the iterates. Other optimizers' parameters are left alone.
+    With ``AutoGradaGrad``, validation runs at the average, the ``state_dict`` of a checkpoint is the average
+    (``load_from_checkpoint`` reads it), and the model is the average after `fit`. Resuming with ``ckpt_path`` starts
+    from the iterates. The callback does not touch the parameters of other optimizers.
 
     Args:
         log: False logs nothing.
-        average: False leaves the average to you.
-        batches: training batches by which BatchNorm's statistics are measured at the average, a `DataLoader` for
-            example; of a tuple the first entry is the input. A module without ``forward`` is run by its
-            ``training_step``, without gradients and without logging. None leaves the statistics as training made them.
-            Measured at every validation and checkpoint, so give as few as will do.
+        average: False always uses the parameters.
+        batches: training batches that measure BatchNorm's statistics at the average, for example a `DataLoader`. If a
+            batch is a tuple, its first entry is the input. If the module has no ``forward``, its ``training_step`` runs
+            without gradients and without logging. None keeps the statistics of training. They are measured at every
+            validation and checkpoint, so pass only a few batches.
     """
 
     def __init__(self, *, log: bool = True, average: bool = True, batches: Iterable[Any] | None = None) -> None:
@@ -41,7 +41,7 @@ class GradaGradCallback(pl.Callback):
         self._logged = 0
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Training goes on from the iterates."""
+        """Makes training continue from the iterates."""
         if stage == "fit":
             self._at.leave()
 
@@ -56,7 +56,7 @@ class GradaGradCallback(pl.Callback):
         pl_module.log_dict(shown(trainer.optimizers))
 
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Validates at the average; outside of `fit` the weights are what they are."""
+        """Validates at the average. Outside `fit` the weights stay as they are."""
         if trainer.state.fn == "fit":
             self._enter(trainer, pl_module)
 
@@ -70,13 +70,13 @@ class GradaGradCallback(pl.Callback):
         self._enter(trainer, pl_module)
 
     def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """Whatever fails, the model is where training left it."""
+        """After any failure the model holds the iterates."""
         self._at.leave()
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """The average in the place of the iterates, and the iterates beside it."""
+        """Saves the average in place of the iterates, and the iterates beside it."""
         was_inside = self._at.leave()
         if self._enter(trainer, pl_module):
             average = _copied(trainer)
@@ -97,8 +97,10 @@ class GradaGradCallback(pl.Callback):
 
 
 class LearningRateMonitor(callbacks.LearningRateMonitor):
-    """Lightning's, but of our optimizers it shows the learning rate that γ makes instead of ``lr``, which for
-    AutoGradaGrad is a factor, 1 as a rule."""
+    """Lightning's monitor, which shows the effective learning rate of our optimizers instead of ``lr``.
+
+    In AutoGradaGrad, ``lr`` is only a factor, usually 1.
+    """
 
     def _extract_lr(self, param_group: dict[str, Any], name: str) -> dict[str, Any]:
         reading = param_group.get("effective_lr")

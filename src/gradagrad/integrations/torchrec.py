@@ -41,11 +41,11 @@ def optimizer_for(
 
     Args:
         model: the sharded model. Call this on every rank.
-        make: makes the optimizer from the names and parameters it is to step.
-        in_lookup: tables take their step inside the backward pass of their lookup, and a gradient of the size of the
-            table is never made: a step costs what the touched rows cost. Tables need `GradaGrad` with
-            ``granularity="row", lazy=True`` and whole rows on one rank. Go on calling ``step()`` after every
-            ``backward()``: it steps everything else.
+        make: makes the optimizer from a dictionary of names and parameters.
+        in_lookup: tables take their step inside the backward pass of their lookup, without a gradient of the size of
+            the table, so the cost of a step depends on the touched rows. Tables need `GradaGrad` with
+            ``granularity="row", lazy=True`` and whole rows on one rank. Keep calling ``step()`` after every
+            ``backward()``, because it steps everything else.
 
     Example:
         >>> optimizer = optimizer_for(model, lambda params: AutoGradaGrad(params.values()))  # doctest: +SKIP

@@ -23,24 +23,24 @@ _WEIGHTS = "pytorch_model.bin"
 
 
 class GradaGradCallback(TrainerCallback):
-    """Adds γ and the learning rate to what the Trainer logs, and works with the average where the optimizer keeps one.
+    """Adds γ and the learning rate to the Trainer's logs, and evaluates and exports at the average if there is one.
 
-    What is logged as ``learning_rate``, otherwise ``lr``, which for AutoGradaGrad is a factor, is then the first param
-    group's effective learning rate.
+    The logged ``learning_rate`` becomes the effective learning rate of the first param group. Without the callback it
+    is ``lr``, which is only a factor in AutoGradaGrad.
 
-    With ``AutoGradaGrad``: the evaluations of a training are at the average, each checkpoint
-    has a folder ``average`` for ``from_pretrained``, and after ``train()`` the model is the average: of the best
-    checkpoint with ``load_best_model_at_end``. Resuming goes on from the iterates.
+    With ``AutoGradaGrad``, evaluations during training run at the average, and each checkpoint has a folder ``average``
+    for ``from_pretrained``. After ``train()`` the model is the average, with ``load_best_model_at_end`` that of the
+    best checkpoint. Resuming starts from the iterates.
 
-    ``Trainer(..., callbacks=[GradaGradCallback()])`` puts the numbers into ``log_history`` and on the screen. `attach`
-    puts the callback before those that report to TensorBoard, Weights & Biases and others, so that they have them too.
+    ``Trainer(..., callbacks=[GradaGradCallback()])`` writes the numbers to ``log_history`` and to the screen. `attach`
+    puts the callback before those that report to TensorBoard, Weights & Biases and others, so that they get them too.
 
     Args:
         log: False logs nothing.
-        average: False leaves the average to you.
-        batches: training batches by which BatchNorm's statistics are measured at the average: dictionaries of the
-            model's arguments, or tuples whose first entry is the input. None leaves the statistics as training made
-            them. Measured at every evaluation and checkpoint, so give as few as will do.
+        average: False always uses the parameters.
+        batches: training batches that measure BatchNorm's statistics at the average: dictionaries of the model's
+            arguments, or tuples whose first entry is the input. None keeps the statistics of training. They are
+            measured at every evaluation and checkpoint, so pass only a few batches.
 
     Example:
         >>> trainer = GradaGradCallback().attach(Trainer(model, arguments, ...))  # doctest: +SKIP
@@ -52,14 +52,14 @@ class GradaGradCallback(TrainerCallback):
         self._warned = False
 
     def attach(self, trainer: Trainer) -> Trainer:
-        """Adds itself to a trainer, right after the callback that decides what the end of a step brings."""
+        """Adds the callback to a trainer, right after the one that decides what happens at the end of a step."""
         callbacks: list[Any] = trainer.callback_handler.callbacks
         flow = next((i for i, callback in enumerate(callbacks) if isinstance(callback, DefaultFlowCallback)), -1)
         callbacks.insert(flow + 1, self)
         return trainer
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Warns once of a schedule that ends at zero, which is the Trainer's default."""
+        """Warns once about a schedule that ends at zero, which is the Trainer's default."""
         kind = str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type))
         if not self._warned and kind in TO_ZERO and ours([kwargs["optimizer"]]):
             self._warned = True
@@ -70,7 +70,7 @@ class GradaGradCallback(TrainerCallback):
             )
 
     def on_log(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Numbers beside the loss."""
+        """Adds the numbers to those beside the loss."""
         if self._log and "loss" in kwargs["logs"]:
             readings = shown([kwargs["optimizer"]])
             if FIRST in readings:
@@ -79,7 +79,7 @@ class GradaGradCallback(TrainerCallback):
             state.log_history[-1].update(readings)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """An evaluation that is due will be at the average."""
+        """Switches to the average if an evaluation is due."""
         if control.should_evaluate:
             self._enter(kwargs)
 
@@ -96,7 +96,7 @@ class GradaGradCallback(TrainerCallback):
             )
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Training is at the iterates, whatever has become of an evaluation."""
+        """Makes sure that training is at the iterates, also after an evaluation that failed."""
         self._at.leave()
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
