@@ -79,7 +79,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         errors.print(f"See `{error.ctx.command_path if error.ctx else 'gradagrad'} --help`.", soft_wrap=True)
         return error.exit_code
     except (KeyboardInterrupt, typer.Abort):
-        errors.print("Interrupted; what was finished is kept. The same command goes on from there.", soft_wrap=True)
+        errors.print("Interrupted; finished work is kept. The same command resumes from there.", soft_wrap=True)
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output (head, a pager) has closed it. That is not an error, but we can print nothing more.

@@ -15,10 +15,10 @@ from gradagrad_lab.data.criteo.cache import Counts, CriteoCache, Settings
 from gradagrad_lab.errors import DATA, UserError
 from gradagrad_lab.runs.context import Context, usable_cores
 
-HELP = """Check a Criteo file (train.txt, also .gz), say what is in it, and build the binary cache that training reads.
+HELP = """Check a Criteo file (train.txt or .gz), print what is in it, and build the binary cache that training reads.
 
-    The file is read once, in parallel and never whole; Ctrl-C keeps what is done, and the same command goes on from
-    there. The cache is checked against its checksums each time, and rebuilt when the file has changed.
+    The file is read once, in parallel, and never held whole. Ctrl-C keeps what is done, and the same command resumes
+    from there. The cache is checked against its checksums each time, and rebuilt when the file has changed.
 
     Example:
 
@@ -28,11 +28,11 @@ HELP = """Check a Criteo file (train.txt, also .gz), say what is in it, and buil
 
 def criteo(
     path: Annotated[Path, typer.Argument(help="Criteo's train.txt, or train.txt.gz.")],
-    cap: Annotated[int, typer.Option(min=2, max=2**31 - 1, help="Most table rows per field; ids are hashed.")] = CAP,
+    cap: Annotated[int, typer.Option(min=2, max=2**31 - 1, help="Largest table of a field; ids are hashed.")] = CAP,
     every_id: Annotated[
         bool, typer.Option("--every-id", help="A table row for every id, as in the paper, instead of --cap.")
     ] = False,
-    max_bad: Annotated[int, typer.Option(min=0, help="Bad rows to leave out before giving up.")] = criteo_cache.MAX_BAD,
+    max_bad: Annotated[int, typer.Option(min=0, help="Bad rows to skip before giving up.")] = criteo_cache.MAX_BAD,
     workers: Workers = None,
 ) -> None:
     """Build or open the cache and print the summary."""
@@ -73,7 +73,7 @@ def built(path: Path, settings: Settings, max_bad: int, workers: int, context: C
 def print_counts(console: Console, counts: Counts, distinct: list[int]) -> None:
     """Print the counts of the whole file and of every column."""
     share = counts.clicks / counts.rows
-    console.print(f"{counts.rows:,} rows, {counts.clicks:,} clicks ({share:.1%}), {counts.bad:,} bad rows left out.")
+    console.print(f"{counts.rows:,} rows, {counts.clicks:,} clicks ({share:.1%}), {counts.bad:,} bad rows skipped.")
     for line, error_text in counts.named_bad:
         console.print(f"  bad row, line {line + 1}: {error_text}", markup=False)
     table = Table("integer", "missing", "id", "missing", "distinct ids")

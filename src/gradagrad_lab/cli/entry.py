@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from gradagrad.__main__ import lines  # imported here because it loads torch
 
         print("\n".join(lines()))
-        missing = f"The experiments need packages that are not here ({error.name}): pip install 'gradagrad[lab]'"
+        missing = f"The experiments need packages that are not installed ({error.name}): pip install 'gradagrad[lab]'"
         asked_for_help = not words or words in (["--help"], ["-h"])
         print(missing, file=sys.stdout if asked_for_help else sys.stderr)
         sys.exit(0 if asked_for_help else _WRONG_USAGE)

@@ -15,7 +15,7 @@ DataDir = Annotated[
 Out = Annotated[Path, typer.Option(help="Folder for records, figures and the report; made if missing.")]
 Seeds = Annotated[int | None, typer.Option(min=1, max=1000, help="Number of random seeds.")]
 FirstSeed = Annotated[
-    int | None, typer.Option(min=0, max=1_000_000, help="Count the seeds from here: other runs than the default ones.")
+    int | None, typer.Option(min=0, max=1_000_000, help="The first seed, for other runs than the default ones.")
 ]
 Resume = Annotated[
     bool, typer.Option("--resume/--no-resume", help="Use what --out already holds, or train everything again.")

@@ -25,8 +25,8 @@ HELP = (
     The quick size takes minutes. --full is the paper's protocol (100 epochs, 10 seeds), except that Figure 4 has
     smaller networks and tables and fewer rows. --size paper trains Figure 4 as the paper does: half a billion
     parameters on all of Criteo, for days. Everything is written to --out. Ctrl-C keeps what is finished, and the same
-    command goes on from there. Missing data sets are fetched; without a network, scikit-learn's bundled ones replace
-    them and are labelled so. `gradagrad suite` is short for `gradagrad reproduce suite`.
+    command resumes from there. Missing data sets are fetched. Without a network, scikit-learn's bundled ones replace
+    them, and are labelled as such. `gradagrad suite` is short for `gradagrad reproduce suite`.
 
     Experiments: """
     + "; ".join(f"{study.name}: {study.shows}" for study in experiments.STUDIES.values())
@@ -74,7 +74,7 @@ def reproduce(
     softmax: Annotated[bool, typer.Option("--softmax", help="Figure 3 with soft-max, not one-vs-rest.")] = False,
     rho: Annotated[list[float] | None, typer.Option(min=0, help="Figure 4 at this ρ; repeatable.")] = None,
     rows: Annotated[
-        int | None, typer.Option(min=256, help="At most so many rows for Figure 4 to train on.", show_default=False)
+        int | None, typer.Option(min=256, help="At most this many rows for Figure 4 to train on.", show_default=False)
     ] = None,
     on: Annotated[
         str, typer.Option(help="Some of the suite's problems, by name or role: gru,held-out.", show_default=False)

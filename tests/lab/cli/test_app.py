@@ -150,6 +150,6 @@ def test_ctrl_c_stops_soon_and_keeps_what_is_finished(tmp_path, workers):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=240)
     assert process.returncode == INTERRUPTED, said
-    assert "Interrupted; what was finished is kept" in said
+    assert "Interrupted; finished work is kept" in said
     assert "Traceback" not in said
     assert list((out / "records").iterdir()) == [kept]
