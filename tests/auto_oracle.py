@@ -50,7 +50,7 @@ class AutoOracle:
         moved = any(any(gradient) for gradient in gradients if gradient is not None)
         if not moved and self.k == 0:
             return
-        weight = (self.k + 1) ** 4 * self.common**2
+        weight = (self.k + 1) ** 6 * self.common**2
         self.weights += weight
         share = weight / self.weights
         self.k += moved
@@ -60,7 +60,7 @@ class AutoOracle:
             for i in range(len(tensor.y)):
                 self._move(tensor, i, gradient[i] if gradient is not None else 0.0, share, schedule)
             if moved:
-                tensor.d = [d * (1.0 - 0.75 / (self.k + 1)) for d in tensor.d]
+                tensor.d = [d * (1.0 - 0.5 / (self.k + 1)) for d in tensor.d]
         if moved:
             self._learn(present)
 
@@ -81,14 +81,14 @@ class AutoOracle:
         tensor.mean[i] += share * (tensor.z[i] - tensor.mean[i])
         tensor.y[i] = (1.0 - self.beta) * tensor.z[i] + self.beta * tensor.mean[i]
         if g != 0.0:
-            tensor.d[i] += (before - tensor.y[i]) / sqrt(tensor.gamma)
+            tensor.d[i] += (before - tensor.y[i]) / tensor.gamma**0.75
 
     def _learn(self, tensors: Sequence[Tensor]) -> None:
         k, r = self.k, max(2.0 / (self.k + 1), 2.0**-20)
         total = sum(len(tensor.y) for tensor in tensors)
         mean = sum(len(tensor.y) * log(tensor.gamma) for tensor in tensors) / max(total, 1)
         self.common = exp(mean)
-        agreements = [sqrt(tensor.gamma) * tensor.agreement for tensor in tensors]
+        agreements = [tensor.gamma**0.75 * tensor.agreement for tensor in tensors]
         P = sum(own * self.common / tensor.gamma for own, tensor in zip(agreements, tensors, strict=True))
         self.v += (P * P - self.v) * r
         common_vote = _clipped(P / sqrt(k * self.v)) if self.v > 0.0 else 0.0

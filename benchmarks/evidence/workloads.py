@@ -171,9 +171,9 @@ _like: dict[str, Any] = {"like": "fashion-mlp", "methods": LONG}
 WORKLOADS = {
     "fashion-mlp": Workload("Fashion-MNIST, MLP", _mlp, 5 * EPOCH, 5 * EPOCH, 0.003, swept=True),
     "mnist-mlp": Workload("MNIST, MLP", _mnist, 5 * EPOCH, EPOCH, 0.003),
-    "fashion-cnn": Workload("Fashion-MNIST, residual CNN", _cnn, 3 * EPOCH, EPOCH, 0.02),
-    "fashion-vit": Workload("Fashion-MNIST, ViT", _vit, 3 * EPOCH, EPOCH, 0.04),
-    "gpt": Workload("GPT, Python's sources", gpt, 500, 125, 0.14, metric="loss"),
+    "fashion-cnn": Workload("Fashion-MNIST, residual CNN", _cnn, 5 * EPOCH, EPOCH, 0.02),
+    "fashion-vit": Workload("Fashion-MNIST, ViT", _vit, 5 * EPOCH, EPOCH, 0.04),
+    "gpt": Workload("GPT, Python's sources", gpt, 1_000, 125, 0.14, metric="loss"),
     "clicks": Workload("Click model, 10 million rows", clicks, 4_000, 1_000, 0.005, metric="loss"),
     "fashion-long": Workload("Fashion-MNIST, MLP, 100 epochs", _mlp, 100 * EPOCH, 5 * EPOCH, 0.003, **_like),
     "minilm": Workload("MiniLM, all weights", _full, 240, 120, 0.2, points=(1.0,)),

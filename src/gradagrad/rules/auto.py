@@ -8,18 +8,18 @@ The parameters hold y. Neither z nor x̄ is stored: one offset e = z − y per e
 One step, for each tensor with its own γ and for all of them with the shared numbers k, c, W, G, V::
 
     g   clipped to ±√(B/k)                      no gradient of an element weighs more than all before it together
-    P   = √γ · c · Σ g·D                        agreement of this gradient with the displacement of y
+    P   = γ^¾ · c · Σ g·D                       agreement of this gradient with the displacement of y
     B  += k·g²                                  so that a = 2B/(k(k+1)) is a linearly weighted mean of squares
     δ   = lr·γ · g/√a                           z moves by −δ
-    W  += w,   w = k⁴·G²                        x̄ moves towards z by the share w/W
+    W  += w,   w = k⁶·G²                        x̄ moves towards z by the share w/W
     e'  = (1 − w/W)·(e − β·δ)                   what both moves leave of z − y
     y' = y − (δ − e + e')
-    D  += (y − y')/(√γ·c)   where g ≠ 0         what a gradient moved
+    D  += (y − y')/(γ^¾·c)   where g ≠ 0        what a gradient moved
     v  += r·(P² − v),   r = 2/(k+1)
     u   = 0.85·P/√(k·v), clipped to ±0.1        a tensor's own vote …
     V, U likewise from Σ P·G/γ                  … and the common vote
     log γ ← log(γ·(1 + (u + U)/2)) + (log G − log γ)·½/(k+1)
-    c  ← c·(1 − ¾/(k+1))                        an old displacement fades as k^−¾
+    c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
 
 G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
 it, and tensors can be stepped one by one.
@@ -54,10 +54,9 @@ FORGET = 2.0**-20
 LONG = 2.0 / FORGET - 1.0
 """From this step on r is ``FORGET``: weights stay, and B fades by that much whenever its element moves. An idle
 element keeps its B, so B needs no clock."""
-FADE = 0.75
-"""An old displacement fades as k^−¾: with a constant γ it is the distance of y to a mean of all y. Faster fading keeps
-γ too small on nets. Slower fading keeps a collapsed γ down, because the displacement that must be undone goes on
-voting against growth."""
+FADE = 0.5
+"""An old displacement fades as k^−½: with a constant γ it is the distance of y to a mean of all y. Faster fading keeps
+γ too small on nets, and slower fading keeps it too small on noisy quadratics."""
 RATE = 0.85
 """AdaGrad's rate for log γ."""
 LARGEST_VOTE = 0.1
@@ -112,13 +111,13 @@ class AutoRule(Rule):
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """Counts the step and computes the factors of the move."""
         k, gamma = block["clock"] + 1.0, block["gamma"]
-        newest = k * k * block["common_gamma"]
+        newest = k * k * k * block["common_gamma"]
         newest = ops.maximum(newest * newest, ops.tiny)
         total = block["weight_total"] + newest
         weight = ops.minimum(k, LONG)
         fade = ops.minimum(k - weight, 1.0) * FORGET
         scale = 2.0 / (weight * (weight + 1.0))
-        onward = 1.0 / (ops.sqrt(gamma) * block["displacement_scale"])
+        onward = 1.0 / (_unit(gamma, ops) * block["displacement_scale"])
         after = {**block, "clock": k, "weight_total": total}
         bound = ops.sqrt((weight + 1.0) / (4.0 - 2.0 * fade))
         return after, (weight, fade, scale, bound, gamma * s.lr, block["weight_total"] / total, onward)
@@ -157,7 +156,7 @@ class AutoRule(Rule):
     ) -> tuple[Array, ...]:
         """A tensor's part of the common agreement, of the mean of log γ over elements, and of what moved."""
         agreement, moved = statistics
-        return agreement / ops.sqrt(block["gamma"]), ops.log(block["gamma"]) * size, size, moved
+        return agreement * _unit(block["gamma"], ops) / block["gamma"], ops.log(block["gamma"]) * size, size, moved
 
     def learn(
         self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
@@ -169,7 +168,7 @@ class AutoRule(Rule):
         k, c, gamma = block["clock"], block["displacement_scale"], block["gamma"]
         mean = totals[1] / ops.maximum(totals[2], 1.0)
         common_gamma = ops.exp(mean)
-        own_vote, own_square = _vote(ops.sqrt(gamma) * c * statistics[0], block["agreement_square"], k, ops)
+        own_vote, own_square = _vote(_unit(gamma, ops) * c * statistics[0], block["agreement_square"], k, ops)
         common_vote, common_square = _vote(common_gamma * c * totals[0], block["common_square"], k, ops)
         pulled = ops.exp((mean - ops.log(gamma)) * (PULL / (k + 1.0)))
         new_gamma = ops.maximum(gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled, ops.tiny)
@@ -208,6 +207,16 @@ class AutoRule(Rule):
         # A first step that was taken back may have touched the row.
         left = ops.narrow(ops.minimum(since, now) / ops.maximum(now, LEAST))
         return {"x": y + e * (1.0 - left), "offset": e * left}
+
+
+def _unit(gamma: Array, ops: Ops) -> Array:
+    """γ^¾, the unit of displacements, so that what a large γ moved counts less once γ has fallen.
+
+    In units of √γ, an overshoot that must be undone goes on voting against growth, and γ stays collapsed. In units of
+    γ, all steps count alike, and γ stays too small on noisy quadratics.
+    """
+    root = ops.sqrt(gamma)
+    return root * ops.sqrt(root)
 
 
 def _vote(agreement: Array, square: Array, k: Array, ops: Ops) -> tuple[Array, Array]:

@@ -1,7 +1,7 @@
 """AutoGradaGrad's rule where there may be no double precision: the sum of weights in units that float32 can hold.
 
-A weight is k⁴·G², so the sum of all weights is about k⁵·G²/5. Both k and G range over many powers of ten, and float32
-ends at 3e38. In units of G² the sum depends on k alone, from 1 to 3e35 at the step where float32 can count no further;
+A weight is k⁶·G², so the sum of all weights is about k⁷·G²/7. Both k and G range over many powers of ten, and float32
+ends at 3e38. In units of G² the sum depends on k alone, from 1 to 6e49 at the step where float32 can count no further;
 a constant factor moves this range to the middle of what float32 can hold. Nothing else changes, because only ratios of
 sums of weights are ever used.
 """
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from gradagrad.rules.auto import AutoRule, Settings
 from gradagrad.rules.rule import Array, Block, Ops
 
-UNIT = 2.0**-30
+UNIT = 2.0**-60
 """What G counts as in a weight."""
 
 
