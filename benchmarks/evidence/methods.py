@@ -32,7 +32,7 @@ def _pair(kind: Any, of_tables: Any, **options: float) -> Make:
 
 
 def _gradagrad(dense: Parameters, tables: Parameters, lr: float) -> list[Any]:
-    by_row = {"params": tables, "granularity": "row", "lazy": True}
+    by_row = {"params": tables, "lr": 10 * lr, "granularity": "row", "lazy": True}
     return [GradaGrad([{"params": dense}, *([by_row] if tables else [])], lr)]
 
 

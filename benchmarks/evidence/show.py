@@ -85,8 +85,8 @@ def summary(records: Sequence[Records]) -> str:
         for own in shown
     ]
     absent = [own.workload.title for own in records if own not in shown]
-    last = f"Not trained yet: {'; '.join(absent)}." if absent else "All workloads are trained."
-    return pages.table(["against, %", *(other.label for other in OTHERS)], rows) + f"\n\n{last}"
+    last = f"\n\nNot trained yet: {'; '.join(absent)}." if absent else ""
+    return pages.table(["against, %", *(other.label for other in OTHERS)], rows) + last
 
 
 def _style(method: str, dash: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 AVERAGED = "averaged "
 """The prefix of measures taken at the average."""
 POWER = 4
-"""AutoGradaGrad weighs its iterates by k⁴ while γ is constant."""
+"""Baselines are averaged with weights k⁴. AutoGradaGrad's own weights are k⁶ while γ is constant."""
 
 
 class Average:
