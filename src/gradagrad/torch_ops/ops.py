@@ -138,16 +138,6 @@ def products(a: Tensor, b: Tensor) -> Tensor:
     return (wide * b).clamp(-largest, largest) if wide is a else wide * b
 
 
-def joined(tensors: Sequence[Tensor]) -> Tensor:
-    """All numbers in one new row."""
-    return torch.cat([t.reshape(-1) for t in tensors])
-
-
-def parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    """Views of a row in the shapes of ``like``."""
-    return [part.view(t.shape) for part, t in zip(row.split([t.numel() for t in like]), like, strict=True)]
-
-
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:
     """The real precision a parameter of ``dtype`` is updated in: float64 for double precision, else float32."""
     return torch.float64 if dtype in (torch.float64, torch.complex128) else torch.float32

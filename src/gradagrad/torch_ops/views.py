@@ -12,6 +12,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._utils import _flatten_dense_tensors as joined
+from torch._utils import _unflatten_dense_tensors as parts
 from torch.optim.optimizer import Optimizer
 
 from gradagrad import precision
@@ -21,8 +23,6 @@ from gradagrad.rules.scope import SINGLE, block_shape
 from gradagrad.torch_ops.ops import (
     Segments,
     computing_dtype,
-    joined,
-    parts,
     real_view,
     reduction,
     tensor_ops,
