@@ -112,8 +112,10 @@ def reduction(scope: str) -> Any:
 class Segments(Whole):
     """Sums over stretches of a row: rows or tensors that lie end to end."""
 
-    def __init__(self, lengths: Sequence[int], device: torch.device, dtype: torch.dtype | None) -> None:
-        self._lengths, self._total, self._dtype = torch.tensor(lengths, device=device), sum(lengths), dtype
+    def __init__(self, lengths: Sequence[int], row: Tensor, dtype: torch.dtype | None) -> None:
+        # An empty array would be refused.
+        self._lengths = torch.asarray(lengths or [], dtype=torch.int64, device=row.device)
+        self._total, self._dtype = row.numel(), dtype
 
     def added(self, a: Tensor) -> Tensor:
         sums = torch.segment_reduce(a.to(wide_dtype(a.device)), "sum", lengths=self._lengths, unsafe=True, initial=0.0)
