@@ -413,10 +413,18 @@ def test_negative_indices_are_refused():
     table = torch.nn.Parameter(torch.ones(4, 2))
     rows = torch.tensor([[-1]])
     table.grad = torch.sparse_coo_tensor(rows, torch.ones(1, 2), (4, 2), check_invariants=False)
-    for options in ({}, {"fused": False}):
+    for options in ({}, {"fused": False}, {"foreach": True}):
         with pytest.raises(RuntimeError, match="negative index, -1"):
             GradaGrad([table], lazy=True, **options).step()
     assert torch.equal(table, torch.ones(4, 2))
+
+
+@pytest.mark.parametrize("granularity", ["row", "tensor"])
+def test_tensors_without_rows_are_stepped_together(granularity):
+    params = [torch.nn.Parameter(torch.ones(0, n)) for n in (2, 3)]
+    for p in params:
+        p.grad = torch.ones_like(p)
+    GradaGrad(params, granularity=granularity, lazy=True, foreach=True).step()
 
 
 def test_optimizers_of_torchrec_are_seen_through():

@@ -177,9 +177,9 @@ class EngineOptimizer(Optimizer, ABC):
             if batch.params:
                 groups.append(group)
                 batches.append(batch)
-        if any(batch.draws for batch in batches):
+        if drawing := [batch for batch in batches if batch.draws]:
             places = {parameter: place for place, parameter in enumerate(self._parameters())}
-            for batch in batches:
+            for batch in drawing:
                 batch.streams = [places[parameter] for parameter in batch.params]
         return groups, batches
 
@@ -200,13 +200,13 @@ class EngineOptimizer(Optimizer, ABC):
                 empty = self._empty_batch(whole)
                 self._empty[index : index + 1] = [(list(whole.values()), empty)]
             batch = Batch.__new__(Batch)  # copy.copy takes a tenth of a small step.
-            batch.__dict__.update(empty.__dict__)
-            batch.group, batch.params, batch.grads, batch.param_states = index, [], [], []
-            batch.state, batch.shared = {}, {}
+            own = {"group": index, "params": [], "grads": [], "param_states": [], "state": {}, "shared": {}}
+            batch.__dict__.update(empty.__dict__, **own)
             self._init_group(group, batch.params, batch.grads, batch.param_states, batch.keys)
         rows = batch.param_states
         batch.steps = [state["step"] for state in rows]
-        for key in (field.key for field in batch.fields) if rows else ():
+        for field in batch.fields if rows else ():
+            key = field.key
             if key in batch.shared_keys:
                 batch.shared[key] = rows[0][key]
             else:

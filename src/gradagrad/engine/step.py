@@ -59,8 +59,9 @@ def run(batches: Sequence[Batch]) -> None:
 
 
 def _is_one_call(batch: Batch) -> bool:
-    alone = batch.backend.name == "kernel" and not batch.is_shared and len(batch.params) == 1
-    return not batch.axes and (batch.backend.is_one_call or alone)
+    if batch.axes or batch.backend.is_one_call:
+        return not batch.axes
+    return batch.backend.name == "kernel" and not batch.is_shared and len(batch.params) == 1
 
 
 def _run(batches: Sequence[Batch]) -> None:

@@ -49,9 +49,6 @@ def _sparse(batch: Batch, gradient: Tensor) -> str | None:
             "projection must be elementwise (Box, NonNegative) with sparse gradients, since others need the whole "
             "tensor; construct the embedding with sparse=False."
         )
-    rows = gradient._indices()
-    if not torch.compiler.is_compiling() and rows.is_cpu and rows.numel() and int(rows.min()) < 0:
-        return f"a sparse gradient has a negative index, {int(rows.min())}; number rows from 0."
     if batch.scope == "row" and gradient.sparse_dim() != 1:
         return (
             'granularity="row" needs gradients that are sparse in their first dimension only, got '

@@ -112,8 +112,10 @@ def reduction(scope: str) -> Any:
 class Segments(Whole):
     """Sums over stretches of a row: rows or tensors that lie end to end."""
 
-    def __init__(self, lengths: Sequence[int], device: torch.device, dtype: torch.dtype | None) -> None:
-        self._lengths, self._total, self._dtype = torch.tensor(lengths, device=device), sum(lengths), dtype
+    def __init__(self, lengths: Sequence[int], row: Tensor, dtype: torch.dtype | None) -> None:
+        # An empty array would be refused.
+        self._lengths = torch.asarray(lengths or [], dtype=torch.int64, device=row.device)
+        self._total, self._dtype = row.numel(), dtype
 
     def added(self, a: Tensor) -> Tensor:
         sums = torch.segment_reduce(a.to(wide_dtype(a.device)), "sum", lengths=self._lengths, unsafe=True, initial=0.0)
@@ -136,16 +138,6 @@ def products(a: Tensor, b: Tensor) -> Tensor:
         return wide.square()
     largest = torch.finfo(wide.dtype).max
     return (wide * b).clamp(-largest, largest) if wide is a else wide * b
-
-
-def joined(tensors: Sequence[Tensor]) -> Tensor:
-    """All numbers in one new row."""
-    return torch.cat([t.reshape(-1) for t in tensors])
-
-
-def parts(row: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
-    """Views of a row in the shapes of ``like``."""
-    return [part.view(t.shape) for part, t in zip(row.split([t.numel() for t in like]), like, strict=True)]
 
 
 def computing_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -180,4 +180,8 @@ def misfit(parameter: Tensor, gradient: Tensor, state: list[Tensor]) -> str | No
                 f"a parameter has shape {tuple(shape)}, but its state has {tuple(tensor.shape)}: "
                 "it was replaced or resized since the last step. Construct a new optimizer for it, or delete its state."
             )
+    if gradient.layout == torch.sparse_coo and gradient.is_cpu and not torch.compiler.is_compiling():
+        rows = gradient._indices()
+        if rows.numel() and int(rows.min()) < 0:
+            return f"a sparse gradient has a negative index, {int(rows.min())}; number rows from 0."
     return None

@@ -6,12 +6,15 @@ where they go; the arithmetic is the rule's. Reading changes nothing.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._utils import _flatten_dense_tensors as joined
+from torch._utils import _unflatten_dense_tensors as parts
 from torch.optim.optimizer import Optimizer
 
 from gradagrad import precision
@@ -21,8 +24,6 @@ from gradagrad.rules.scope import SINGLE, block_shape
 from gradagrad.torch_ops.ops import (
     Segments,
     computing_dtype,
-    joined,
-    parts,
     real_view,
     reduction,
     tensor_ops,
@@ -170,13 +171,14 @@ class ManyTensors(View):
 
     @cached_property
     def _tensors(self) -> Segments:
-        return Segments([p.numel() for p in self._params], self.device, None)
+        return Segments([p.numel() for p in self._params], self.values["x"], None)
 
     @cached_property
     def _rows(self) -> Segments:
-        shapes = [p.shape for p in self._params]
-        lengths = [n for shape in shapes for n in [shape[1:].numel()] * (shape[0] if shape else 1)]
-        return Segments(lengths, self.device, self.ops.dtype)
+        lengths = array("q")  # torch takes an array as it is, but a list number by number.
+        for shape in (p.shape for p in self._params):
+            lengths += array("q", [shape[1:].numel()]) * (shape[0] if shape else 1)
+        return Segments(lengths, self.values["x"], self.ops.dtype)
 
     @property
     def _own(self) -> Segments:
