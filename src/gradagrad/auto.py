@@ -73,8 +73,7 @@ class AutoGradaGrad(Averaged):
 
     The same gradients give the same numbers, sparse or dense. Rows without a gradient catch up when they
     are touched, saved or averaged; until then a forward pass reads them as they were. A step in which every gradient is
-    zero moves the parameters and their average on towards :math:`z`, and leaves :math:`\gamma` and the clock alone. As
-    the first step it changes nothing.
+    zero changes nothing.
 
     A NaN in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` leaves it out. So does an
     infinity that is the element's first gradient, or any one without the guard; with the guard later ones are limited.

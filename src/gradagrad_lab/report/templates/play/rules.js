@@ -159,21 +159,18 @@ function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, f
   const t34 = t33 * 0.0;
   const t35 = t34 !== 0.0;
   const t36 = t35 ? 0.0 : t33;
-  const t37 = t1 * 0.0;
-  const t38 = t37 !== 0.0;
-  const t39 = t38 ? 0.0 : t1;
-  return { x: t29, accumulator: t12, offset: t26, displacement: t32, statistic0: t36, statistic1: t39 };
+  return { x: t29, accumulator: t12, offset: t26, displacement: t32, statistic0: t36 };
 }
 
-function autoReport({ statistic0, statistic1, gamma, elements }) {
+function autoReport({ statistic0, gamma, elements }) {
   const t0 = Math.sqrt(gamma);
   const t1 = statistic0 / t0;
   const t2 = Math.log(gamma);
   const t3 = t2 * elements;
-  return { total0: t1, total1: t3, total2: elements, total3: statistic1 };
+  return { total0: t1, total1: t3, total2: elements };
 }
 
-function autoLearn({ statistic0, total0, total1, total2, total3, gamma, agreement_square, clock, displacement_scale, weight_total, common_gamma, common_square }) {
+function autoLearn({ statistic0, total0, total1, total2, gamma, agreement_square, clock, displacement_scale, weight_total, common_square }) {
   const t0 = Math.max(total2, 1.0);
   const t1 = total1 / t0;
   const t2 = Math.exp(t1);
@@ -221,21 +218,10 @@ function autoLearn({ statistic0, total0, total1, total2, total3, gamma, agreemen
   const t44 = gamma * t43;
   const t45 = t44 * t40;
   const t46 = Math.max(t45, TINY);
-  const t47 = 0.0 < total3;
-  const t48 = t47 ? t46 : gamma;
-  const t49 = t47 ? t13 : agreement_square;
-  const t50 = clock - 1.0;
-  const t51 = t47 ? clock : t50;
-  const t52 = displacement_scale * 0.75;
-  const t53 = t52 / t37;
-  const t54 = displacement_scale - t53;
-  const t55 = t47 ? t54 : displacement_scale;
-  const t56 = Math.min(t50, 1.0);
-  const t57 = t47 ? 1.0 : t56;
-  const t58 = weight_total * t57;
-  const t59 = t47 ? t2 : common_gamma;
-  const t60 = t47 ? t27 : common_square;
-  return { gamma: t48, agreement_square: t49, clock: t51, displacement_scale: t55, weight_total: t58, common_gamma: t59, common_square: t60 };
+  const t47 = displacement_scale * 0.75;
+  const t48 = t47 / t37;
+  const t49 = displacement_scale - t48;
+  return { gamma: t46, agreement_square: t13, clock: clock, displacement_scale: t49, weight_total: weight_total, common_gamma: t2, common_square: t27 };
 }
 
 function autoAverage({ x, offset, beta }) {
