@@ -47,22 +47,19 @@ class AutoOracle:
 
     def step(self, gradients: Sequence[Sequence[float] | None], schedule: float = 1.0) -> None:
         """One step; None is a tensor without a gradient. ``schedule`` is what a scheduler makes of every lr."""
-        moved = any(any(gradient) for gradient in gradients if gradient is not None)
-        if not moved and self.k == 0:
-            return
+        if not any(any(gradient) for gradient in gradients if gradient is not None):
+            return  # A step in which every gradient is zero changes nothing.
         weight = (self.k + 1) ** 6 * self.common**2
         self.weights += weight
         share = weight / self.weights
-        self.k += moved
+        self.k += 1
         present = [tensor for tensor, gradient in zip(self.tensors, gradients, strict=True) if gradient is not None]
         for tensor, gradient in zip(self.tensors, gradients, strict=True):
             tensor.agreement = 0.0
             for i in range(len(tensor.y)):
                 self._move(tensor, i, gradient[i] if gradient is not None else 0.0, share, schedule)
-            if moved:
-                tensor.d = [d * (1.0 - 0.5 / (self.k + 1)) for d in tensor.d]
-        if moved:
-            self._learn(present)
+            tensor.d = [d * (1.0 - 0.5 / (self.k + 1)) for d in tensor.d]
+        self._learn(present)
 
     def _move(self, tensor: Tensor, i: int, g: float, share: float, schedule: float) -> None:
         k, r, weight = self.k, max(2.0 / (self.k + 1), 2.0**-20), min(self.k, LONG)

@@ -12,7 +12,9 @@ from cases import DRIVERS, GRANULARITIES, OPTIONS, noisy_gradients, parameters
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import gradagrad
-from gradagrad import GradaGrad
+from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.engine import step as engine
+from gradagrad.engine.gradients import look_on_device
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 
@@ -161,6 +163,17 @@ def test_a_step_never_waits_for_the_device(granularity, name, driver):
         else:
             with NoWaiting():
                 optimizer.step()
+
+
+@pytest.mark.parametrize("driver", ["loop", "foreach"])
+def test_a_step_that_learns_never_waits_either(driver, monkeypatch):
+    monkeypatch.setattr(engine, "look", look_on_device)
+    params = parameters()
+    optimizer = AutoGradaGrad(params, **DRIVERS[driver])
+    noisy_gradients(params, 0)
+    optimizer.step()
+    with NoWaiting():
+        optimizer.step()
 
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)

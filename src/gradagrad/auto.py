@@ -73,8 +73,7 @@ class AutoGradaGrad(Averaged):
 
     Sparse and dense gradients give the same numbers. Rows without a gradient catch up when they are next touched, and
     when you call ``state_dict`` or ``averaged``. Until then a forward pass reads their old values. A step in which
-    every gradient is zero moves the parameters and their average towards :math:`z`, and leaves :math:`\gamma` and the
-    clock alone. As the first step it changes nothing.
+    every gradient is zero changes nothing.
 
     A NaN in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` leaves it out. The same
     holds for an infinity that is the element's first gradient. Later infinities are limited by the guard, and spoil the

@@ -14,6 +14,7 @@ from gradagrad import sharding
 from gradagrad.averaging import Averaged
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Backend, Batch
+from gradagrad.engine.gradients import look, moves
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.engine.state import begin_early, has_stepped, mark_idle
 from gradagrad.monitoring.first_step import FirstStep
@@ -30,8 +31,8 @@ class StepsInBackward:
         optimizer._in_backward = self
         self._optimizer = optimizer
         self._stepped: set[Tensor] = set()
-        self._moved: dict[Tensor, tuple[Batch, Tensor]] = {}
-        """What a rule that learns from all tensors has moved, and its statistics."""
+        self._moved: dict[Tensor, tuple[Batch, Tensor, Any]] = {}
+        """What a rule that learns from all tensors has moved, its statistics, and whether it had a gradient."""
         self._warned = False
         """Of a large first step: one warning serves all parameters."""
         self._known: dict[Tensor, tuple[dict[str, Any], torch.layout, Backend]] = {}
@@ -67,7 +68,7 @@ class StepsInBackward:
         batches = self._prepared(parameter, batch, group)
         if batch.rule.learns:
             with engine.uninterrupted():
-                self._moved[parameter] = batches[0], batches[0].backend.move(batches[0], None)
+                self._moved[parameter] = batches[0], batches[0].backend.move(batches[0], None), look(batches[0])
                 engine.forget(batches)
             batches[0].grads = []  # The gradient is to be freed.
             return
@@ -88,7 +89,7 @@ class StepsInBackward:
         if known and known[0] is key[0] and known[1] is key[1] and not known[2].prepare(batch):
             batch.backend = known[2]
             return [batch]
-        batches = engine.prepare([batch], [group])
+        batches = engine.prepare([batch], [group], looks=False)
         if batches[0] is batch and not batch.axes and batch.backend.name == "kernel":
             self._known[parameter] = (*key, batch.backend)
         return batches
@@ -109,21 +110,23 @@ class StepsInBackward:
     @torch.no_grad()
     def _learn(self) -> None:
         """Steps what has a gradient still, and learns from all tensors together, as an ordinary step does."""
-        joined: dict[tuple[int, sharding.Axes], list[tuple[Batch, Tensor]]] = {}
+        joined: dict[tuple[int, sharding.Axes], list[tuple[Batch, Tensor, Any]]] = {}
         for index, group in enumerate(self._optimizer.param_groups):
             for parameter in group["params"]:
                 if parameter not in self._stepped and parameter.grad is not None:
                     self.step(parameter, index)
                 if parameter in self._moved:
-                    batch, statistics = self._moved[parameter]
-                    joined.setdefault((index, batch.axes), []).append((batch, statistics))
+                    part = self._moved[parameter]
+                    joined.setdefault((index, part[0].axes), []).append(part)
                 else:
                     mark_idle(self._optimizer, parameter)
+        whole = [part for own in joined.values() for part in own]
         with engine.uninterrupted():
-            learn(
-                [_joined([batch for batch, _ in parts]) for parts in joined.values()],
-                [torch.cat([rows for _, rows in parts]) for parts in joined.values()],
-            )
+            if moves([batch for batch, *_ in whole], [found for *_, found in whole]):
+                learn(
+                    [_joined([batch for batch, *_ in own]) for own in joined.values()],
+                    [torch.cat([rows for _, rows, _ in own]) for own in joined.values()],
+                )
         self._moved.clear()
 
     def remove(self) -> None:
@@ -144,7 +147,8 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
 
     Results equal those of ordinary steps, bit for bit for `GradaGrad` and within rounding for `AutoGradaGrad`, which
     moves each parameter at once and updates its γ in ``optimizer.step()``. Keep calling ``optimizer.step()`` after
-    every ``backward()``, because it ends the step. Gradients cannot be accumulated or scaled by GradScaler, and
+    every ``backward()``, because it ends the step. If every gradient was zero, `AutoGradaGrad` has moved towards its
+    fast iterate by then, but leaves γ alone. Gradients cannot be accumulated or scaled by GradScaler, and
     functions that clip gradients find none. Returns an object whose ``remove()`` undoes the change.
 
     Example:

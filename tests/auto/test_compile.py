@@ -57,6 +57,24 @@ def test_one_graph_over_a_schedule(foreach: bool, options: Any) -> None:
     assert max(gammas(a)) > 2e-4
 
 
+@pytest.mark.parametrize("steps", [0, 3])
+def test_gradients_of_zero_change_nothing_and_compile_nothing(steps: int) -> None:
+    params = parameters(torch.float32)[:3]
+    optimizer = AutoGradaGrad(params, gamma0=1e-2, fused=False)
+    counter = CompileCounter()
+    compiled = torch.compile(optimizer.step, backend=counter)
+    for k in range(steps):
+        advance(compiled, params, k)
+    before = copy.deepcopy(optimizer)
+    for p in params:
+        p.grad = torch.zeros_like(p)
+    compiled()
+    assert_same(optimizer, before)
+    advance(compiled, params, steps)
+    assert counter.frame_count == 1
+    assert shared(optimizer).clock == steps + 1
+
+
 def test_a_hundred_scheduled_steps_are_compiled_once() -> None:
     """Real code generation, and the lr moves at each step."""
     params = parameters(torch.float32)[:3]

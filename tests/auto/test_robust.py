@@ -1,6 +1,7 @@
 """What gradients do in practice: mixed precision, clipping, NaN, flags that belong to a device."""
 
 import copy
+from typing import Any
 
 import pytest
 import torch
@@ -8,6 +9,8 @@ from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_
 
 from gradagrad import AutoGradaGrad
+from gradagrad.engine import step as engine
+from gradagrad.engine.gradients import look_on_device
 
 from .cases import DRIVERS, assert_same, coo, gammas, noisy_gradients, parameters, shared, train
 
@@ -248,45 +251,42 @@ def test_a_refused_step_changes_nothing() -> None:
     assert_same(optimizer, before)
 
 
-@every_driver
-@pytest.mark.parametrize("options", [{}, {"guard": False}], ids=str)
-def test_a_first_step_with_gradients_of_zero_changes_nothing(driver: str, options: dict[str, object]) -> None:
-    """get_optimizer_state_dict and TorchRec take such a step to have state made."""
-    idle, plain = parameters(torch.float32)[:2], parameters(torch.float32)[:2]
-    optimizer = AutoGradaGrad(idle, gamma0=1e-2, **options, **DRIVERS[driver])  # pyright: ignore
-    reference = AutoGradaGrad(plain, gamma0=1e-2, **options, **DRIVERS[driver])  # pyright: ignore
-    for p in idle:
-        p.grad = torch.zeros_like(p)
-    optimizer.step()
-    for k in range(6):
-        for p in (*idle, *plain):
-            p.grad = (p.detach() - 1.0) * torch.linspace(0.5, 2.0, p.numel()).view_as(p) + 0.1 * (-1) ** k
-        optimizer.step()
-        reference.step()
-    assert shared(optimizer) == shared(reference)
-    for p, q in zip(idle, plain, strict=True):
-        assert torch.equal(p, q)
-        for key, value in reference.state[q].items():
-            assert key == "step" or torch.equal(optimizer.state[p][key], value), key
+ZEROS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "no guard": {"guard": False, "eps": 1e-3},
+    "decay": {"weight_decay": 0.1},
+    "coupled decay": {"weight_decay": 0.1, "decoupled_weight_decay": False},
+    "bfloat16": {"state_dtype": torch.bfloat16},
+}
 
 
 @every_driver
-def test_a_later_step_with_gradients_of_zero_moves_y_towards_z_and_leaves_gamma_alone(driver: str) -> None:
-    params = parameters()
-    optimizer = AutoGradaGrad(params, gamma0=1e-2, **DRIVERS[driver])
-    train(optimizer, 5)
-    before = copy.deepcopy(optimizer)
-    for p in params:
-        p.grad = torch.zeros_like(p)
-    optimizer.step()
-    left = shared(before).weight_total / shared(optimizer).weight_total
-    assert left < 0.9
-    for p, q in zip(params, before.param_groups[0]["params"], strict=True):
-        new, old = optimizer.state[p], before.state[q]
-        torch.testing.assert_close(p + new["offset"], q + old["offset"], rtol=0, atol=1e-14)  # z
-        torch.testing.assert_close(new["offset"], old["offset"] * left, rtol=1e-12, atol=1e-16)
-        for key, value in old.items():
-            assert key in ("step", "offset", "weight_total") or torch.equal(new[key], value), key
+@pytest.mark.parametrize("on_device", [False, True], ids=["host", "device"])
+@pytest.mark.parametrize("name", ZEROS)
+@pytest.mark.parametrize("steps", [0, 4])
+def test_a_step_in_which_every_gradient_is_zero_changes_nothing(
+    driver: str, on_device: bool, name: str, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run goes on as if it had not been. Where the host cannot wait for a device, the rule is told by a number."""
+    if on_device:
+        if driver == "fused":
+            pytest.skip("the kernel is told by the host")
+        monkeypatch.setattr(engine, "look", look_on_device)
+    runs: list[AutoGradaGrad] = []
+    for zeros in (False, True):
+        params = parameters(torch.float32)
+        groups = [{"params": params[:2], "lr": 0.5}, {"params": params[2:]}]
+        optimizer = AutoGradaGrad(groups, gamma0=1e-2, **ZEROS[name], **DRIVERS[driver])
+        train(optimizer, steps)
+        if zeros:
+            before = copy.deepcopy(optimizer)
+            for p in params:
+                p.grad = torch.full_like(p, -0.0)
+            optimizer.step()
+            assert_same(optimizer, before)
+        train(optimizer, 4, start=steps)
+        runs.append(optimizer)
+    assert_same(*runs)
 
 
 def test_a_loss_that_reaches_zero_does_not_make_parameters_blow_up() -> None:

@@ -11,7 +11,7 @@ from torch.nn import Parameter
 
 from gradagrad import AutoGradaGrad
 
-from .cases import DRIVERS, Oracle, every_parameter, gammas, shared
+from .cases import DRIVERS, Oracle, assert_same, every_parameter, gammas, shared
 
 Pair = tuple[AutoGradaGrad, AutoGradaGrad]
 
@@ -75,6 +75,18 @@ def test_other_shapes_and_numbers(shape: tuple[int, ...], dtype: torch.dtype) ->
     for a, b in both(12, shape, dtype):
         assert_equal(a, b, tolerance)
     assert_equal_averages(a, b, tolerance)  # pyright: ignore[reportPossiblyUnboundVariable]
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("rows", [[[1, 4]], [[]]], ids=["zeros", "no rows"])
+@pytest.mark.parametrize("steps", [0, 6])
+def test_gradients_of_zero_change_nothing(driver: str, rows: list[list[int]], steps: int) -> None:
+    runs = list(both(steps + 1, **DRIVERS[driver]))
+    optimizer = runs[-1][0]
+    before, (table, p) = copy.deepcopy(optimizer), every_parameter(optimizer)
+    table.grad, p.grad = coo(rows, torch.zeros(len(rows[0]), 3, dtype=table.dtype), table.shape), torch.zeros_like(p)
+    optimizer.step()
+    assert_same(optimizer, before)
 
 
 def test_the_oracle_of_a_table() -> None:

@@ -62,7 +62,8 @@ def check_fsdp2(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int
     before = optimizer.state[model.first.weight]["gamma"].clone()
     with Counted() as counted:
         optimizer.step()
-    assert counted.messages == [4 * 2 + 4], counted.messages  # two statistics of four sharded tensors, four totals
+    # Whether there is a gradient; a statistic of four sharded tensors and three totals.
+    assert counted.messages == [1, 4 * 1 + 3], counted.messages
     assert not torch.equal(optimizer.state[model.first.weight]["gamma"], before)
     expected, averages = reference()
     models.assert_equal(models.gathered(model, optimizer), expected)
@@ -72,11 +73,24 @@ def check_fsdp2(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int
     assert bias.to_local().numel() == (1 if rank % mesh_shape[-1] == 0 else 0)  # an empty local shard
 
     points = models.gathered(model, optimizer)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    models.assert_equal(models.gathered(model, optimizer), points, rtol=0.0)
     models.assert_equal(shown(model, optimizer), averages)
     exported = optimizer.averaged_state_dict(model)
     assert isinstance(exported["first.weight"], DTensor)
     models.assert_equal({name: models.whole(value) for name, value in exported.items()}, averages)
     models.assert_equal(models.gathered(model, optimizer), points, rtol=0.0)
+    for p in model.parameters():  # One shard has gradients, and all ranks take the step.
+        assert p.grad is not None
+        (p.grad.to_local() if isinstance(p.grad, DTensor) else p.grad).fill_(
+            float(rank % mesh_shape[-1] == 0 and p.dim() == 2)
+        )
+    optimizer.step()
+    shared = optimizer.state[model.first.weight]
+    assert_same_on_all_ranks(torch.stack([shared["clock"], shared["weight_total"], shared["gamma"]]), size)
+    assert shared["clock"] == STEPS + 1
 
 
 @pytest.mark.parametrize("way", [{}, {"foreach": True}, {"fused": False}], ids=["default", "foreach", "loop"])

@@ -1,5 +1,6 @@
 """Steps inside the backward pass equal ordinary steps, hold one gradient at a time, and refuse what they cannot do."""
 
+import copy
 import weakref
 
 import pytest
@@ -86,6 +87,22 @@ def test_autogradagrad_moves_at_once_and_learns_at_the_end(way):
         runs.append([*average, *(p.detach() for p in (*model.parameters(), outside)), *states])
     tolerance = {"rtol": 0, "atol": 0} if way == "one by one" else {"rtol": 1e-6, "atol": 1e-9}
     torch.testing.assert_close(*runs, **tolerance)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("steps", [0, 3])
+def test_autogradagrad_learns_nothing_where_every_gradient_is_zero(way, steps):
+    model = net()
+    optimizer = AutoGradaGrad(model.parameters(), gamma0=1e-2, **WAYS[way])
+    step_in_backward(model, optimizer)
+    before = {}
+    for k in range(steps + 1):
+        before = copy.deepcopy(optimizer.state_dict()["state"])
+        (loss_of(model, k) * float(k < steps)).backward()
+        optimizer.step()
+    moved = {"step", "offset"} if steps else {"step"}
+    for own, old in zip(optimizer.state_dict()["state"].values(), before.values(), strict=True):
+        assert all(key in moved or torch.equal(own[key], old[key]) for key in old)
 
 
 @pytest.mark.parametrize("make", [optimizer_of, lambda model: AutoGradaGrad(model.parameters())])

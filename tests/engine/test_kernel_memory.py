@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gradagrad import GradaGrad
+from gradagrad.kernel import load
 from gradagrad.kernel.backend import KERNEL
 from gradagrad.rules.scope import SCOPES
 from tests.engine.kernel_batches import assert_same, draw_gradients, make, needs_kernel, step_both, twin
@@ -70,6 +71,21 @@ def test_complex_parameters_are_stepped_as_real_pairs(scope: str):
     for _ in range(3):
         step_both(ours, theirs)
     assert_same(ours, theirs, 1e-12, 1e-13)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
+def test_the_search_for_a_number_that_is_not_zero(dtype: torch.dtype):
+    ops = load.ops()
+    assert ops
+    numbers = torch.full((3, 2000), -0.0, dtype=dtype)
+    tail, columns = numbers[:, -1], numbers[:, 1::2]
+    parts = {"whole": numbers, "turned": numbers.t(), "tail": tail, "columns": columns, "number": numbers[2, -1]}
+    assert not any(ops.any_nonzero(part) for part in (*parts.values(), numbers[:0], tail[:0]))
+    for number in (torch.nan, torch.finfo(dtype).smallest_normal / 4, -1.0):
+        numbers[2, -1] = number
+        assert all(map(ops.any_nonzero, parts.values())), number
+        assert not ops.any_nonzero(numbers[:, ::2])
+        assert not ops.any_nonzero(numbers[0, 0].expand(4, 4))
 
 
 def _unfit() -> dict[str, tuple[str, dict[str, Tensor]]]:

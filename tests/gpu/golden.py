@@ -31,7 +31,7 @@ SPECS = {
     ),
     "gradagrad_group": _spec("group", beta=0.9),
     "gradagrad_row_sparse": _spec("row", sparse=True, grad_bound=1.0)._replace(counter="argument"),
-    "auto": _spec("auto", weight_decay=0.1),
+    "auto": _spec("auto", weight_decay=0.1, moved=torch.tensor(1.0, dtype=torch.float64)),
 }
 
 

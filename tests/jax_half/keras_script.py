@@ -65,6 +65,11 @@ def finds_its_rate_as_jax_does() -> None:
         for k in range(40 if is_double else 10):
             gradients = [0.6 * (x - 1.5) + np.sin(k + np.arange(x.size)).reshape(x.shape) for x in params]
             ours.apply([keras.ops.convert_to_tensor(g, dtype="float64") for g in gradients], xs)
+            if k in (0, 5):  # A step in which every gradient is zero changes nothing.
+                before = [keras.ops.convert_to_numpy(x) for x in (*xs, *ours.variables[2:])]
+                ours.apply([keras.ops.zeros(x.shape, dtype="float64") for x in xs], xs)
+                for x, value in zip((*xs, *ours.variables[2:]), before, strict=True):
+                    np.testing.assert_array_equal(keras.ops.convert_to_numpy(x), value)
             updates, state = theirs.update(gradients, state, params)
             params = [np.asarray(x + u) for x, u in zip(params, updates, strict=True)]
         iterates = [keras.ops.convert_to_numpy(x) for x in xs]

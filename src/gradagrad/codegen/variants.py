@@ -68,8 +68,9 @@ class Variant:
 
 
 def _numeric(settings: Any) -> tuple[str, ...]:
-    """The settings that are numbers; None marks an option that is off."""
-    return tuple(name for name, a in settings._asdict().items() if not isinstance(a, bool) and name != "project")
+    """The settings that are numbers; None marks an option that is off. The host tells the kernel what moves."""
+    names = settings._asdict().items()
+    return tuple(name for name, a in names if not isinstance(a, bool) and name not in ("project", "moved"))
 
 
 _OPTIONS = tuple(name for name, a in gradagrad.Settings()._asdict().items() if a is None)

@@ -150,6 +150,8 @@ class EngineOptimizer(Optimizer, ABC):
             for batch in batches:
                 batch.unscale(scale)
         batches = engine.prepare(batches, groups)
+        if not batches:  # Every gradient is zero.
+            return
         looks = is_first and self.warns_of_large_first_step and FirstStep.can_look(batches)
         first = FirstStep(batches) if looks else None
         try:

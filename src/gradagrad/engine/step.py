@@ -14,6 +14,7 @@ from torch.optim.optimizer import _default_to_fused_or_foreach
 
 from gradagrad import sharding
 from gradagrad.engine.batch import Backend, Batch
+from gradagrad.engine.gradients import look, moves
 from gradagrad.engine.support import refuse_unfit
 from gradagrad.kernel import load
 from gradagrad.kernel.backend import KERNEL, kernel_for
@@ -21,19 +22,26 @@ from gradagrad.torch_ops.steps import TorchSteps, added_up, learn, refuse_misfit
 from gradagrad.triton.backend import TRITON, interprets
 
 
-def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]]) -> list[Batch]:
-    """Checks everything and writes nothing: the batches of the step, each with a backend that can step it."""
+def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]], *, looks: bool = True) -> list[Batch]:
+    """Checks everything and writes nothing: the batches of the step, each with a backend that can step it.
+
+    There are none if the rule learns and every gradient is zero; without ``looks`` nobody looks.
+    """
     ready: list[Batch] = []
+    owners: list[Mapping[str, Any]] = []
+    for batch, group in zip(batches, groups, strict=True):
+        plain = not torch.compiler.is_compiling() and _is_plain(batch)
+        if not plain:
+            refuse_unfit(batch)
+        ready += [batch] if plain else sharding.split(batch)
+        owners += [group] * (len(ready) - len(owners))
+    if looks and ready[0].rule.learns and not moves(ready, map(look, ready)):
+        return []
     try:
-        for batch, group in zip(batches, groups, strict=True):
-            plain = not torch.compiler.is_compiling() and _is_plain(batch)
-            if not plain:
-                refuse_unfit(batch)
-            for part in [batch] if plain else sharding.split(batch):
-                part.backend = choose_backend(part, group)
-                ready.append(part)
-                if part.backend.name != "kernel":  # The kernel has checked all shapes.
-                    refuse_misfits(part)
+        for part, group in zip(ready, owners, strict=True):
+            part.backend = choose_backend(part, group)
+            if part.backend.name != "kernel":  # The kernel has checked all shapes.
+                refuse_misfits(part)
     except BaseException:
         forget(ready)
         raise

@@ -197,7 +197,9 @@ class AutoGradaGrad(_Optimizer):
     def _backend_update_step(self, grads: list[Tensor], trainable_variables: list[Any], learning_rate: Tensor) -> None:
         """One step of all variables, which vote together. Arrays hold one number for each variable."""
         wide = _Ops(self._wide)
-        settings = self._settings(ops.cast(learning_rate, self._wide))
+        found = [ops.any(ops.not_equal(gradient, 0)) for gradient in grads]
+        moved = ops.cast(ops.any(ops.stack(found)), self._wide)  # 0: a step without a gradient changes nothing.
+        settings = self._settings(ops.cast(learning_rate, self._wide), moved=moved)
         indices = [self._get_variable_index(variable) for variable in trainable_variables]
         block = {key: ops.take(v, indices) if v.shape else ops.convert_to_tensor(v) for key, v in self._numbers.items()}
         block, factors = self._rule.decide((), block, settings, wide)

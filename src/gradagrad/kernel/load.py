@@ -108,7 +108,7 @@ def ops() -> Any | None:
     """The kernel's ops, or None. These are the innermost callables: torch's Python wrappers cost a microsecond each."""
     if not kernel_status().loaded:
         return None
-    names = ("keep", "release_list", "release_step", "prepare", "prepare_sparse")
+    names = ("keep", "release_list", "release_step", "prepare", "prepare_sparse", "any_nonzero")
     names += ("step_", "measure_", "move_", "write_blocks_")
     return SimpleNamespace(**{name: getattr(torch.ops.gradagrad, name).default._op for name in names})
 

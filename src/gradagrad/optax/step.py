@@ -101,6 +101,10 @@ class Method:
         shared = {f.key: getattr(state, f.key) for f in self._fields if self._is_shared(f)}
         own = {f.key: tree.flatten_up_to(getattr(state, f.key)) for f in self._fields if f.key not in shared}
         settings = self.settings._replace(lr=self._lr(state.count), weight_decay=self._decay("rule"))
+        if self.rule.learns:  # A step in which every gradient is zero changes nothing.
+            found = [jnp.any(jnp.asarray(g) != 0).astype(wide_dtype()) for g in gradients]
+            settings = settings._replace(moved=rows_over_devices(found, axes_of_leaves(self.axis_name, updates)).max())
+            count = jnp.where(settings.moved > 0, count, state.count)
         leaves = self._leaves(tree, gradients, params, own, settings, count)
         step = self._learning_step if self.rule.learns else self._step
         results, after = step(leaves, shared, settings)

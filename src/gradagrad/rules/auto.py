@@ -36,8 +36,7 @@ here                  meaning
 
 Numbers of tensors and shared ones are kept in double, because float32 cannot multiply by 1 − 5e-9. Where a gradient is
 exactly zero, e and y go on as x̄ does and everything else stays, so a row without a gradient can catch up later by the
-factor W_then/W_now. A step in which every gradient is zero is such a step for all: it is known as one only after y has
-moved, and moving back would round. Only the first one, where e is 0, is taken back.
+factor W_then/W_now. A step in which every gradient is zero changes nothing.
 
 A NaN spoils its element and is left out of the sums from then on. An infinity does so too as an element's first
 gradient or without the guard; otherwise it is clipped. A finite gradient whose square overflows moves nothing.
@@ -79,6 +78,7 @@ class Settings(NamedTuple):
     weight_decay: Array = 0.0  # decoupled; coupled decay is part of g
     gamma_max: Array | None = None
     guard: bool = True
+    moved: Array | None = None  # 0 if every gradient of the step is zero; None: the host knows that one is not
 
 
 class AutoRule(Rule):
@@ -118,9 +118,11 @@ class AutoRule(Rule):
         fade = ops.minimum(k - weight, 1.0) * FORGET
         scale = 2.0 / (weight * (weight + 1.0))
         onward = 1.0 / (_unit(gamma, ops) * block["displacement_scale"])
-        after = {**block, "clock": k, "weight_total": total}
         bound = ops.sqrt((weight + 1.0) / (4.0 - 2.0 * fade))
-        return after, (weight, fade, scale, bound, gamma * s.lr, block["weight_total"] / total, onward)
+        new = (k, total, weight, fade, gamma * s.lr, block["weight_total"] / total)
+        still = (block["clock"], block["weight_total"], 0.0, 0.0, 0.0, 1.0)  # Coupled decay moves nothing either.
+        k, total, weight, fade, rate, left = _if_moved(new, still, s, ops)
+        return {**block, "clock": k, "weight_total": total}, (weight, fade, scale, bound, rate, left, onward)
 
     def move(
         self, values: Values, factors: Sequence[Array], s: Settings, sums: Reduction, ops: Ops, touched: Array = None
@@ -149,22 +151,19 @@ class AutoRule(Rule):
         new_e = (e - delta * s.beta) * left
         step = delta - e + new_e
         new = {"x": y - step, "accumulator": new_B, "offset": new_e, "displacement": D + step * moves * onward}
-        return new, (sums.total(felt * D), sums.total(moves))
+        return new, (sums.total(felt * D),)
 
     def report(
         self, statistics: Sequence[Array], block: Block, size: Array, s: Settings, ops: Ops
     ) -> tuple[Array, ...]:
-        """A tensor's part of the common agreement, of the mean of log γ over elements, and of what moved."""
-        agreement, moved = statistics
-        return agreement * _unit(block["gamma"], ops) / block["gamma"], ops.log(block["gamma"]) * size, size, moved
+        """A tensor's part of the common agreement, and of the mean of log γ over elements."""
+        gamma = block["gamma"]
+        return statistics[0] * _unit(gamma, ops) / gamma, ops.log(gamma) * size, size
 
     def learn(
         self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> dict[str, Array]:
-        """One AdaGrad step of log γ by the mean of both votes, and the pull to the mean of log γ before it.
-
-        A first step in which every gradient is zero is taken back: frameworks take one to have state made.
-        """
+        """One AdaGrad step of log γ by the mean of both votes, and the pull to the mean of log γ before it."""
         k, c, gamma = block["clock"], block["displacement_scale"], block["gamma"]
         mean = totals[1] / ops.maximum(totals[2], 1.0)
         common_gamma = ops.exp(mean)
@@ -174,16 +173,15 @@ class AutoRule(Rule):
         new_gamma = ops.maximum(gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled, ops.tiny)
         if s.gamma_max is not None:
             new_gamma = ops.minimum(new_gamma, s.gamma_max)
-        moved = ops.less(0.0, totals[3])
-        return {
-            "gamma": ops.where(moved, new_gamma, gamma),
-            "agreement_square": ops.where(moved, own_square, block["agreement_square"]),
-            "clock": ops.where(moved, k, k - 1.0),
-            "displacement_scale": ops.where(moved, c - c * FADE / (k + 1.0), c),
-            "weight_total": block["weight_total"] * ops.where(moved, 1.0, ops.minimum(k - 1.0, 1.0)),
-            "common_gamma": ops.where(moved, common_gamma, block["common_gamma"]),
-            "common_square": ops.where(moved, common_square, block["common_square"]),
+        learned = {
+            "gamma": new_gamma,
+            "agreement_square": own_square,
+            "displacement_scale": c - c * FADE / (k + 1.0),
+            "common_gamma": common_gamma,
+            "common_square": common_square,
         }
+        values = _if_moved([*learned.values()], [block[key] for key in learned], s, ops)
+        return {**block, **dict(zip(learned, values, strict=True))}
 
     def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         gamma = block["gamma"] * s.lr
@@ -204,7 +202,7 @@ class AutoRule(Rule):
     def idle(self, values: Values, block: Block, since: Array, now: Array, s: Settings, ops: Ops) -> dict[str, Array]:
         """The factors (1 − w/W) of all steps in between multiply to W_then/W_now."""
         y, e = values["x"], values["offset"]
-        # A first step that was taken back may have touched the row.
+        # A step inside the backward pass that turned out to have no gradients may have touched the row.
         left = ops.narrow(ops.minimum(since, now) / ops.maximum(now, LEAST))
         return {"x": y + e * (1.0 - left), "offset": e * left}
 
@@ -217,6 +215,13 @@ def _unit(gamma: Array, ops: Ops) -> Array:
     """
     root = ops.sqrt(gamma)
     return root * ops.sqrt(root)
+
+
+def _if_moved(new: Sequence[Array], old: Sequence[Array], s: Settings, ops: Ops) -> Sequence[Array]:
+    if s.moved is None:
+        return new
+    moved = ops.less(0.0, s.moved)
+    return [ops.where(moved, a, b) for a, b in zip(new, old, strict=True)]
 
 
 def _vote(agreement: Array, square: Array, k: Array, ops: Ops) -> tuple[Array, Array]:

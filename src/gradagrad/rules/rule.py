@@ -104,7 +104,10 @@ class Rule(Protocol):
     measures: bool = False
     """Whether the gradients must be measured before anything moves."""
     learns: bool = False
-    """Whether the move returns statistics, from which `learn` decides for the next step. A block is a tensor then."""
+    """Whether the move returns statistics, from which `learn` decides for the next step. A block is a tensor then.
+
+    A step in which every gradient is zero changes nothing. Settings have a field ``moved`` for a device to say so.
+    """
 
     def fields(self, s: Any) -> tuple[Field, ...]:
         """The state that these settings need."""

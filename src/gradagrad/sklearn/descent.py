@@ -118,12 +118,14 @@ class Descent:
         return RULE.idle(values, self.block, clocks[:, 1:], self._now[1], SETTINGS, ARRAYS)
 
     def _move(self, values: dict[str, Floats], penalties: dict[str, Floats], g: Floats, samples: int) -> None:
-        """Adds the penalty to ``g``, moves, and replaces the arrays in ``values``."""
+        """Adds the penalty to ``g``, moves, and replaces the arrays in ``values``. A ``g`` of zeros changes nothing."""
         x = values["x"]
         if "l2" in penalties:
             g = g + penalties["l2"] * x * samples
         if "l1" in penalties:
             g = _nearest_to_zero(g, x, penalties["l1"] * samples)
+        if not g.any():
+            return
         given = {**values, "g": g}
         block, factors = RULE.decide((), self.block, SETTINGS, SCALARS)
         new, statistics = RULE.move(given, factors, SETTINGS, SUMS, ARRAYS)

@@ -65,7 +65,7 @@ class TorchSteps:
                 if batch.rule.learns:
                     rows = torch.stack(own, -1).reshape(len(view.places), -1)
                     statistics.update(zip(view.places, rows, strict=True))
-        torch._foreach_add_(batch.steps, 1)
+        count(batch)
         if not statistics:
             return None
         device = next(iter(batch.shared.values())).device
@@ -76,6 +76,15 @@ class TorchSteps:
         (after,) = batch.prepared
         changed = [key for key, number in batch.shared.items() if after[key] is not number]
         write_scalars([batch.shared[key] for key in changed], [after[key] for key in changed])
+
+
+def count(batch: Batch) -> None:
+    """Counts the step of a batch. A counter on the host cannot know that every gradient on the device is zero."""
+    moved: Tensor | None = getattr(batch.settings, "moved", None)
+    if moved is None or moved.device != batch.steps[0].device:
+        torch._foreach_add_(batch.steps, 1)
+    else:
+        torch._foreach_add_(batch.steps, [(moved > 0).long()] * len(batch.steps))
 
 
 def step_in_phases(backend: Backend, batch: Batch) -> None:

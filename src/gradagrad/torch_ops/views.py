@@ -48,7 +48,9 @@ class View:
     """How to sum over each block."""
 
     def __init__(self, batch: Batch, like: Tensor) -> None:
-        self.batch, self.rule, self.device = batch, batch.rule, like.device
+        self.batch, self.rule, self.device, self.settings = batch, batch.rule, like.device, batch.settings
+        if getattr(self.settings, "moved", None) is not None:
+            self.settings = self.settings._replace(moved=self.settings.moved.to(like.device))
         self.ops = self.block_ops = tensor_ops(computing_dtype(like.dtype))
         if batch.scope in SINGLE:  # The block of a whole tensor is in double.
             self.block_ops = tensor_ops(wide_dtype(like.device))
@@ -110,7 +112,7 @@ class OneTensor(View):
             # Autograd saves these tensors, so they must not be overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
             self.block = {key: a.clone() for key, a in self.block.items()}
-        self.settings, self.sums = batch.settings._replace(lr=lr_of(batch, i, dtype)), reduction(batch.scope)
+        self.settings, self.sums = self.settings._replace(lr=lr_of(batch, i, dtype)), reduction(batch.scope)
 
     def write(self, new: Arrays, after: Arrays) -> None:
         batch, i = self.batch, self.i
@@ -164,7 +166,7 @@ class ManyTensors(View):
         self.sums = self._own if self._has_blocks else reduction(batch.scope)
         self._lr = lr_of(batch, None, dtype)
         lr = self._tensors.spread(self._lr) if batch.lr_decay else self._lr
-        self.settings = batch.settings._replace(lr=lr)
+        self.settings = self.settings._replace(lr=lr)
         self._project: Any = getattr(batch.settings, "project", None)
         if self._project is not None:
             self.settings = self.settings._replace(project=self._projected)

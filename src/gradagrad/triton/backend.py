@@ -22,7 +22,7 @@ from gradagrad.engine.batch import Batch
 from gradagrad.engine.state import new_field
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import computing_dtype, real_view
-from gradagrad.torch_ops.steps import TorchSteps, step_in_phases
+from gradagrad.torch_ops.steps import TorchSteps, count, step_in_phases
 from gradagrad.triton import launch
 from gradagrad.triton.launch import Prepared, Run, Sizes
 from gradagrad.triton.source import Spec
@@ -100,7 +100,7 @@ class TritonBackend:
         statistics = run.move(given)
         if not batch.is_shared and not batch.rule.learns:
             run.write_shared(given)
-        torch._foreach_add_(batch.steps, 1)
+        count(batch)
         return run.complete(statistics)
 
     def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
@@ -171,6 +171,8 @@ def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
     parameter, lr = batch.params[i], batch.settings.lr
     # A schedule may start from zero, and nothing would move. From x = 0, even small steps are not lost to rounding.
     s = batch.settings._replace(lr=torch.full_like(lr, 0.1) if isinstance(lr, Tensor) else 0.1)
+    if getattr(s, "moved", None) is not None:
+        s = s._replace(moved=torch.ones_like(s.moved))  # These gradients are not those of the step.
     shapes = ((20, 7), (3, 60), (1, 1040))  # every kind of tile, a full tile and a remainder
     params = [torch.zeros(shape, dtype=parameter.dtype, device=parameter.device) for shape in shapes]
     empty = {"state": {}, "shared": {}, "prepared": None, "handles": None, "owners": params}

@@ -1,5 +1,6 @@
 """The optimizer classes on the kernels: param groups that share γ, sparse tables, state dicts, the paper's text."""
 
+import copy
 import random
 from functools import partial
 from typing import Any
@@ -12,6 +13,8 @@ from torch import nn
 
 from gpu.interpreted.batches import SIZES
 from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad.engine import step as engine
+from gradagrad.engine.gradients import look_on_device
 from gradagrad.triton import check
 from gradagrad.triton.backend import TritonBackend
 
@@ -51,6 +54,24 @@ def test_fused_steps_equal_those_of_torch(name, dense, launches):
     assert launches
     torch.testing.assert_close(model.state_dict(), expected.state_dict(), **CLOSE)
     torch.testing.assert_close(optimizer.state_dict()["state"], other.state_dict()["state"], **CLOSE)
+
+
+@pytest.mark.parametrize("options", [{}, {"state_dtype": torch.bfloat16}, {"capturable": True}], ids=str)
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_step_in_which_every_gradient_is_zero_changes_nothing(options, steps, launches, monkeypatch):
+    """As on a GPU, where only the device knows."""
+    monkeypatch.setattr(engine, "look", look_on_device)
+    params = [nn.Parameter(torch.linspace(-1.0, 2.0, 7)), nn.Parameter(torch.ones(3, 2))]
+    optimizer = AutoGradaGrad([{"params": [p]} for p in params], fused=True, gamma0=1e-2, **options)
+    before: list[torch.Tensor] = []
+    for k in range(steps + 1):
+        before = copy.deepcopy([*params, *(a for p in params for a in optimizer.state[p].values())])
+        for p in params:
+            p.grad = torch.sin(p.detach() + k) if k < steps else torch.zeros_like(p)
+        optimizer.step()
+    after = [*params, *(a for p in params for a in optimizer.state[p].values())]
+    assert launches
+    assert all(torch.equal(a, b) for a, b in zip(after, before, strict=True))
 
 
 @pytest.mark.parametrize("name", check.KINDS)

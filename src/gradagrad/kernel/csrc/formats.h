@@ -90,9 +90,10 @@ class RandomBits {
     alignas(64) uint32_t hash[most / 2 + 8];
     for (int64_t i = 0; i < hashes; ++i) hash[i] = scramble(key ^ ((first + static_cast<uint32_t>(i)) * 0x9e3779b9u));
     for (int64_t i = 0; i < hashes; i += 8) {
-      for (int64_t j = i; j < i + 8; ++j) {
-        bits_[i + j] = hash[j];
-        bits_[i + j + 8] = (hash[j] << 16) | (hash[j] >> 16);
+      for (int j = 0; j < 8; ++j) {  // A count that GCC can see, else it may copy number by number.
+        const uint32_t own = hash[i + j];
+        bits_[2 * i + j] = own;
+        bits_[2 * i + j + 8] = (own << 16) | (own >> 16);
       }
     }
   }

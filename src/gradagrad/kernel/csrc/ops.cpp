@@ -126,6 +126,13 @@ void write_blocks(StableIValue* stack, uint64_t, uint64_t) {
   dynamic_cast<Step&>(*step).write_blocks(doubles_at(sums, step->blocks() * step->rule().sums));
 }
 
+// What the kernel cannot step counts as not zero.
+void any_nonzero(StableIValue* stack, uint64_t, uint64_t) {
+  const Tensor tensor = to<Tensor>(stack[0]);
+  const View a = view(tensor.get());
+  stack[0] = from(!a.on_cpu || !a.strided || !a.is(parameter_kinds) || any_nonzero(a));
+}
+
 void keep(StableIValue* stack, uint64_t, uint64_t) { stack[0] = from(lists.add(std::make_shared<const Handles>(stack[0]))); }
 void release_list(StableIValue* stack, uint64_t, uint64_t) { lists.release(to<int64_t>(stack[0])); }
 void release_step(StableIValue* stack, uint64_t, uint64_t) { steps.release(to<int64_t>(stack[0])); }
@@ -142,6 +149,7 @@ STABLE_TORCH_LIBRARY(gradagrad, m) {
   m.def(
       "prepare_sparse(Tensor param, Tensor rows, Tensor values, Tensor[] state, Tensor? row_clocks, int rule, int scope, "
       "float[] settings, int flags, int seed, int stream, int clock_block) -> int");
+  m.def("any_nonzero(Tensor tensor) -> bool");
   m.def("step_(int ticket) -> ()");
   m.def("measure_(int ticket, Tensor(a!) sums) -> ()");
   m.def("move_(int ticket, Tensor sums, Tensor(a!) statistics) -> ()");
@@ -154,6 +162,7 @@ STABLE_TORCH_LIBRARY_IMPL(gradagrad, CompositeExplicitAutograd, m) {
   m.impl("release_step", &release_step);
   m.impl("prepare", &prepare);
   m.impl("prepare_sparse", &prepare_sparse);
+  m.impl("any_nonzero", &any_nonzero);
   m.impl("step_", &run);
   m.impl("measure_", &measure);
   m.impl("move_", &move);

@@ -105,6 +105,35 @@ bool rows_outermost(const View& a) {
 
 int64_t row_length(const View& a) { return a.dim == 0 || a.size == 0 ? 1 : a.size / a.sizes[0]; }
 
+namespace {
+
+// In pieces, because a loop that may end at any number is not vectorised. All bits but the sign are 0 in both zeros alone.
+template <class Bits>
+bool any_bits(const void* data, int64_t size) {
+  constexpr int64_t piece = 1024;
+  const Bits* a = static_cast<const Bits*>(data);
+  for (int64_t begin = 0; begin < size; begin += piece) {
+    Bits found = 0;
+    for (int64_t i = begin; i < std::min(begin + piece, size); ++i) found |= a[i];
+    if (static_cast<Bits>(found << 1)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool any_nonzero(const View& a) {
+  if (a.size == 0) return false;
+  const int64_t bytes = a.bytes() / a.size;
+  if (dense(a)) return (bytes == 2 ? any_bits<uint16_t> : bytes == 4 ? any_bits<uint32_t> : any_bits<uint64_t>)(a.data, a.size);
+  View part{a.data, a.size / a.sizes[0], a.dim - 1, a.sizes + 1, a.strides + 1, a.kind, a.on_cpu, a.strided};
+  for (int64_t i = 0; i < a.sizes[0]; ++i) {
+    part.data = static_cast<char*>(a.data) + i * a.strides[0] * bytes;
+    if (any_nonzero(part)) return true;
+  }
+  return false;
+}
+
 Verdict Checklist::add(const View& a, const Role& role, int64_t index) {
   if (!verdict_) verdict_ = check(a, role, index);
   if (verdict_) return verdict_;

@@ -83,6 +83,8 @@ bool contiguous(const View& a);
 // Whether first-dimension slices lie one after the other in memory, given that it is dense.
 bool rows_outermost(const View& a);
 int64_t row_length(const View& a);
+// Whether a number is not zero; NaN is not. Looks no further than the first one.
+bool any_nonzero(const View& a);
 
 // What a tensor is for, and with it what it must be.
 struct Role {

@@ -162,13 +162,10 @@ function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, f
   const t34 = t33 * 0.0;
   const t35 = t34 !== 0.0;
   const t36 = t35 ? 0.0 : t33;
-  const t37 = t1 * 0.0;
-  const t38 = t37 !== 0.0;
-  const t39 = t38 ? 0.0 : t1;
-  return { x: t29, accumulator: t12, offset: t26, displacement: t32, statistic0: t36, statistic1: t39 };
+  return { x: t29, accumulator: t12, offset: t26, displacement: t32, statistic0: t36 };
 }
 
-function autoReport({ statistic0, statistic1, gamma, elements }) {
+function autoReport({ statistic0, gamma, elements }) {
   const t0 = Math.sqrt(gamma);
   const t1 = Math.sqrt(t0);
   const t2 = t0 * t1;
@@ -176,10 +173,10 @@ function autoReport({ statistic0, statistic1, gamma, elements }) {
   const t4 = t3 / gamma;
   const t5 = Math.log(gamma);
   const t6 = t5 * elements;
-  return { total0: t4, total1: t6, total2: elements, total3: statistic1 };
+  return { total0: t4, total1: t6, total2: elements };
 }
 
-function autoLearn({ statistic0, total0, total1, total2, total3, gamma, agreement_square, clock, displacement_scale, weight_total, common_gamma, common_square }) {
+function autoLearn({ statistic0, total0, total1, total2, gamma, agreement_square, clock, displacement_scale, weight_total, common_square }) {
   const t0 = Math.max(total2, 1.0);
   const t1 = total1 / t0;
   const t2 = Math.exp(t1);
@@ -229,21 +226,10 @@ function autoLearn({ statistic0, total0, total1, total2, total3, gamma, agreemen
   const t46 = gamma * t45;
   const t47 = t46 * t42;
   const t48 = Math.max(t47, TINY);
-  const t49 = 0.0 < total3;
-  const t50 = t49 ? t48 : gamma;
-  const t51 = t49 ? t15 : agreement_square;
-  const t52 = clock - 1.0;
-  const t53 = t49 ? clock : t52;
-  const t54 = displacement_scale * 0.5;
-  const t55 = t54 / t39;
-  const t56 = displacement_scale - t55;
-  const t57 = t49 ? t56 : displacement_scale;
-  const t58 = Math.min(t52, 1.0);
-  const t59 = t49 ? 1.0 : t58;
-  const t60 = weight_total * t59;
-  const t61 = t49 ? t2 : common_gamma;
-  const t62 = t49 ? t29 : common_square;
-  return { gamma: t50, agreement_square: t51, clock: t53, displacement_scale: t57, weight_total: t60, common_gamma: t61, common_square: t62 };
+  const t49 = displacement_scale * 0.5;
+  const t50 = t49 / t39;
+  const t51 = displacement_scale - t50;
+  return { gamma: t48, agreement_square: t15, clock: clock, displacement_scale: t51, weight_total: weight_total, common_gamma: t2, common_square: t29 };
 }
 
 function autoAverage({ x, offset, beta }) {

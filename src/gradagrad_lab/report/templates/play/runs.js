@@ -43,11 +43,12 @@ function autoGradagrad({ gamma0 }, start) {
   let elements = start.map((x) => ({ x, ...Object.fromEntries(keys.map((key) => [key, rules.autoStart[key]])) }));
   let block = { ...rules.autoStart, gamma: gamma0, common_gamma: gamma0 };
   return (gradient) => {
-    block = rules.autoDecide({ ...block, lr: 1 });
-    elements = elements.map((element, i) => rules.autoMove({ ...block, ...element, g: gradient[i], beta }));
-    const total = (key) => elements.reduce((sum, e) => sum + e[key], 0);
-    block = { ...block, statistic0: total("statistic0"), statistic1: total("statistic1") };
-    block = rules.autoLearn({ ...block, ...rules.autoReport({ ...block, elements: start.length }) });
+    if (gradient.some((g) => g !== 0)) {
+      block = rules.autoDecide({ ...block, lr: 1 });
+      elements = elements.map((element, i) => rules.autoMove({ ...block, ...element, g: gradient[i], beta }));
+      block = { ...block, statistic0: elements.reduce((sum, e) => sum + e.statistic0, 0) };
+      block = rules.autoLearn({ ...block, ...rules.autoReport({ ...block, elements: start.length }) });
+    }
     const rates = elements.map((e) => rules.autoRates({ ...block, accumulator: e.accumulator, lr: 1, gamma0 }));
     return {
       x: elements.map((e) => e.x),

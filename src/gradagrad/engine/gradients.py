@@ -1,0 +1,63 @@
+"""Whether a step has a gradient at all: one in which every gradient is zero changes nothing if the rule learns."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from gradagrad import sharding
+from gradagrad.engine.batch import Batch
+from gradagrad.kernel import load
+from gradagrad.torch_ops.ops import real_view
+
+
+def look(batch: Batch) -> bool | Tensor:
+    """Whether a number in the gradients is not zero. On a CPU the host knows, and stops at the first such number."""
+    if not torch.compiler.is_compiling():
+        kernel = load.ops()
+        any_nonzero = kernel.any_nonzero if kernel else Tensor.any
+        for gradient in batch.grads:
+            if not gradient.is_cpu:
+                break
+            if any_nonzero(_values(gradient)):
+                return True
+        else:
+            return False
+    return look_on_device(batch)
+
+
+def look_on_device(batch: Batch) -> Tensor:
+    """The same as a number on the device, for which the host does not wait."""
+    like, values = next(iter(batch.shared.values())), [a for a in map(_values, batch.grads) if a.numel()]
+    found: list[Tensor] = []
+    for device in dict.fromkeys(a.device for a in values):
+        # One operation for all tensors of a device. A norm is NaN if a number is.
+        largest = torch._foreach_norm([a for a in values if a.device == device], torch.inf)
+        found.append(torch.stack(largest).count_nonzero().to(like))
+    return sum(found[1:], found[0]) if found else like.new_zeros(())
+
+
+def moves(batches: Sequence[Batch], found: Iterable[bool | Tensor]) -> bool:
+    """Whether to take a step, given what `look` has found in each batch: not if there is nothing on any rank.
+
+    Where only the device knows, the step is taken, and the rule is given the answer as a setting.
+    """
+    axes = [batch.axes for batch in batches]
+    is_spread, answers = any(axes), []
+    for answer in found:
+        if answer is True and not is_spread:
+            return True
+        answers.append(answer)
+    like = next(iter(batches[0].shared.values()))
+    numbers = [like.new_full((), a) if isinstance(a, bool) else a for a in answers]
+    numbers = sharding.add_over_ranks(numbers, axes)
+    moved = sum(numbers[1:], numbers[0])
+    if any(isinstance(a, bool) for a in answers):  # The kernel must be told, and a CPU need not be waited for.
+        return bool(moved)
+    for batch in batches:
+        batch.settings = batch.settings._replace(moved=moved)
+    return True
+
+
+def _values(gradient: Tensor) -> Tensor:
+    return real_view(gradient if gradient.layout == torch.strided else gradient._values())
