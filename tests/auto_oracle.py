@@ -42,7 +42,7 @@ class AutoOracle:
         largest = max(lr, default=1.0)
         rates = lr or [1.0] * len(tensors)
         self.tensors = [Tensor(y, gamma0 / largest, rate) for y, rate in zip(tensors, rates, strict=True)]
-        self.k, self.common, self.v, self.weights = 0, gamma0 / largest, 0.0, 0.0
+        self.k, self.common, self.v, self.weights, self.fallen = 0, gamma0 / largest, 0.0, 0.0, 1.0
         self.beta, self.decay, self.guard, self.gamma_max = beta, decay, guard, gamma_max / largest
 
     def step(self, gradients: Sequence[Sequence[float] | None], schedule: float = 1.0) -> None:
@@ -53,6 +53,7 @@ class AutoOracle:
         self.weights += weight
         share = weight / self.weights
         self.k += 1
+        self.fallen = min(1.0, sqrt(self.k * weight / (7.0 * self.weights)))
         present = [tensor for tensor, gradient in zip(self.tensors, gradients, strict=True) if gradient is not None]
         for tensor, gradient in zip(self.tensors, gradients, strict=True):
             tensor.agreement = 0.0
@@ -78,14 +79,14 @@ class AutoOracle:
         tensor.mean[i] += share * (tensor.z[i] - tensor.mean[i])
         tensor.y[i] = (1.0 - self.beta) * tensor.z[i] + self.beta * tensor.mean[i]
         if g != 0.0:
-            tensor.d[i] += (before - tensor.y[i]) / tensor.gamma**0.75
+            tensor.d[i] += (before - tensor.y[i]) / (sqrt(tensor.gamma) * self.fallen)
 
     def _learn(self, tensors: Sequence[Tensor]) -> None:
         k, r = self.k, max(2.0 / (self.k + 1), 2.0**-20)
         total = sum(len(tensor.y) for tensor in tensors)
         mean = sum(len(tensor.y) * log(tensor.gamma) for tensor in tensors) / max(total, 1)
         self.common = exp(mean)
-        agreements = [tensor.gamma**0.75 * tensor.agreement for tensor in tensors]
+        agreements = [sqrt(tensor.gamma) * self.fallen * tensor.agreement for tensor in tensors]
         P = sum(own * self.common / tensor.gamma for own, tensor in zip(agreements, tensors, strict=True))
         self.v += (P * P - self.v) * r
         common_vote = _clipped(P / sqrt(k * self.v)) if self.v > 0.0 else 0.0

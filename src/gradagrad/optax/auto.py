@@ -62,12 +62,12 @@ def auto_gradagrad(
 
     .. math::
        \begin{aligned}
-         P_k &= \gamma_k^{3/4} \sum g_k\, D_{k-1}, \qquad
+         P_k &= \sqrt{\gamma_k}\, h_k \sum g_k\, D_{k-1}, \qquad
          a_k = \tfrac{2}{k(k+1)} \sum_{i \le k} i\, g_i^2, \qquad
          z_k = z_{k-1} - \mathrm{lr} \cdot \gamma_k\, g_k / \sqrt{a_k} \\
          \bar x_k &= \bar x_{k-1} + \frac{w_k}{\sum_{i \le k} w_i} (z_k - \bar x_{k-1}), \qquad
          y_k = (1-\beta)\, z_k + \beta\, \bar x_k \\
-         D_k &= \big(D_{k-1} + (y_{k-1} - y_k)/\gamma_k^{3/4}\big) \big(1 - \tfrac{1/2}{k+1}\big) \\
+         D_k &= \big(D_{k-1} + (y_{k-1} - y_k)/(\sqrt{\gamma_k}\, h_k)\big) \big(1 - \tfrac{1/2}{k+1}\big) \\
          v_k &= v_{k-1} + \tfrac{2}{k+1} (P_k^2 - v_{k-1}), \qquad
          \gamma_{k+1} = \gamma_k \big(1 + \tfrac12 (u_k + U_k)\big) \\
          u_k &= \operatorname{clip}\big(0.85\, P_k / \sqrt{k\, v_k},\ \pm 0.1\big)

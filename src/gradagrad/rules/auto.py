@@ -8,13 +8,14 @@ The parameters hold y. Neither z nor x̄ is stored: one offset e = z − y per e
 One step, for each tensor with its own γ and for all of them with the shared numbers k, c, W, G, V::
 
     g   clipped to ±√(B/k)                      no gradient of an element weighs more than all before it together
-    P   = γ^¾ · c · Σ g·D                       agreement of this gradient with the displacement of y
+    P   = √γ · c · h · Σ g·D                    agreement of this gradient with the displacement of y
     B  += k·g²                                  so that a = 2B/(k(k+1)) is a linearly weighted mean of squares
     δ   = lr·γ · g/√a                           z moves by −δ
     W  += w,   w = k⁶·G²                        x̄ moves towards z by the share w/W
     e'  = (1 − w/W)·(e − β·δ)                   what both moves leave of z − y
     y' = y − (δ − e + e')
-    D  += (y − y')/(γ^¾·c)   where g ≠ 0        what a gradient moved
+    h   = min(1, √(k·w/(7W)))                   how far G has fallen below its root mean square
+    D  += (y − y')/(√γ·c·h)   where g ≠ 0       what a gradient moved
     v  += r·(P² − v),   r = 2/(k+1)
     u   = 0.85·P/√(k·v), clipped to ±0.1        a tensor's own vote …
     V, U likewise from Σ P·G/γ                  … and the common vote
@@ -106,18 +107,22 @@ class AutoRule(Rule):
             Field("common_square", "shared", least=0.0),
         )
 
+    def weight(self, k: Array, block: Block, ops: Ops) -> Array:
+        """w of step k."""
+        root = k * k * k * block["common_gamma"]
+        return ops.maximum(root * root, ops.tiny)
+
     def decide(
         self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """Counts the step and computes the factors of the move."""
         k, gamma = block["clock"] + 1.0, block["gamma"]
-        newest = k * k * k * block["common_gamma"]
-        newest = ops.maximum(newest * newest, ops.tiny)
+        newest = self.weight(k, block, ops)
         total = block["weight_total"] + newest
         weight = ops.minimum(k, LONG)
         fade = ops.minimum(k - weight, 1.0) * FORGET
         scale = 2.0 / (weight * (weight + 1.0))
-        onward = 1.0 / (_unit(gamma, ops) * block["displacement_scale"])
+        onward = 1.0 / (ops.sqrt(gamma) * block["displacement_scale"] * _fallen(newest, k, total, ops))
         bound = ops.sqrt((weight + 1.0) / (4.0 - 2.0 * fade))
         new = (k, total, weight, fade, gamma * s.lr, block["weight_total"] / total)
         still = (block["clock"], block["weight_total"], 0.0, 0.0, 0.0, 1.0)  # Coupled decay moves nothing either.
@@ -157,8 +162,7 @@ class AutoRule(Rule):
         self, statistics: Sequence[Array], block: Block, size: Array, s: Settings, ops: Ops
     ) -> tuple[Array, ...]:
         """A tensor's part of the common agreement, and of the mean of log γ over elements."""
-        gamma = block["gamma"]
-        return statistics[0] * _unit(gamma, ops) / gamma, ops.log(gamma) * size, size
+        return statistics[0] / ops.sqrt(block["gamma"]), ops.log(block["gamma"]) * size, size
 
     def learn(
         self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
@@ -167,8 +171,9 @@ class AutoRule(Rule):
         k, c, gamma = block["clock"], block["displacement_scale"], block["gamma"]
         mean = totals[1] / ops.maximum(totals[2], 1.0)
         common_gamma = ops.exp(mean)
-        own_vote, own_square = _vote(_unit(gamma, ops) * c * statistics[0], block["agreement_square"], k, ops)
-        common_vote, common_square = _vote(common_gamma * c * totals[0], block["common_square"], k, ops)
+        unit = c * _fallen(self.weight(k, block, ops), k, block["weight_total"], ops)
+        own_vote, own_square = _vote(ops.sqrt(gamma) * unit * statistics[0], block["agreement_square"], k, ops)
+        common_vote, common_square = _vote(common_gamma * unit * totals[0], block["common_square"], k, ops)
         pulled = ops.exp((mean - ops.log(gamma)) * (PULL / (k + 1.0)))
         new_gamma = ops.maximum(gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled, ops.tiny)
         if s.gamma_max is not None:
@@ -207,14 +212,13 @@ class AutoRule(Rule):
         return {"x": y + e * (1.0 - left), "offset": e * left}
 
 
-def _unit(gamma: Array, ops: Ops) -> Array:
-    """γ^¾, the unit of displacements, so that what a large γ moved counts less once γ has fallen.
+def _fallen(newest: Array, k: Array, total: Array, ops: Ops) -> Array:
+    """h: G over its root mean square so far, with weights k⁶ that sum to k⁷/7. 1 if G has not fallen.
 
-    In units of √γ, an overshoot that must be undone goes on voting against growth, and γ stays collapsed. In units of
-    γ, all steps count alike, and γ stays too small on noisy quadratics.
+    What a larger γ moved counts less by it. Otherwise an overshoot that must be undone goes on voting against growth,
+    and a γ that has collapsed stays down.
     """
-    root = ops.sqrt(gamma)
-    return root * ops.sqrt(root)
+    return ops.minimum(ops.sqrt(newest * k / (total * 7.0)), 1.0)
 
 
 def _if_moved(new: Sequence[Array], old: Sequence[Array], s: Settings, ops: Ops) -> Sequence[Array]:

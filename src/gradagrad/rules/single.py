@@ -18,11 +18,8 @@ UNIT = 2.0**-60
 class SingleRule(AutoRule):
     """The rule with the field "weight_total" in units of (G/``UNIT``)²."""
 
-    def decide(
-        self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
-    ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        after, factors = super().decide(sums, {**block, "common_gamma": UNIT}, s, ops)
-        return {**after, "common_gamma": block["common_gamma"]}, factors
+    def weight(self, k: Array, block: Block, ops: Ops) -> Array:
+        return super().weight(k, {"common_gamma": UNIT}, ops)
 
     def learn(
         self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
