@@ -35,9 +35,10 @@ class AutoGradaGrad(Averaged):
          u_k &= \operatorname{clip}\big(0.85\, P_k / \sqrt{k\, v_k},\ \pm 0.1\big)
        \end{aligned}
 
-    :math:`U` is the same vote of all tensors together, and each :math:`\log \gamma` is pulled a little towards the
-    mean. :math:`\gamma` grows while the newest parameters are better than those before them, and falls once noise or
-    oscillation makes them worse, so a :math:`\gamma_0` that is too large comes down too.
+    :math:`h \le 1` says how far the mean :math:`\gamma` has fallen below its past. :math:`U` is the same vote of all
+    tensors together, and each :math:`\log \gamma` is pulled a little towards the mean. :math:`\gamma` grows while the
+    newest parameters are better than those before them, and falls once noise or oscillation makes them worse, so a
+    :math:`\gamma_0` that is too large comes down too.
 
     Evaluate at the parameters as they are, or at the average: ``with optimizer.averaged():``.
 

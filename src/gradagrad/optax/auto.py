@@ -73,7 +73,8 @@ def auto_gradagrad(
          u_k &= \operatorname{clip}\big(0.85\, P_k / \sqrt{k\, v_k},\ \pm 0.1\big)
        \end{aligned}
 
-    :math:`U` is the same vote of all arrays together, and each :math:`\log \gamma` is pulled a little towards the mean.
+    :math:`h \le 1` says how far the mean :math:`\gamma` has fallen below its past. :math:`U` is the same vote of all
+    arrays together, and each :math:`\log \gamma` is pulled a little towards the mean.
     Evaluate at the parameters as they are, or at the average: `auto_gradagrad_eval_params`.
 
     Args:
