@@ -111,7 +111,7 @@ def _parameters(shapes: Sequence[tuple[int, ...]], device: str = "cpu") -> list[
 def kernels(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
     """Launches of the Triton backend, those of torch operations between its kernels included, and bytes of its text."""
     launched: list[str] = []
-    _, batches = make(_parameters(SMALL))._batches()
+    batches = make(_parameters(SMALL))._batches()
     with torch.no_grad(), Counter() as counter:
         _look(batches[0])
         TritonBackend(lambda spec, name, programs, arguments: launched.append(name)).step(batches[0])
@@ -143,7 +143,7 @@ def foreach(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
         if isinstance(optimizer, torch.optim.Adam):
             optimizer.step()
         else:
-            batch = optimizer._batches()[1][0]
+            batch = optimizer._batches()[0]
             _look(batch)
             TorchSteps(together=True).step(batch)
 
@@ -193,7 +193,7 @@ def measured() -> None:
         "torch Adam, foreach": (adam(params, lr=1e-6, foreach=True).step, 0),
     }
     for name, make in OURS.items():
-        batch = make(params)._batches()[1][0]
+        batch = make(params)._batches()[0]
         steps[name] = partial(_step, TritonBackend(), batch), traffic(batch) + 4 * batch.rule.learns
     count, unit = sum(p.numel() for p in params), 0.0
     for name, (step, size) in steps.items():

@@ -86,7 +86,7 @@ class Averaged(EngineOptimizer):
             self._put_back()
         super()._catch_up()
 
-    def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
+    def _batches(self) -> list[Batch]:
         if not torch.compiler.is_compiling() and self._iterates:
             self._put_back()
         return super()._batches()

@@ -89,7 +89,7 @@ class StepsInBackward:
         if known and known[0] is key[0] and known[1] is key[1] and not known[2].prepare(batch):
             batch.backend = known[2]
             return [batch]
-        batches = engine.prepare([batch], [group], looks=False)
+        batches = engine.prepare([batch], self._optimizer.param_groups, looks=False)
         if batches[0] is batch and not batch.axes and batch.backend.name == "kernel":
             self._known[parameter] = (*key, batch.backend)
         return batches

@@ -142,14 +142,14 @@ class EngineOptimizer(Optimizer, ABC):
         return not any(has_stepped(self, parameter) for parameter in self._parameters())
 
     def _step_groups(self, is_first: bool) -> None:
-        groups, batches = self._batches()
+        batches = self._batches()
         if not batches:
             return
         scale: Tensor | None = getattr(self, "grad_scale", None)
         if scale is not None:
             for batch in batches:
                 batch.unscale(scale)
-        batches = engine.prepare(batches, groups)
+        batches = engine.prepare(batches, self.param_groups)
         if not batches:  # Every gradient is zero.
             return
         looks = is_first and self.warns_of_large_first_step and FirstStep.can_look(batches)
@@ -170,26 +170,22 @@ class EngineOptimizer(Optimizer, ABC):
         if is_first:  # What is stepped for the first time in a later step is found by its counter.
             self._unused = {p: origin for p, origin in self._unused.items() if p.grad is None}
 
-    def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
-        """The param groups that have gradients, and their batches. Makes missing state."""
-        groups: list[dict[str, Any]] = []
-        batches: list[Batch] = []
-        for index, group in enumerate(self.param_groups):
-            batch = self._batch(index, group)
-            if batch.params:
-                groups.append(group)
-                batches.append(batch)
+    def _batches(self) -> list[Batch]:
+        """A batch for each param group that has gradients. Makes missing state."""
+        made = [self._batch(index, group) for index, group in enumerate(self.param_groups)]
+        batches = [batch for batch in made if batch.params]
         if drawing := [batch for batch in batches if batch.draws]:
             places = {parameter: place for place, parameter in enumerate(self._parameters())}
             for batch in drawing:
                 batch.streams = [places[parameter] for parameter in batch.params]
-        return groups, batches
+        return batches
 
     def _batch(self, index: int, group: Mapping[str, Any], whole: Mapping[str, Any] | None = None) -> Batch:
         """The parameters of a group that have a gradient, and their state. ``group`` may be a part of a whole one."""
         if torch.compiler.is_compiling():
             refuse_foreign_settings(group, self.defaults, self._begun_with[index][1])
             batch = self._empty_batch(group)
+            batch.group = index
             self._init_group(group, batch.params, batch.grads)
             # torch.compile cannot pass this list to _init_group.
             batch.param_states = [self.state[parameter] for parameter in batch.params]
