@@ -17,7 +17,7 @@ from gradagrad.engine.batch import Backend, Batch
 from gradagrad.engine.gradients import look, moves
 from gradagrad.engine.support import refuse_unfit
 from gradagrad.kernel import load
-from gradagrad.kernel.backend import kernel_for
+from gradagrad.kernel.backend import KERNEL, ROW_KERNEL
 from gradagrad.torch_ops.steps import TorchSteps, added_up, learn, refuse_misfits
 from gradagrad.triton.backend import TRITON, interprets
 
@@ -144,7 +144,7 @@ def choose_backend(batch: Batch, group: Mapping[str, Any]) -> Backend:
         raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices.")
     if wanted := _wants_kernel(batch, group):
         on_cpu = _is_on_cpu(batch) and not interprets()
-        backend = kernel_for(batch) if on_cpu else TRITON
+        backend = TRITON if not on_cpu else KERNEL if layout == torch.strided else ROW_KERNEL
         reason = _RANKS if batch.scope == "row" and batch.axes else backend.prepare(batch)
         if reason is None:
             if on_cpu:
