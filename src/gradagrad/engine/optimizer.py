@@ -14,7 +14,6 @@ from gradagrad import checkpoint, precision, sharding
 from gradagrad.checks.arguments import Table
 from gradagrad.checks.torch import (
     checked,
-    refuse_another_scope,
     refuse_foreign_settings,
     refuse_unfit_parameters,
     warn_of_one_each,
@@ -101,11 +100,14 @@ class EngineOptimizer(Optimizer, ABC):
         """Raises where others overwrote a setting, or the state no longer fits one."""
         scope, momentum = self._begun_with[index]
         refuse_foreign_settings(group, self.defaults, momentum)
-        if any(has_stepped(self, parameter) for parameter in group["params"]):
-            refuse_another_scope(scope, self._scope(group))
-        elif self._scope(group) != scope:
+        if (now := self._scope(group)) != scope:
+            if any(has_stepped(self, parameter) for parameter in group["params"]):
+                raise RuntimeError(
+                    f'granularity was changed from "{scope}" to "{now}" after the first step, but the state belongs to '
+                    f'"{scope}". Construct a new optimizer.'
+                )
             checked(self.arguments, dict(group), [g for g in self.param_groups if g is not group])
-            self._begun_with[index] = self._scope(group), momentum
+            self._begun_with[index] = now, momentum
 
     def _put_readings(self, group: dict[str, Any]) -> None:
         """Puts γ and the learning rate into a param group, for users and trainers that read them there."""
@@ -130,18 +132,13 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
-        is_first = not torch.compiler.is_compiling() and (
-            self._is_unstepped()
-            if self._unused
-            else not any(self.state.get(p) for group in self.param_groups for p in group["params"])
-        )
-        self._step_groups(is_first)
+        self._step_groups(is_first=not torch.compiler.is_compiling() and self._is_unstepped())
         return loss
 
     def _is_unstepped(self) -> bool:
         return not any(has_stepped(self, parameter) for parameter in self._parameters())
 
-    def _step_groups(self, is_first: bool) -> None:
+    def _step_groups(self, *, is_first: bool) -> None:
         batches = self._batches()
         if not batches:
             return
