@@ -231,12 +231,7 @@ class Bounded(Contribution):
 
 
 def measure(
-    rule: Rule,
-    s: Any,
-    variable: Sequence[str],
-    *,
-    tape: Tape | None = None,
-    blocks: type[Contribution] = Contribution,
+    rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, blocks: type[Contribution] = Contribution
 ) -> Function:
     """What one element adds to the sums of its block; to be compiled in double, where products of floats are exact."""
     tape = tape or Tape()

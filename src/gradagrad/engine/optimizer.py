@@ -12,12 +12,7 @@ from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_d
 
 from gradagrad import checkpoint, precision, sharding
 from gradagrad.checks.arguments import Table
-from gradagrad.checks.torch import (
-    checked,
-    refuse_foreign_settings,
-    refuse_unfit_parameters,
-    warn_of_one_each,
-)
+from gradagrad.checks.torch import checked, refuse_foreign_settings, refuse_unfit_parameters, warn_of_one_each
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.state import begin, begin_early, has_stepped, join_shared, mark_idle, renew_unused, unused_of
