@@ -55,10 +55,6 @@ class EngineOptimizer(Optimizer, ABC):
     def _scope(self, group: Mapping[str, Any]) -> Scope:
         return group[self.arguments.scope] if self.arguments.scope else "tensor"
 
-    def _shares(self, group: Mapping[str, Any]) -> bool:
-        """Whether parameters of this group take part in a common decision."""
-        return self.rule.learns or self._scope(group) in SHARED
-
     def _empty_batch(self, group: Mapping[str, Any]) -> Batch:
         """A param group's settings, without parameters."""
         return Batch(
@@ -127,27 +123,30 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
-        self._step_groups(is_first=not torch.compiler.is_compiling() and self._is_unstepped())
+        is_first = not torch.compiler.is_compiling() and (
+            self._is_unstepped()
+            if self._unused
+            else not any(self.state.get(p) for group in self.param_groups for p in group["params"])
+        )
+        self._step_groups(is_first)
         return loss
 
     def _is_unstepped(self) -> bool:
         return not any(has_stepped(self, parameter) for parameter in self._parameters())
 
-    def _step_groups(self, *, is_first: bool) -> None:
+    def _step_groups(self, is_first: bool) -> None:
         batches = self._batches()
-        if not batches:
-            return
         scale: Tensor | None = getattr(self, "grad_scale", None)
         if scale is not None:
             for batch in batches:
                 batch.unscale(scale)
         batches = engine.prepare(batches, self.param_groups)
-        if not batches:  # Every gradient is zero.
+        if not batches:  # There are no gradients, or all are zero.
             return
         looks = is_first and self.warns_of_large_first_step and FirstStep.can_look(batches)
         first = FirstStep(batches) if looks else None
         try:
-            if is_first and self._shares(self.param_groups[0]):
+            if is_first and (self.rule.learns or self._scope(self.param_groups[0]) in SHARED):
                 warn_of_one_each(self)
             engine.run(batches)
             if first is not None:

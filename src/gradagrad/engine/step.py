@@ -34,7 +34,7 @@ def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]], *, lo
         if not plain:
             refuse_unfit(batch)
         ready += [batch] if plain else sharding.split(batch)
-    if looks and ready[0].rule.learns and not moves(ready, map(look, ready)):
+    if looks and ready and ready[0].rule.learns and not moves(ready, map(look, ready)):
         return []
     try:
         for part in ready:
