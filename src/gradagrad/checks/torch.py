@@ -19,10 +19,7 @@ _PROJECTIONS = "gradagrad.projections has Box and NonNegative."
 
 
 def checked(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """A copy of a param group whose values obey every rule, numbers as plain floats; raises otherwise.
-
-    ``others`` are the param groups before it; groups that share a block must agree.
-    """
+    """As `gradagrad.checks.arguments.checked`, and what only the torch classes take."""
     result = checked_anywhere(table, group, others, number=check_number_or_lr)
     result["state_dtype"] = dtype_named(group["state_dtype"])
     check_ways(result)
