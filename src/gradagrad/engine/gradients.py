@@ -39,8 +39,7 @@ def moves(batches: Sequence[Batch], found: Iterable[bool | Tensor]) -> bool:
     if not any(axes) and any(answer is True for answer in answers):
         return True
     like = next(iter(batches[0].shared.values()))
-    numbers = [like.new_full((), a) if isinstance(a, bool) else a for a in answers]
-    numbers = sharding.add_over_ranks(numbers, axes)
+    numbers = sharding.add_over_ranks([torch.as_tensor(a).to(like) for a in answers], axes)
     moved = sum(numbers[1:], numbers[0])
     if any(isinstance(a, bool) for a in answers):  # The kernel must be told, and a CPU need not be waited for.
         return bool(moved)
