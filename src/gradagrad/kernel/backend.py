@@ -100,7 +100,6 @@ class Kernel:
         return None
 
     def forget(self, batch: Batch) -> None:
-        """Releases what was prepared, if the step is not taken after all."""
         for ticket in batch.prepared or ():
             _ops().release_step(ticket)
         batch.prepared = None
