@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+from unittest import mock
 
 import torch
 from torch import distributed as dist
@@ -43,13 +44,10 @@ BASELINE = "torch Adagrad"
 def prepared(shapes: list[tuple[int, ...]], make: Callable[[Any], torch.optim.Optimizer]) -> torch.optim.Optimizer:
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
     torch.manual_seed(0)
-    params = []
-    for shape in shapes:
-        value, gradient = (
-            distribute_tensor(torch.randn(shape), mesh, [Shard(0)], src_data_rank=None) for _ in range(2)
-        )
-        params.append(torch.nn.Parameter(value))
-        params[-1].grad = gradient
+    shard = partial(distribute_tensor, device_mesh=mesh, placements=[Shard(0)], src_data_rank=None)
+    params = [torch.nn.Parameter(shard(torch.randn(shape))) for shape in shapes]
+    for parameter, shape in zip(params, shapes, strict=True):
+        parameter.grad = shard(torch.randn(shape))
     optimizer = make(params)
     for _ in range(3):  # these steps create the state and fill the caches
         optimizer.step()
@@ -58,19 +56,9 @@ def prepared(shapes: list[tuple[int, ...]], make: Callable[[Any], torch.optim.Op
 
 def messages(optimizer: torch.optim.Optimizer) -> list[int]:
     """The sizes of the all-reduces of one step."""
-    sizes: list[int] = []
-    original = dist.all_reduce
-
-    def counting(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        sizes.append(tensor.numel())
-        return original(tensor, *args, **kwargs)
-
-    dist.all_reduce = counting
-    try:
+    with mock.patch.object(dist, "all_reduce", wraps=dist.all_reduce) as sent:
         optimizer.step()
-    finally:
-        dist.all_reduce = original
-    return sizes
+    return [call.args[0].numel() for call in sent.call_args_list]
 
 
 def worker(rank: int, size: int, store: str, rounds: int) -> None:

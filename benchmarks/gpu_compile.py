@@ -156,7 +156,7 @@ def spec_of(make: Callable[..., Any], **options: Any) -> Spec:
     """The spec of an optimizer's steps of dense float32 tensors."""
     parameter = torch.nn.Parameter(torch.zeros(2, 2))
     parameter.grad = torch.zeros(2, 2)
-    batch = make([parameter], **options)._batches()[1][0]
+    batch = make([parameter], **options)._batches()[0]
     return specs_of(batch, common_spec(batch)._replace(counter="argument"))[0]
 
 

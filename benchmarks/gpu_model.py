@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.gpu_compile import GPUS, Gpu
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.engine.batch import Batch
+from gradagrad.engine.batch import Backend, Batch
 from gradagrad.engine.gradients import look_on_device, moves
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops import views
@@ -111,18 +111,18 @@ def _parameters(shapes: Sequence[tuple[int, ...]], device: str = "cpu") -> list[
 def kernels(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
     """Launches of the Triton backend, those of torch operations between its kernels included, and bytes of its text."""
     launched: list[str] = []
-    _, batches = make(_parameters(SMALL))._batches()
+    batches = make(_parameters(SMALL))._batches()
     with torch.no_grad(), Counter() as counter:
-        _look(batches[0])
-        TritonBackend(lambda spec, name, programs, arguments: launched.append(name)).step(batches[0])
+        _step(TritonBackend(lambda spec, name, programs, arguments: launched.append(name)), batches[0])
     size = traffic(batches[0]) + 4 * batches[0].rule.learns
     return Cost(len(launched) + counter.operations, len(launched) + counter.launches, size)
 
 
-def _look(batch: Batch) -> None:
-    """Before a step that learns, the device looks whether there is a gradient at all."""
+def _step(backend: Backend, batch: Batch) -> None:
+    """Takes a step. Before one that learns, the device looks whether there is a gradient at all."""
     if batch.rule.learns:
         moves([batch], [look_on_device(batch)])
+    backend.step(batch)
 
 
 def traffic(batch: Batch) -> int:
@@ -143,9 +143,7 @@ def foreach(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
         if isinstance(optimizer, torch.optim.Adam):
             optimizer.step()
         else:
-            batch = optimizer._batches()[1][0]
-            _look(batch)
-            TorchSteps(together=True).step(batch)
+            _step(TorchSteps(together=True), optimizer._batches()[0])
 
     with torch.no_grad(), mock.patch.object(views, "PIECE", 1 << 40):  # A GPU takes all tensors at once.
         step()
@@ -193,7 +191,7 @@ def measured() -> None:
         "torch Adam, foreach": (adam(params, lr=1e-6, foreach=True).step, 0),
     }
     for name, make in OURS.items():
-        batch = make(params)._batches()[1][0]
+        batch = make(params)._batches()[0]
         steps[name] = partial(_step, TritonBackend(), batch), traffic(batch) + 4 * batch.rule.learns
     count, unit = sum(p.numel() for p in params), 0.0
     for name, (step, size) in steps.items():
@@ -201,11 +199,6 @@ def measured() -> None:
         unit = unit or gpu
         speed = f"{size * count / gpu / 1e6:.0f}" if size else ""
         print(f"| {name} | {gpu:.3f} | {host:.3f} | {speed} | {gpu / unit:.2f} |", flush=True)
-
-
-def _step(backend: TritonBackend, batch: Batch) -> None:
-    _look(batch)
-    backend.step(batch)
 
 
 @torch.no_grad()

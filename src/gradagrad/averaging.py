@@ -76,17 +76,15 @@ class Averaged(EngineOptimizer):
         with uninterrupted():
             try:
                 put(self._iterates)
-            except RuntimeError:  # All that can be put back has been.
+            finally:  # If it raises, all that can be put back has been.
                 self._iterates = {}
-                raise
-            self._iterates = {}
 
     def _catch_up(self) -> None:
         if self._iterates and not self._averaged_depth:
             self._put_back()
         super()._catch_up()
 
-    def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
+    def _batches(self) -> list[Batch]:
         if not torch.compiler.is_compiling() and self._iterates:
             self._put_back()
         return super()._batches()

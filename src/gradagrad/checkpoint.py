@@ -12,7 +12,7 @@ from torch.optim.optimizer import Optimizer, StateDict
 
 from gradagrad import sharding
 from gradagrad.checks.arguments import error_text
-from gradagrad.checks.torch import check_number_or_lr, checked
+from gradagrad.checks.torch import check_number_or_lr, checked, dtype_named
 from gradagrad.engine.state import field_dtype, field_scope, new_step
 from gradagrad.rules.rule import Field
 from gradagrad.rules.scope import SHARED, block_shape
@@ -59,7 +59,7 @@ def load(optimizer: EngineOptimizer, state_dict: StateDict, load_base: Callable[
     def after(_: Optimizer) -> None:
         optimizer.state.update(rebuilt)
         for group, ours in zip(optimizer.param_groups, own, strict=True):
-            group.update(ours, state_dtype=_dtype(group["state_dtype"]))
+            group.update(ours, state_dtype=dtype_named(group["state_dtype"]))
 
     checking = optimizer.register_load_state_dict_pre_hook(before)
     restoring = optimizer.register_load_state_dict_post_hook(after, prepend=True)
@@ -68,10 +68,6 @@ def load(optimizer: EngineOptimizer, state_dict: StateDict, load_base: Callable[
     finally:
         checking.remove()
         restoring.remove()
-
-
-def _dtype(name: Any) -> Any:
-    return getattr(torch, name, name) if isinstance(name, str) else name
 
 
 def _rebuilt(optimizer: EngineOptimizer, state_dict: StateDict) -> dict[Tensor, dict[str, Any]]:
@@ -123,7 +119,6 @@ def _saved_states(
         merged = {**optimizer.defaults, **saved}
         if "projection" in merged:
             merged["projection"] = None
-        merged["state_dtype"] = _dtype(merged["state_dtype"])
         try:
             merged_groups.append(checked(optimizer.arguments, merged, merged_groups))
             if "initial_lr" in saved:  # A scheduler left it, and AutoGradaGrad uses it.

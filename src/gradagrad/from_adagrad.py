@@ -1,10 +1,8 @@
 """Continues a run of torch.optim.Adagrad."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from gradagrad import sharding
 from gradagrad.engine.state import begin
@@ -12,6 +10,7 @@ from gradagrad.gradagrad import GradaGrad
 from gradagrad.torch_ops.ops import computing_dtype, real_view, reduction
 
 
+@torch.no_grad()
 def from_adagrad(source: torch.optim.Adagrad, **options: Any) -> GradaGrad:
     """A `GradaGrad` that continues an Adagrad run, with its accumulator, step counts and settings.
 
@@ -35,32 +34,22 @@ def from_adagrad(source: torch.optim.Adagrad, **options: Any) -> GradaGrad:
     ours = [{k: v for k, v in group.items() if k in settings and k not in options} for group in groups]
     result = GradaGrad(ours, **options)
     pairs = [(group, p) for group in result.param_groups for p in group["params"]]
-    begun: set[int] = set()
+    begun: set[int] = set()  # The accumulators that have sums already: a shared one adds up those of its parameters.
     for (group, parameter), state in zip(pairs, states, strict=True):
-        _adopt(result, group, parameter, state, begun)
+        if not state or not float(state["step"]):
+            continue  # Adagrad makes its state at construction; without a step there is nothing to take over.
+        begin(result, group, parameter)
+        ours, saved, scope = result.state[parameter], state["sum"], group["granularity"]
+        if saved.shape != parameter.shape:
+            raise ValueError(
+                f"source does not fit: a parameter of shape {tuple(parameter.shape)} has a sum of shape "
+                f"{tuple(saved.shape)}. Pass the params in the order of the Adagrad run."
+            )
+        ours["step"].fill_(int(state["step"]))
+        accumulator = sharding.local(ours["accumulator"])
+        squares = real_view(sharding.local(saved))
+        sums = reduction(scope).total(squares.to(computing_dtype(squares.dtype)))
+        sums = sharding.add_over_ranks([sums], [sharding.axes(parameter, scope)])[0].to(accumulator.device)
+        accumulator.copy_(sums + accumulator if id(accumulator) in begun else sums)
+        begun.add(id(accumulator))
     return result
-
-
-@torch.no_grad()
-def _adopt(
-    optimizer: GradaGrad, group: Mapping[str, Any], parameter: Tensor, state: Mapping[str, Any], begun: set[int]
-) -> None:
-    """``begun`` holds the accumulators that have sums already, because a shared one adds up those of its parameters."""
-    if not state or not float(state["step"]):
-        return  # Adagrad makes its state at construction; without a step there is nothing to take over.
-    begin(optimizer, group, parameter)
-    ours = optimizer.state[parameter]
-    saved = state["sum"]
-    if saved.shape != parameter.shape:
-        raise ValueError(
-            f"source does not fit: a parameter of shape {tuple(parameter.shape)} has a sum of shape "
-            f"{tuple(saved.shape)}. Pass the params in the order of the Adagrad run."
-        )
-    ours["step"].fill_(int(state["step"]))
-    accumulator = sharding.local(ours["accumulator"])
-    scope = group["granularity"]
-    squares = real_view(sharding.local(saved))
-    sums = reduction(scope).total(squares.to(computing_dtype(squares.dtype)))
-    sums = sharding.add_over_ranks([sums], [sharding.axes(parameter, scope)])[0].to(accumulator.device)
-    accumulator.copy_(sums + accumulator if id(accumulator) in begun else sums)
-    begun.add(id(accumulator))

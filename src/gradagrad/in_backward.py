@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from gradagrad import sharding
 from gradagrad.averaging import Averaged
 from gradagrad.engine import step as engine
-from gradagrad.engine.batch import Backend, Batch
+from gradagrad.engine.batch import Batch
 from gradagrad.engine.gradients import look, moves
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.engine.state import begin_early, has_stepped, mark_idle
@@ -35,8 +35,6 @@ class StepsInBackward:
         """What a rule that learns from all tensors has moved, its statistics, and whether it had a gradient."""
         self._warned = False
         """Of a large first step: one warning serves all parameters."""
-        self._known: dict[Tensor, tuple[dict[str, Any], torch.layout, Backend]] = {}
-        """The kernel that stepped a parameter, and for which settings and gradients. It checks tensors itself."""
         self._removals: list[Callable[[], object]] = []
         """What removes the hooks on parameters."""
 
@@ -65,7 +63,7 @@ class StepsInBackward:
         batch = optimizer._batch(index, {**group, "params": [parameter]}, group)
         if batch.draws:
             batch.streams = [next(place for place, p in enumerate(optimizer._parameters()) if p is parameter)]
-        batches = self._prepared(parameter, batch, group)
+        batches = engine.prepare([batch], optimizer.param_groups, looks=False)
         if batch.rule.learns:
             with engine.uninterrupted():
                 self._moved[parameter] = batches[0], batches[0].backend.move(batches[0], None), look(batches[0])
@@ -83,16 +81,6 @@ class StepsInBackward:
                 del optimizer.state[parameter]
                 begin_early(optimizer)
             raise
-
-    def _prepared(self, parameter: Tensor, batch: Batch, group: Mapping[str, Any]) -> list[Batch]:
-        key, known = (batch.derived, batch.grads[0].layout), self._known.get(parameter)
-        if known and known[0] is key[0] and known[1] is key[1] and not known[2].prepare(batch):
-            batch.backend = known[2]
-            return [batch]
-        batches = engine.prepare([batch], [group], looks=False)
-        if batches[0] is batch and not batch.axes and batch.backend.name == "kernel":
-            self._known[parameter] = (*key, batch.backend)
-        return batches
 
     def end_step(self) -> bool:
         """Ends what a backward pass has begun, for ``optimizer.step()``. Returns whether nothing is left to do."""

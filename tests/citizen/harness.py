@@ -44,10 +44,11 @@ class Case:
     @property
     def shared(self) -> dict[str, Any]:
         """The arguments that no param group may have for itself."""
+        table = arguments.AUTOGRADAGRAD
         return {
             name: value
             for name, value in self.kwargs().items()
-            if name in arguments.AUTOGRADAGRAD.deciding and self.info is AUTOGRADAGRAD
+            if name in (*table.numeric, *table.flags) and name not in table.free and self.info is AUTOGRADAGRAD
         }
 
     @property

@@ -38,12 +38,7 @@ class Table:
     scope: str | None
     """The argument that sets the scope of a block, if there is one."""
     free: tuple[str, ...]
-    """Arguments that may differ between groups that share a decision."""
-
-    @property
-    def deciding(self) -> list[str]:
-        """Arguments that param groups which share a decision must agree on."""
-        return [name for name in (*self.numeric, *self.flags) if name not in self.free]
+    """Arguments that may differ between groups that share a decision; they must agree on all others."""
 
 
 def _not_negative(remedy: str = "") -> Number:
@@ -212,8 +207,8 @@ def _check_agreement(table: Table, group: Mapping[str, Any], others: Sequence[Ma
         other for other in others if table.scope is None or group.get(table.scope) == other[table.scope] == "all"
     ]
     for other in sharing:
-        for name in table.deciding:
-            if group[name] != other[name]:
+        for name in (*table.numeric, *table.flags):
+            if name not in table.free and group[name] != other[name]:
                 because = f'With {table.scope}="all", all' if table.scope else "All"
                 remedy = f"{because} groups share it; to scale a group's steps, give it an lr."
                 rule = f"{other[name]!r} as in the other param groups"

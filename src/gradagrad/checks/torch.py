@@ -15,21 +15,21 @@ from gradagrad.checks.arguments import Number, Table, check_number, check_projec
 from gradagrad.checks.arguments import checked as checked_anywhere
 from gradagrad.rules.scope import Scope
 
-_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
-"""By name too, because command lines cannot pass a dtype."""
 _PROJECTIONS = "gradagrad.projections has Box and NonNegative."
 
 
 def checked(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """A copy of a param group whose values obey every rule, numbers as plain floats; raises otherwise.
-
-    ``others`` are the param groups before it; groups that share a block must agree.
-    """
+    """As `gradagrad.checks.arguments.checked`, and what only the torch classes take."""
     result = checked_anywhere(table, group, others, number=check_number_or_lr)
-    result["state_dtype"] = _DTYPES.get(str(group["state_dtype"]).removeprefix("torch."), group["state_dtype"])
+    result["state_dtype"] = dtype_named(group["state_dtype"])
     check_ways(result)
     check_projection(group.get("projection"), _PROJECTIONS)
     return result
+
+
+def dtype_named(name: Any) -> Any:
+    """The dtype of a name, because command lines and state dicts have no dtypes; anything else as it is."""
+    return {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(str(name).removeprefix("torch."), name)
 
 
 def check_number_or_lr(name: str, value: Any, wanted: Number) -> Any:
@@ -124,13 +124,4 @@ def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any
         raise RuntimeError(
             f"momentum was changed from {momentum} to {group['momentum']}, as OneCycleLR, CyclicLR and fastai's "
             f"fit_one_cycle do; construct the scheduler with cycle_momentum=False{remedy}."
-        )
-
-
-def refuse_another_scope(before: str, now: str) -> None:
-    """Raises if the granularity of a param group was changed after it got state."""
-    if now != before:
-        raise RuntimeError(
-            f'granularity was changed from "{before}" to "{now}" after the first step, but the state belongs to '
-            f'"{before}". Construct a new optimizer.'
         )

@@ -45,25 +45,21 @@ CPP = Language(
 
 
 LOOP_ARGUMENTS = "const Streams& streams, int64_t size, [[maybe_unused]] double* totals"
-TOTALS = {"measure": "sum", "measure_early": "sum"}
-"""The phases that add up, and the results that they add. Statistics are added up piece by piece (csrc/streams.h)."""
 
 
 class _Writer:
-    """Writes one traced function as a loop over streams. ``totals`` are results that are summed instead of stored."""
+    """Writes one traced function as a loop over streams.
+
+    Sums are added up in the loop instead of stored, statistics piece by piece (csrc/streams.h).
+    """
 
     def __init__(
-        self,
-        function: Function,
-        streams: Mapping[str, int],
-        words: Mapping[str, int],
-        order: Sequence[str],
-        totals: str = "",
+        self, function: Function, streams: Mapping[str, int], words: Mapping[str, int], order: Sequence[str]
     ) -> None:
         self.function, self.streams, self.words = function, streams, words
         self.settings = {name: i for i, name in enumerate((*order, *GIVEN))}
         self.factors = {name: int(name[6:]) for name in function.inputs if name.startswith("factor")}
-        self.totals = [name for name in function.results if totals and name.startswith(totals)]
+        self.totals = [name for name in function.results if name.startswith("sum")]
         self.uniform = {"TINY", "LARGEST", *self.settings, *self.factors}
         self.before: list[str] = []
         self.inside: list[str] = []
@@ -186,17 +182,14 @@ class _Header:
         for name, function in phases.functions.items():
             structs[name] = "None"
             if function and function.results:
-                text = _Writer(function, streams, words, variant.order, TOTALS.get(name, "")).text()
-                structs[name] = self._struct(f"{variant.name}_{name}", text)
+                text = _Writer(function, streams, words, variant.order).text()
+                if text not in self.known:
+                    self.known[text] = f"{variant.name}_{name}"
+                    self.structs.append(f"struct {self.known[text]} {{\n{text}\n}};\n")
+                structs[name] = self.known[text]
         own = sum(f.at == "block" for f in fields)
         sizes = (len(blocks["element"]), own, len(blocks["block"]), *counts.values())
         self._enter(variant, fields, sizes, structs)
-
-    def _struct(self, name: str, text: str) -> str:
-        if text not in self.known:
-            self.known[text] = name
-            self.structs.append(f"struct {name} {{\n{text}\n}};\n")
-        return self.known[text]
 
     def _enter(self, variant: Variant, fields: Sequence[Field], counts: Sequence[int], structs: dict[str, str]) -> None:
         words = ["{" + ", ".join(str(f.lane) for f in fields if (f.at == "element") == e) + "}" for e in (True, False)]

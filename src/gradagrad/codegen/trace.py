@@ -157,9 +157,8 @@ class Language:
     def line(self, operation: Operation) -> str:
         """One statement."""
         # A constant takes the kind of the other arguments.
-        kind: Kind = (
-            "value" if any(_is_value(a) for a in operation.arguments) or operation.target.kind == "value" else "wide"
-        )
+        symbols = [a for a in (*operation.arguments, operation.target) if isinstance(a, Symbol)]
+        kind: Kind = "value" if any(a.kind in ("value", "mask") for a in symbols) else "wide"
         texts = [self.text(a, kind) for a in operation.arguments]
         template = self.templates.get(f"{operation.op} {kind}", self.templates.get(operation.op, ""))
         return self.statement(operation.target, template.format(*texts))
@@ -171,10 +170,6 @@ class Language:
     def body(self, function: Function, indent: str = "  ") -> str:
         """All statements of a function."""
         return "\n".join(indent + self.line(operation) for operation in function.needed())
-
-
-def _is_value(a: Any) -> bool:
-    return isinstance(a, Symbol) and a.kind in ("value", "mask")
 
 
 # A rule's fields and settings become inputs under their own names, so that callers can pass them by name.
@@ -231,12 +226,7 @@ class Bounded(Contribution):
 
 
 def measure(
-    rule: Rule,
-    s: Any,
-    variable: Sequence[str],
-    *,
-    tape: Tape | None = None,
-    blocks: type[Contribution] = Contribution,
+    rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, blocks: type[Contribution] = Contribution
 ) -> Function:
     """What one element adds to the sums of its block; to be compiled in double, where products of floats are exact."""
     tape = tape or Tape()

@@ -54,7 +54,7 @@ class Batch:
     """What a backend has prepared or read for this step."""
     handles: Any = None
     """The optimizer's `HandleCache`, if it has one."""
-    derived: dict[str, Any] = field(init=False, default_factory=dict)
+    derived: dict[Any, Any] = field(init=False, default_factory=dict)
     """Computed from the settings alone, and valid until one of them changes."""
 
     fields: tuple[Field, ...] = field(init=False)

@@ -13,17 +13,10 @@ from gradagrad.torch_ops.ops import real_view
 
 def look(batch: Batch) -> bool | Tensor:
     """Whether a number in the gradients is not zero. On a CPU the host knows, and stops at the first such number."""
-    if not torch.compiler.is_compiling():
-        kernel = load.ops()
-        any_nonzero = kernel.any_nonzero if kernel else Tensor.any
-        for gradient in batch.grads:
-            if not gradient.is_cpu:
-                break
-            if any_nonzero(_values(gradient)):
-                return True
-        else:
-            return False
-    return look_on_device(batch)
+    if torch.compiler.is_compiling() or not all(gradient.is_cpu for gradient in batch.grads):
+        return look_on_device(batch)
+    kernel = load.ops()
+    return any(map(kernel.any_nonzero if kernel else Tensor.any, map(_values, batch.grads)))
 
 
 def look_on_device(batch: Batch) -> Tensor:
@@ -42,15 +35,11 @@ def moves(batches: Sequence[Batch], found: Iterable[bool | Tensor]) -> bool:
 
     Where only the device knows, the step is taken, and the rule is given the answer as a setting.
     """
-    axes = [batch.axes for batch in batches]
-    is_spread, answers = any(axes), []
-    for answer in found:
-        if answer is True and not is_spread:
-            return True
-        answers.append(answer)
+    answers, axes = list(found), [batch.axes for batch in batches]
+    if not any(axes) and any(answer is True for answer in answers):
+        return True
     like = next(iter(batches[0].shared.values()))
-    numbers = [like.new_full((), a) if isinstance(a, bool) else a for a in answers]
-    numbers = sharding.add_over_ranks(numbers, axes)
+    numbers = sharding.add_over_ranks([torch.as_tensor(a).to(like) for a in answers], axes)
     moved = sum(numbers[1:], numbers[0])
     if any(isinstance(a, bool) for a in answers):  # The kernel must be told, and a CPU need not be waited for.
         return bool(moved)

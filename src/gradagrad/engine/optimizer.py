@@ -12,13 +12,7 @@ from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_d
 
 from gradagrad import checkpoint, precision, sharding
 from gradagrad.checks.arguments import Table
-from gradagrad.checks.torch import (
-    checked,
-    refuse_another_scope,
-    refuse_foreign_settings,
-    refuse_unfit_parameters,
-    warn_of_one_each,
-)
+from gradagrad.checks.torch import checked, refuse_foreign_settings, refuse_unfit_parameters, warn_of_one_each
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.state import begin, begin_early, has_stepped, join_shared, mark_idle, renew_unused, unused_of
@@ -61,10 +55,6 @@ class EngineOptimizer(Optimizer, ABC):
     def _scope(self, group: Mapping[str, Any]) -> Scope:
         return group[self.arguments.scope] if self.arguments.scope else "tensor"
 
-    def _shares(self, group: Mapping[str, Any]) -> bool:
-        """Whether parameters of this group take part in a common decision."""
-        return self.rule.learns or self._scope(group) in SHARED
-
     def _empty_batch(self, group: Mapping[str, Any]) -> Batch:
         """A param group's settings, without parameters."""
         return Batch(
@@ -101,11 +91,14 @@ class EngineOptimizer(Optimizer, ABC):
         """Raises where others overwrote a setting, or the state no longer fits one."""
         scope, momentum = self._begun_with[index]
         refuse_foreign_settings(group, self.defaults, momentum)
-        if any(has_stepped(self, parameter) for parameter in group["params"]):
-            refuse_another_scope(scope, self._scope(group))
-        elif self._scope(group) != scope:
+        if (now := self._scope(group)) != scope:
+            if any(has_stepped(self, parameter) for parameter in group["params"]):
+                raise RuntimeError(
+                    f'granularity was changed from "{scope}" to "{now}" after the first step, but the state belongs to '
+                    f'"{scope}". Construct a new optimizer.'
+                )
             checked(self.arguments, dict(group), [g for g in self.param_groups if g is not group])
-            self._begun_with[index] = self._scope(group), momentum
+            self._begun_with[index] = now, momentum
 
     def _put_readings(self, group: dict[str, Any]) -> None:
         """Puts γ and the learning rate into a param group, for users and trainers that read them there."""
@@ -142,20 +135,18 @@ class EngineOptimizer(Optimizer, ABC):
         return not any(has_stepped(self, parameter) for parameter in self._parameters())
 
     def _step_groups(self, is_first: bool) -> None:
-        groups, batches = self._batches()
-        if not batches:
-            return
+        batches = self._batches()
         scale: Tensor | None = getattr(self, "grad_scale", None)
         if scale is not None:
             for batch in batches:
                 batch.unscale(scale)
-        batches = engine.prepare(batches, groups)
-        if not batches:  # Every gradient is zero.
+        batches = engine.prepare(batches, self.param_groups)
+        if not batches:  # There are no gradients, or all are zero.
             return
         looks = is_first and self.warns_of_large_first_step and FirstStep.can_look(batches)
         first = FirstStep(batches) if looks else None
         try:
-            if is_first and self._shares(self.param_groups[0]):
+            if is_first and (self.rule.learns or self._scope(self.param_groups[0]) in SHARED):
                 warn_of_one_each(self)
             engine.run(batches)
             if first is not None:
@@ -170,26 +161,22 @@ class EngineOptimizer(Optimizer, ABC):
         if is_first:  # What is stepped for the first time in a later step is found by its counter.
             self._unused = {p: origin for p, origin in self._unused.items() if p.grad is None}
 
-    def _batches(self) -> tuple[list[dict[str, Any]], list[Batch]]:
-        """The param groups that have gradients, and their batches. Makes missing state."""
-        groups: list[dict[str, Any]] = []
-        batches: list[Batch] = []
-        for index, group in enumerate(self.param_groups):
-            batch = self._batch(index, group)
-            if batch.params:
-                groups.append(group)
-                batches.append(batch)
+    def _batches(self) -> list[Batch]:
+        """A batch for each param group that has gradients. Makes missing state."""
+        made = [self._batch(index, group) for index, group in enumerate(self.param_groups)]
+        batches = [batch for batch in made if batch.params]
         if drawing := [batch for batch in batches if batch.draws]:
             places = {parameter: place for place, parameter in enumerate(self._parameters())}
             for batch in drawing:
                 batch.streams = [places[parameter] for parameter in batch.params]
-        return groups, batches
+        return batches
 
     def _batch(self, index: int, group: Mapping[str, Any], whole: Mapping[str, Any] | None = None) -> Batch:
         """The parameters of a group that have a gradient, and their state. ``group`` may be a part of a whole one."""
         if torch.compiler.is_compiling():
             refuse_foreign_settings(group, self.defaults, self._begun_with[index][1])
             batch = self._empty_batch(group)
+            batch.group = index
             self._init_group(group, batch.params, batch.grads)
             # torch.compile cannot pass this list to _init_group.
             batch.param_states = [self.state[parameter] for parameter in batch.params]

@@ -17,7 +17,7 @@ from gradagrad.engine.batch import Backend, Batch
 from gradagrad.engine.gradients import look, moves
 from gradagrad.engine.support import refuse_unfit
 from gradagrad.kernel import load
-from gradagrad.kernel.backend import KERNEL, kernel_for
+from gradagrad.kernel.backend import KERNEL, ROW_KERNEL
 from gradagrad.torch_ops.steps import TorchSteps, added_up, learn, refuse_misfits
 from gradagrad.triton.backend import TRITON, interprets
 
@@ -25,21 +25,20 @@ from gradagrad.triton.backend import TRITON, interprets
 def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]], *, looks: bool = True) -> list[Batch]:
     """Checks everything and writes nothing: the batches of the step, each with a backend that can step it.
 
-    There are none if the rule learns and every gradient is zero; without ``looks`` nobody looks.
+    ``groups`` are all param groups. There are no batches if the rule learns and every gradient is zero; without
+    ``looks`` nobody looks.
     """
     ready: list[Batch] = []
-    owners: list[Mapping[str, Any]] = []
-    for batch, group in zip(batches, groups, strict=True):
+    for batch in batches:
         plain = not torch.compiler.is_compiling() and _is_plain(batch)
         if not plain:
             refuse_unfit(batch)
         ready += [batch] if plain else sharding.split(batch)
-        owners += [group] * (len(ready) - len(owners))
-    if looks and ready[0].rule.learns and not moves(ready, map(look, ready)):
+    if looks and ready and ready[0].rule.learns and not moves(ready, map(look, ready)):
         return []
     try:
-        for part, group in zip(ready, owners, strict=True):
-            part.backend = choose_backend(part, group)
+        for part in ready:
+            part.backend = choose_backend(part, groups[part.group])
             if part.backend.name != "kernel":  # The kernel has checked all shapes.
                 refuse_misfits(part)
     except BaseException:
@@ -137,26 +136,23 @@ ONE_BY_ONE, TOGETHER = TorchSteps(together=False), TorchSteps(together=True)
 
 def choose_backend(batch: Batch, group: Mapping[str, Any]) -> Backend:
     """Compiled steps where they are wanted and possible (C++ on a CPU, Triton on a GPU), else torch operations."""
-    if (
-        batch.derived.get("backend") is KERNEL
-        and batch.grads[0].layout == torch.strided
-        and not batch.axes
-        and not KERNEL.prepare(batch)
-    ):
-        return KERNEL  # The last step took it; it refuses parameters that have moved to another device.
+    layout = batch.grads[0].layout
+    kernel = None if batch.axes else batch.derived.get(layout)
+    if kernel and not kernel.prepare(batch):
+        return kernel  # The last step took it; it refuses parameters that have moved to another device.
     if group["fused"] and any(parameter.is_meta for parameter in batch.params):  # in torch's words, for its own tests
         raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices.")
     if wanted := _wants_kernel(batch, group):
         on_cpu = _is_on_cpu(batch) and not interprets()
-        backend = kernel_for(batch) if on_cpu else TRITON
+        backend = TRITON if not on_cpu else KERNEL if layout == torch.strided else ROW_KERNEL
         reason = _RANKS if batch.scope == "row" and batch.axes else backend.prepare(batch)
         if reason is None:
-            if backend is KERNEL:
-                batch.derived["backend"] = KERNEL
+            if on_cpu:
+                batch.derived[layout] = backend
             return backend
         if on_cpu:
             refuse_misfits(batch)  # This explains misfits better than the kernel does.
-        if wanted == "always" and batch.grads[0].layout == torch.strided:
+        if wanted == "always" and layout == torch.strided:
             raise RuntimeError(
                 f"fused=True is impossible here: {reason} Pass fused=None to use the kernel where possible."
             )

@@ -6,6 +6,8 @@ from torch import Tensor
 from gradagrad import sharding
 from gradagrad.engine.batch import Batch
 
+_NEEDS_WHOLE = "projection must be elementwise (Box, NonNegative) {}, since others need the whole tensor; {}."
+
 
 def refuse_unfit(batch: Batch) -> None:
     """Raises for parameters and gradients that do not work with the settings."""
@@ -21,10 +23,8 @@ def _sharded(batch: Batch, parameter: Tensor, gradient: Tensor) -> str | None:
     if reason := sharding.unfit(parameter, gradient, differentiable=batch.differentiable):
         return reason
     if not _is_elementwise(batch) and sharding.axes(parameter):
-        return (
-            "projection must be elementwise (Box, NonNegative) for sharded parameters, since others need the whole "
-            "tensor; keep that parameter unsharded (fully_shard's ignored_params)."
-        )
+        remedy = "keep that parameter unsharded (fully_shard's ignored_params)"
+        return _NEEDS_WHOLE.format("for sharded parameters", remedy)
     if getattr(batch.settings, "lazy", False) and batch.scope != "element" and sharding.axes(parameter, "row"):
         found = getattr(parameter, "placements", "columns on several ranks")
         return (
@@ -45,10 +45,7 @@ def _sparse(batch: Batch, gradient: Tensor) -> str | None:
     if reason := batch.rule.unfit_for_rows(batch.settings):
         return reason
     if not _is_elementwise(batch):
-        return (
-            "projection must be elementwise (Box, NonNegative) with sparse gradients, since others need the whole "
-            "tensor; construct the embedding with sparse=False."
-        )
+        return _NEEDS_WHOLE.format("with sparse gradients", "construct the embedding with sparse=False")
     if batch.scope == "row" and gradient.sparse_dim() != 1:
         return (
             'granularity="row" needs gradients that are sparse in their first dimension only, got '

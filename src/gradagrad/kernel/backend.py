@@ -6,6 +6,7 @@ then takes the step, whole or phase by phase. The mathematics is neither here no
 
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 from operator import is_
 from typing import Any, cast
@@ -99,7 +100,6 @@ class Kernel:
         return None
 
     def forget(self, batch: Batch) -> None:
-        """Releases what was prepared, if the step is not taken after all."""
         for ticket in batch.prepared or ():
             _ops().release_step(ticket)
         batch.prepared = None
@@ -199,11 +199,6 @@ class RowKernel(Kernel):
 KERNEL, ROW_KERNEL = Kernel(), RowKernel()
 
 
-def kernel_for(batch: Batch) -> Kernel:
-    """The kernel for a batch, whose gradients are all dense or all sparse."""
-    return KERNEL if batch.grads[0].layout == torch.strided else ROW_KERNEL
-
-
 def _common(batch: Batch) -> tuple[Any, Settings] | str:
     """The kernel's ops and their arguments besides tensors, or why they cannot be used."""
     ops = load.ops()
@@ -245,10 +240,9 @@ def _bounds(project: Any) -> tuple[float, float] | str:
 
 def _rows(batch: Batch) -> tuple[Tensor, Tensor]:
     """Sums and statistics of zero: a row for a shared block, else one for each parameter."""
-    phases, blocks = variants.phases_of(variants.variant_of(batch.settings) or 0), len(batch.params)
-    blocks = 1 if batch.is_shared else blocks
-    counts = phases.sums, phases.statistics
-    return torch.zeros(blocks, counts[0], dtype=torch.float64), torch.zeros(blocks, counts[1], dtype=torch.float64)
+    phases = variants.phases_of(variants.variant_of(batch.settings) or 0)
+    zeros = partial(torch.zeros, 1 if batch.is_shared else len(batch.params), dtype=torch.float64)
+    return zeros(phases.sums), zeros(phases.statistics)
 
 
 def _sentence(code: int, batch: Batch, i: int | None = None) -> str:

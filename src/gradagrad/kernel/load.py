@@ -42,10 +42,7 @@ _REASONS = {
         "this is the wheel for every platform, and there is none with the kernel for this one.",
         f"Build it here, with a C++ compiler: {_BUILD}",
     ),
-    "windows": (
-        "there is no kernel for Windows yet.",
-        "Under WSL there is.",
-    ),
+    "windows": ("there is no kernel for Windows yet.", "Under WSL there is."),
     "": (
         "this source tree was never built.",
         "In its folder, with torch and a C++ compiler: pip install --no-build-isolation --editable .",

@@ -63,16 +63,12 @@ def _series(
 
 
 def _quantiles(
-    axes: Axes,
-    history: Sequence[Record],
-    index: int,
-    name: str,
-    quantiles: Callable[[GroupDiagnostics], dict[float, float]],
+    axes: Axes, history: Sequence[Record], index: int, name: str, of: Callable[[GroupDiagnostics], dict[float, float]]
 ) -> None:
-    steps, median = _series(history, index, lambda group: quantiles(group)[0.5])
+    steps, median = _series(history, index, lambda group: of(group)[0.5])
     (line,) = axes.plot(steps, median, label=name)
     colour: Any = line.get_color()
     for low, high, opacity in _BANDS:
-        lower = _series(history, index, lambda group, q=low: quantiles(group)[q])[1]
-        upper = _series(history, index, lambda group, q=high: quantiles(group)[q])[1]
+        lower = _series(history, index, lambda group, q=low: of(group)[q])[1]
+        upper = _series(history, index, lambda group, q=high: of(group)[q])[1]
         axes.fill_between(steps, lower, upper, color=colour, alpha=opacity, linewidth=0)

@@ -12,15 +12,7 @@ import jax.numpy as jnp
 import optax
 
 from gradagrad.checks.arguments import error_text
-from gradagrad.optax.arrays import (
-    Array,
-    ArrayOps,
-    block_dtype,
-    computing_dtype,
-    filled,
-    in_precision,
-    wide_dtype,
-)
+from gradagrad.optax.arrays import Array, ArrayOps, block_dtype, computing_dtype, filled, in_precision, wide_dtype
 from gradagrad.optax.leaf import Leaf, evaluate
 from gradagrad.optax.rounding import Rounder
 from gradagrad.optax.sharing import axes_of_leaves, over_devices, rows_over_devices

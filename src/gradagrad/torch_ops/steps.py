@@ -173,24 +173,16 @@ def refuse_misfits(batch: Batch) -> None:
     """Raises where the shape of a gradient or of state differs from its parameter's, for backends that do not check."""
     states = [batch.state[field.key] for field in batch.fields if field.at == "element"]
     for parameter, gradient, *state in zip(batch.params, batch.grads, *states, strict=True):
-        if reason := misfit(parameter, gradient, state):
-            raise RuntimeError(reason)
-
-
-def misfit(parameter: Tensor, gradient: Tensor, state: list[Tensor]) -> str | None:
-    """Why shapes do not fit; None if they do."""
-    shape = parameter.shape
-    if gradient.shape != shape:
-        return f"the gradient of a parameter of shape {tuple(shape)} has shape {tuple(gradient.shape)}."
-    expected = real_shape(parameter)
-    for tensor in state:
-        if tensor.shape != expected:
-            return (
-                f"a parameter has shape {tuple(shape)}, but its state has {tuple(tensor.shape)}: "
-                "it was replaced or resized since the last step. Construct a new optimizer for it, or delete its state."
+        shape, found = tuple(parameter.shape), tuple(gradient.shape)
+        if found != shape:
+            raise RuntimeError(f"the gradient of a parameter of shape {shape} has shape {found}.")
+        expected = real_shape(parameter)
+        if others := [tensor for tensor in state if tensor.shape != expected]:
+            raise RuntimeError(
+                f"a parameter has shape {shape}, but its state has {tuple(others[0].shape)}: it was replaced or "
+                "resized since the last step. Construct a new optimizer for it, or delete its state."
             )
-    if gradient.layout == torch.sparse_coo and gradient.is_cpu and not torch.compiler.is_compiling():
-        rows = gradient._indices()
-        if rows.numel() and int(rows.min()) < 0:
-            return f"a sparse gradient has a negative index, {int(rows.min())}; number rows from 0."
-    return None
+        if gradient.layout == torch.sparse_coo and gradient.is_cpu and not torch.compiler.is_compiling():
+            rows = gradient._indices()
+            if rows.numel() and int(rows.min()) < 0:
+                raise RuntimeError(f"a sparse gradient has a negative index, {int(rows.min())}; number rows from 0.")

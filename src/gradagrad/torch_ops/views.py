@@ -242,8 +242,8 @@ class TouchedRows(OneTensor):
         if "row_clocks" not in own or not self.rule.needs_catch_up(self.settings):
             return
         # Bring rows that were idle to where dense gradients of zero would have brought them.
-        since = own["row_clocks"][self.index].reshape(-1, *(1 for _ in range(self.values["x"].dim() - 1)))
-        for key, a in _after_idling(batch, self.values, self.block, since, clock(batch, i), self.ops).items():
+        since = own["row_clocks"][self.index]
+        for key, a in _after_idling(batch, i, self.values, self.block, since, self.ops).items():
             (self.values if key in self.values else self.block)[key] = a
 
     def write(self, new: Arrays, after: Arrays) -> None:
@@ -368,9 +368,10 @@ def row_clocks(batch: Batch, i: int, dims: int, now: Tensor) -> Tensor:
     return clocks
 
 
-def _after_idling(batch: Batch, values: Arrays, block: Arrays, since: Tensor, now: Tensor, ops: Any) -> Arrays:
-    """``x`` and the fields of rows last up to date at ``since``, as they are at ``now``."""
-    result = batch.rule.idle(values, {**batch.shared, **block}, since, now.to(since), batch.settings, ops)
+def _after_idling(batch: Batch, i: int, values: Arrays, block: Arrays, since: Tensor, ops: Any) -> Arrays:
+    """``x`` and the fields of rows of the i-th parameter last up to date at ``since``, as they are now."""
+    now, since = clock(batch, i).to(since), since.reshape(*since.shape, *[1] * (values["x"].dim() - since.dim()))
+    result = batch.rule.idle(values, {**batch.shared, **block}, since, now, batch.settings, ops)
     # A block that is a single number has no rows to bring up to date.
     return {key: a for key, a in result.items() if key in values or batch.scope not in SINGLE}
 
@@ -386,8 +387,7 @@ def catch_up(batch: Batch, i: int) -> None:
     fields, block = fields_of(batch, i, dtype)
     values = {"x": parameter.to(dtype), **fields}
     targets = {"x": parameter, **{field.key: stored for field, stored in own_fields(batch, i)}}
-    since = clocks.reshape(*clocks.shape, *(1 for _ in range(values["x"].dim() - clocks.dim())))
-    for key, a in _after_idling(batch, values, block, since, clock(batch, i), tensor_ops(dtype)).items():
+    for key, a in _after_idling(batch, i, values, block, clocks, tensor_ops(dtype)).items():
         # A row that is up to date is representable and stays as it is; bf16 rounds the others to nearest, once.
         targets[key].copy_(a)
     del batch.param_states[i]["row_clocks"]

@@ -71,7 +71,7 @@ def _parameters(shapes: Sequence[tuple[int, ...]], device: torch.device) -> list
 
 
 def _batch(optimizer: Any) -> Any:
-    return optimizer._batches()[1][0]
+    return optimizer._batches()[0]
 
 
 def self_check(

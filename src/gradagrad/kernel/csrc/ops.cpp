@@ -34,12 +34,9 @@ class Numbered {
     return found->second;
   }
   void release(int64_t number) {
-    std::shared_ptr<A> last;  // destroyed after the lock
+    typename std::map<int64_t, std::shared_ptr<A>>::node_type last;  // destroyed after the lock
     const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = all_.find(number);
-    if (found == all_.end()) return;
-    last = std::move(found->second);
-    all_.erase(found);
+    last = all_.extract(number);
   }
 
  private:

@@ -11,24 +11,20 @@ SortedRows::SortedRows(const int64_t* rows, int64_t count, int64_t bound) : posi
   bool ascending = true;
   for (int64_t i = 1; i < count && ascending; ++i) ascending = rows[i - 1] < rows[i];
   for (int64_t i = 0; i < count; ++i) positions_[i] = i;
-  if (!ascending) sort(rows, count, bound);
-  starts_.reserve(count + 1);
-  for (int64_t i = 0; i < count; ++i) {
-    if (i == 0 || rows[positions_[i]] != rows[positions_[i - 1]]) starts_.push_back(i);
-  }
-  starts_.push_back(count);
-}
-
-// A radix sort, eleven bits at a time.
-void SortedRows::sort(const int64_t* rows, int64_t count, int64_t bound) {
-  std::vector<int64_t> other(count);
-  for (int shift = 0; (bound - 1) >> shift > 0; shift += 11) {
+  // A radix sort, eleven bits at a time.
+  std::vector<int64_t> other(ascending ? 0 : count);
+  for (int shift = 0; !ascending && (bound - 1) >> shift > 0; shift += 11) {
     std::array<int64_t, 2049> begin{};
     for (int64_t i = 0; i < count; ++i) ++begin[((rows[i] >> shift) & 2047) + 1];
     for (size_t d = 1; d < begin.size(); ++d) begin[d] += begin[d - 1];
     for (const int64_t position : positions_) other[begin[(rows[position] >> shift) & 2047]++] = position;
     positions_.swap(other);
   }
+  starts_.reserve(count + 1);
+  for (int64_t i = 0; i < count; ++i) {
+    if (i == 0 || rows[positions_[i]] != rows[positions_[i - 1]]) starts_.push_back(i);
+  }
+  starts_.push_back(count);
 }
 
 SparseStep::SparseStep(

@@ -17,7 +17,6 @@ class SortedRows {
   int64_t occurrences(int64_t i) const { return starts_[i + 1] - starts_[i]; }
 
  private:
-  void sort(const int64_t* rows, int64_t count, int64_t bound);
   std::vector<int64_t> positions_, starts_;
 };
 

@@ -6,14 +6,10 @@
 
 namespace gradagrad {
 
-namespace {
-
 // Elements whose sums are added up as one, and the fewest that are worth a thread.
 constexpr int64_t piece = 16384;
 constexpr int64_t grain = 32768;
 constexpr int64_t lines = 64;  // so that threads do not share cache lines
-
-}  // namespace
 
 Role Settings::role_of(const View& x, bool block) const {
   const uint32_t own = one_of(x.kind == Kind::f64 ? Kind::f64 : Kind::f32);

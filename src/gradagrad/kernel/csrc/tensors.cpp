@@ -1,6 +1,7 @@
 #include "tensors.h"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 
 namespace gradagrad {
@@ -39,6 +40,19 @@ Kind kind_of(int32_t dtype) {
   static const int32_t dtypes[] = {aoti_torch_dtype_float32(), aoti_torch_dtype_float64(), aoti_torch_dtype_bfloat16(),
                                    aoti_torch_dtype_float16(), aoti_torch_dtype_int64(),   aoti_torch_dtype_int32()};
   return static_cast<Kind>(std::find(std::begin(dtypes), std::end(dtypes), dtype) - std::begin(dtypes));
+}
+
+// In pieces, because a loop that may end at any number is not vectorised. All bits but the sign are 0 in both zeros alone.
+template <class Bits>
+bool any_bits(const void* data, int64_t size) {
+  constexpr int64_t piece = 1024;
+  const Bits* a = static_cast<const Bits*>(data);
+  for (int64_t begin = 0; begin < size; begin += piece) {
+    Bits found = 0;
+    for (int64_t i = begin; i < std::min(begin + piece, size); ++i) found |= a[i];
+    if (static_cast<Bits>(found << 1)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -105,23 +119,6 @@ bool rows_outermost(const View& a) {
 
 int64_t row_length(const View& a) { return a.dim == 0 || a.size == 0 ? 1 : a.size / a.sizes[0]; }
 
-namespace {
-
-// In pieces, because a loop that may end at any number is not vectorised. All bits but the sign are 0 in both zeros alone.
-template <class Bits>
-bool any_bits(const void* data, int64_t size) {
-  constexpr int64_t piece = 1024;
-  const Bits* a = static_cast<const Bits*>(data);
-  for (int64_t begin = 0; begin < size; begin += piece) {
-    Bits found = 0;
-    for (int64_t i = begin; i < std::min(begin + piece, size); ++i) found |= a[i];
-    if (static_cast<Bits>(found << 1)) return true;
-  }
-  return false;
-}
-
-}  // namespace
-
 bool any_nonzero(const View& a) {
   if (a.size == 0) return false;
   const int64_t bytes = a.bytes() / a.size;
@@ -173,19 +170,13 @@ bool Checklist::overlap(std::vector<Range> written, const std::vector<Range>& re
 // A training loop brings the same memory step after step, one list for each param group; only a change is worth a search.
 Verdict Checklist::overlaps() const {
   if (verdict_) return verdict_;
-  constexpr size_t remembered = 8;
-  static thread_local std::vector<Ranges> known;
-  static thread_local size_t oldest = 0;
+  static thread_local std::array<Ranges, 8> known;
+  static thread_local size_t next = 0;
   for (const Ranges& lists : known) {
     if (lists.written == written_ && lists.read == read_) return {};
   }
   if (overlap(written_, read_)) return {Refusal::overlap, 0};
-  if (known.size() < remembered) {
-    known.push_back({written_, read_});
-  } else {
-    known[oldest] = {written_, read_};
-    oldest = (oldest + 1) % remembered;
-  }
+  known[next++ % known.size()] = {written_, read_};
   return {};
 }
 
