@@ -76,8 +76,10 @@ class Averaged(EngineOptimizer):
         with uninterrupted():
             try:
                 put(self._iterates)
-            finally:  # If it raises, all that can be put back has been.
+            except RuntimeError:  # All that can be put back has been.
                 self._iterates = {}
+                raise
+            self._iterates = {}
 
     def _catch_up(self) -> None:
         if self._iterates and not self._averaged_depth:
