@@ -68,7 +68,7 @@ def run(batches: Sequence[Batch]) -> None:
 def _is_one_call(batch: Batch) -> bool:
     if batch.axes or batch.backend.is_one_call:
         return not batch.axes
-    return batch.backend.name == "kernel" and not batch.is_shared and len(batch.params) == 1
+    return batch.backend.name == "kernel" and not batch.shared and len(batch.params) == 1
 
 
 def _run(batches: Sequence[Batch]) -> None:
