@@ -81,8 +81,8 @@ def noisy_least_squares(double, clock=0.0, gamma0=1e-4, lr=1.0, elements=4096):
         params = (jnp.zeros(1000, dtype), jnp.zeros(elements - 1000, dtype))
         state = optimizer.init(params)
         state = state._replace(clock=state.clock + clock)
-        newest = optimizer.update(params, state)[1].weight_total  # of a step without gradients
-        state = state._replace(weight_total=newest * clock / 6.0)
+        newest = optimizer.update((params[0] + 1.0, params[1]), state)[1].weight_total
+        state = state._replace(weight_total=newest * clock / 7.0)
         found = jax.jit(lambda c: jax.lax.scan(step, c, jnp.arange(600))[1])((params, state))
         return [np.asarray(values)[[29, 599]] for values in found]
 

@@ -19,7 +19,8 @@ class SingleRule(AutoRule):
     """The rule with the field "weight_total" in units of (G/``UNIT``)²."""
 
     def weight(self, k: Array, block: Block, ops: Ops) -> Array:
-        return super().weight(k, {"common_gamma": UNIT}, ops)
+        root = ops.minimum(k * k * k * UNIT, ops.largest)  # Without the bound XLA computes k⁶, which overflows.
+        return root * root
 
     def learn(
         self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops

@@ -186,7 +186,7 @@ def test_adagrad_norm_has_one_step_size(iris):
     assert records[0].curves["loss"][-1] == pytest.approx(stack.evaluate(x)["loss"].item(), rel=1e-8)
 
 
-def test_the_average_beside_a_run_has_the_weights_of_autogradagrad():
+def test_autogradagrad_weighs_its_iterates_by_the_sixth_power_of_k():
     weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
     optimizer = gradagrad.AutoGradaGrad([weight], gamma0=1e-3)
     totals = [0.0]
@@ -197,5 +197,5 @@ def test_the_average_beside_a_run_has_the_weights_of_autogradagrad():
         if step < 2:
             optimizer.state[weight]["common_gamma"].fill_(1e-3)
     first, second, third = np.diff(totals)
-    assert second / first == pytest.approx(2.0**POWER)
-    assert third / first == pytest.approx(3.0**POWER)
+    assert second / first == pytest.approx(2.0**6)
+    assert third / first == pytest.approx(3.0**6)
