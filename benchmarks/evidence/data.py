@@ -35,7 +35,6 @@ ADDRESSES = {
 PACKAGES = ("asyncio", "email", "http", "idlelib", "importlib", "logging", "multiprocessing", "tkinter", "unittest",
             "xml")  # fmt: skip
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])
-
 Pair = tuple[Tensor, Tensor]
 
 
@@ -80,13 +79,10 @@ def sources() -> dict[str, Tensor]:
 
 
 def _docstrings(package: str) -> set[str]:
-    found: set[str] = set()
-    for file in sorted((LIBRARY / package).rglob("*.py")):
-        if "test" in file.stem or "idle_test" in file.parts:
-            continue
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-                found.add(" ".join((ast.get_docstring(node) or "").split()))
+    files = [file for file in (LIBRARY / package).rglob("*.py") if "idle_test" not in file.parts]
+    nodes = [node for file in files if "test" not in file.stem for node in ast.walk(ast.parse(file.read_bytes()))]
+    own = [x for x in nodes if isinstance(x, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)]
+    found = {" ".join((ast.get_docstring(node) or "").split()) for node in own}
     hidden = re.compile(rf"\w*({'|'.join(PACKAGES)}|tk|idle)\w*", re.IGNORECASE)
     return {text for text in (hidden.sub("it", text) for text in found) if len(text) >= 40}
 

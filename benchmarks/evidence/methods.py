@@ -80,6 +80,8 @@ _SGD = (Row("SGD, cosine", tuned=True), Row("SGD", tuned=True), Row("SGD", tuned
 _FREE = (Row("Schedule-Free AdamW", tuned=True), FREE, Row("Prodigy, cosine", tuned=True), Row("Prodigy"))
 ROWS = (REFERENCE, *_ADAMW, *_SGD, *_FREE, Row("Adagrad", tuned=True), Row("GradaGrad"), Row(OURS), AVERAGED)
 
+COMPARED = (REFERENCE, _FREE[0], FREE, Row("Prodigy"))  # with AutoGradaGrad's average, in the summary
+
 
 @functools.cache
 def rule_digest() -> str:

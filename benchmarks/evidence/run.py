@@ -2,8 +2,9 @@
 
 import functools
 import math
+import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from benchmarks.evidence import methods
-from benchmarks.evidence.methods import GRID, METHODS, OURS, SWEEPS, Row
+from benchmarks.evidence.methods import AVERAGED, COMPARED, GRID, METHODS, OURS, SWEEPS, Row
 from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
 from benchmarks.pages import DOCS
 from benchmarks.record import RunFile, best_place, rate
@@ -20,6 +21,13 @@ from gradagrad_lab.runs.average import POWER, Average
 from gradagrad_lab.runs.optimizers import evaluation_point
 
 Measures = dict[str, dict[str, dict[str, float]]]
+FEW, MANY = 3, 5  # seeds
+T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t for 95 %, by the number of seeds
+
+
+def half_width(found: Collection[float]) -> float:
+    """Of a 95 % interval."""
+    return T_95[len(found)] * statistics.stdev(found) / len(found) ** 0.5
 
 
 class Job(NamedTuple):
@@ -36,7 +44,6 @@ class Job(NamedTuple):
 
 
 def _measured(task: Task, places: dict[str, Any], *parts: str) -> Measures:
-    """Measures by place and part."""
     found: Measures = {}
     for place, enter in places.items():
         with enter() if enter else nullcontext(), task.fresh_statistics() if enter else nullcontext():
@@ -108,7 +115,7 @@ class Records(RunFile):
         self.save()
 
     def get(self, job: Job, averaged: bool = False) -> dict[str, Any] | None:
-        """A run; None if it is missing, or lacks an average that is asked for."""
+        """A run, or None if it is missing or lacks an average that is asked for."""
         found = self.runs.get(job.key)
         return None if found and averaged and not {"averaged", "diverged"} & set(found) else found
 
@@ -134,16 +141,30 @@ class Records(RunFile):
     def value(self, row: Row) -> float | None:
         return self.best(row.method, row.averaged)[0] if row.tuned else METHODS[row.method].default
 
-    def seeds(self, method: str, value: float | None) -> list[Job]:
+    def seeds(self, method: str, value: float | None, count: int = FEW) -> list[Job]:
         """A run of whole length for each seed, or none while the learning rate is not known."""
-        seeds = range(self.workload.seeds) if value is not None else ()
-        return [Job(method, value or 0.0, seed, self.workload.steps) for seed in seeds]
+        return [Job(method, value, seed, self.workload.steps) for seed in range(count) if value is not None]
+
+    def values(self, row: Row, part: str, metric: str, count: int = MANY) -> dict[int, float]:
+        """A number for each finished seed; infinity for a run that diverged."""
+        at = "averaged" if row.averaged else "last"
+        runs = [(job.seed, self.get(job, row.averaged)) for job in self.seeds(row.method, self.value(row), count)]
+        return {seed: run.get(at, {}).get(part, {}).get(metric, math.inf) for seed, run in runs if run}
+
+    def _overlap(self, other: Row) -> bool:
+        """Whether the intervals of AutoGradaGrad's average and another row overlap after the first seeds."""
+        mine, theirs = (self.values(row, "test", self.workload.metric, FEW).values() for row in (AVERAGED, other))
+        if len(mine) < FEW or len(theirs) < FEW or math.inf in (*mine, *theirs):
+            return False
+        return abs(statistics.mean(mine) - statistics.mean(theirs)) <= half_width(mine) + half_width(theirs)
 
     def finals(self, row: Row) -> list[Job]:
-        return self.seeds(row.method, self.value(row))
+        """Three seeds, and five of what AutoGradaGrad's average is compared with where three do not tell them apart."""
+        others = COMPARED if row.method == OURS else (row,) if row in COMPARED else ()
+        many = any(self._overlap(other) for other in others if other in self.rows())
+        return self.seeds(row.method, self.value(row), MANY if many else FEW)
 
     def sweep(self, method: str) -> list[Job]:
-        """The runs of the picture of robustness."""
         return [Job(method, rate(place), 0, self.workload.steps) for place in SWEEPS[method]]
 
     def missing(self) -> list[Job]:

@@ -9,26 +9,17 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from benchmarks import pages
-from benchmarks.evidence.methods import AVERAGED, FIRST_SCREEN, FREE, METHODS, OURS, REFERENCE, ROWS, SWEEPS, Row
-from benchmarks.evidence.run import Job, Records, train
+from benchmarks.evidence.methods import AVERAGED, COMPARED, FIRST_SCREEN, METHODS, OURS, ROWS, SWEEPS, Row
+from benchmarks.evidence.run import FEW, Job, Records, half_width, train
 from benchmarks.evidence.workloads import WORKLOADS
 
 PAGE = pages.DOCS / "benchmarks.md"
-T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t for 95 %, by the number of seeds
-OTHERS = (REFERENCE, Row("Schedule-Free AdamW", tuned=True), FREE, Row("Prodigy"))
 COLORS = {"AdamW": "#3f7fc4", "Schedule-Free AdamW": "#35915a", "Prodigy": "#a8780f", "Adagrad": "#9a62bb"}
 COLORS |= {"SGD": pages.INK, "GradaGrad": "#9a62bb", OURS: "#e0475b"}
-DRAWN = (AVERAGED, REFERENCE, Row("AdamW"), *OTHERS[1:])
+DRAWN = (AVERAGED, Row("AdamW"), *COMPARED)
 SECONDARY = [row for row in ROWS if row.method in ("SGD", "SGD, cosine", "Prodigy, cosine")] + [ROWS[1]]
 QUICK = {"fashion-mlp": 300, "fashion-cnn": 40, "fashion-vit": 40, "gpt": 8}
 QUICK_METHODS = ("AdamW", "Schedule-Free AdamW", "Prodigy", "GradaGrad", OURS)
-
-
-def values(own: Records, row: Row, part: str, metric: str) -> dict[int, float]:
-    """A number for each finished seed; infinity for a run that diverged."""
-    runs = {job.seed: run for job in own.finals(row) if (run := own.get(job, row.averaged))}
-    at = "averaged" if row.averaged else "last"
-    return {seed: run.get(at, {}).get(part, {}).get(metric, math.inf) for seed, run in runs.items()}
 
 
 def _cell(found: Collection[float], form: str = ".4f") -> str:
@@ -40,8 +31,7 @@ def _cell(found: Collection[float], form: str = ".4f") -> str:
     mean = f"{statistics.mean(found):{form}}".replace("-", "−")
     if len(found) == 1:
         return f"{mean} (1 seed)"
-    half = T_95[len(found)] * statistics.stdev(found) / len(found) ** 0.5
-    return f"{mean} ± {half:{form.strip('+')}}" + f" ({len(found)} seeds)" * (len(found) < 3)
+    return f"{mean} ± {half_width(found):{form.strip('+')}}" + f" ({len(found)} seeds)" * (len(found) != FEW)
 
 
 def table(own: Records, full: bool = True) -> str:
@@ -52,9 +42,9 @@ def table(own: Records, full: bool = True) -> str:
     measures |= {"test loss": ("test", "loss")} if full or not measures else {}
     measures |= {"training loss": ("train", "loss")} if full else {}
     rows: list[list[str]] = []
-    trained = [row for row in own.rows() if values(own, row, "test", "loss")]
+    trained = [row for row in own.rows() if own.values(row, "test", "loss")]
     for row in (row for row in trained if full or row not in SECONDARY):
-        found = {name: values(own, row, *what).values() for name, what in measures.items()}
+        found = {name: own.values(row, *what).values() for name, what in measures.items()}
         cells = [_cell([100 * x for x in xs], ".2f") if "%" in name else _cell(xs) for name, xs in found.items()]
         ms = statistics.median(own.runs[job.key].get("ms", math.nan) for job in own.finals(row) if own.get(job))
         lr = "none" if row.method == OURS else f"{own.value(row):g}"
@@ -70,23 +60,19 @@ def table(own: Records, full: bool = True) -> str:
 def _gains(own: Records, other: Row) -> list[float]:
     """How much better AutoGradaGrad's average is than another row, in per cent of that row's test metric, by seed."""
     sign = 100 if own.workload.metric == "accuracy" else -100
-    mine, theirs = (values(own, row, "test", own.workload.metric) for row in (AVERAGED, other))
-    pairs = [(mine[seed], theirs[seed]) for seed in mine if seed in theirs]
-    return [sign * (x - y) / y for x, y in pairs if math.isfinite(x + y)]
+    mine, theirs = (own.values(row, "test", own.workload.metric) for row in (AVERAGED, other))
+    return [sign * (mine[x] - y) / y for x, y in theirs.items() if x in mine and math.isfinite(mine[x] + y)]
 
 
 def summary(records: Sequence[Records]) -> str:
     """AutoGradaGrad's average beside others, worst first. Seeds are compared in pairs: they share batches."""
-    gains = {own: [_gains(own, other) for other in OTHERS] for own in records}
-    shown = sorted((own for own in records if gains[own][0]), key=lambda own: statistics.mean(gains[own][0]))
+    gains = {own: found for own in records if (found := [_gains(own, other) for other in COMPARED])[0]}
     rows = [
         [f"{own.workload.title}, {own.workload.metric}" + " (an older rule)" * ("older rule" in table(own))]
-        + [_cell(gain, "+.2f") if row in own.rows() else "–" for row, gain in zip(OTHERS, gains[own], strict=True)]
-        for own in shown
+        + [_cell(gain, "+.2f") if row in own.rows() else "–" for row, gain in zip(COMPARED, gains[own], strict=True)]
+        for own in sorted(gains, key=lambda own: statistics.mean(gains[own][0]))
     ]
-    absent = [own.workload.title for own in records if own not in shown]
-    last = f"\n\nNot trained yet: {'; '.join(absent)}." if absent else ""
-    return pages.table(["against, %", *(other.label for other in OTHERS)], rows) + last
+    return pages.table(["against, %", *(other.label for other in COMPARED)], rows)
 
 
 def _style(method: str, dash: str) -> dict[str, Any]:

@@ -33,8 +33,7 @@ class Task:
 
     @property
     def dense(self) -> list[nn.Parameter]:
-        own = [p for p in self.model.parameters() if not any(p is table for table in self.tables)]
-        return [p for p in own if p.requires_grad]
+        return [p for p in self.model.parameters() if p.requires_grad and not any(p is t for t in self.tables)]
 
     def loss(self, step: int) -> Tensor:
         inputs, targets = self.batch(step)
@@ -104,8 +103,9 @@ def gpt(seed: int, width: int = 256, blocks: int = 5) -> Task:
 
     fixed = {part: cut(text, torch.linspace(0, len(text) - CONTEXT - 2, 256).long()) for part, text in texts.items()}
     options: Any = {"heads": 8, "blocks": blocks, "wider": 4, "causal": True, "deviation": 0.02}
-    letters = nn.Embedding(models.LETTERS, width)
-    return Task(Transformer(letters, CONTEXT, width, models.LETTERS, **options), batch, fixed)
+    return Task(
+        Transformer(nn.Embedding(models.LETTERS, width), CONTEXT, width, models.LETTERS, **options), batch, fixed
+    )
 
 
 @functools.cache
@@ -156,7 +156,6 @@ class Workload:
     tuning: int
     seconds: float  # for a step, until a record knows better
     metric: str = "accuracy"
-    seeds: int = 3
     swept: bool = False
     like: str = ""
     methods: tuple[str, ...] = ()  # all if empty
@@ -164,10 +163,10 @@ class Workload:
 
 
 EPOCH = 55_000 // BATCH
-LONG = ("AdamW", "AdamW, cosine", "Schedule-Free AdamW", "Prodigy", "AutoGradaGrad")
 _mlp, _cnn, _vit = (_pictures("fashion-mnist", model) for model in (models.mlp, models.cnn, models.vit))
 _mnist, _lora, _full = _pictures("mnist", models.mlp), _encoder(lora=True), _encoder(lora=False)
-_like: dict[str, Any] = {"like": "fashion-mlp", "methods": LONG}
+_few = ("AdamW", "AdamW, cosine", "Schedule-Free AdamW", "Prodigy", "AutoGradaGrad")
+_like: dict[str, Any] = {"like": "fashion-mlp", "methods": _few}
 WORKLOADS = {
     "fashion-mlp": Workload("Fashion-MNIST, MLP", _mlp, 5 * EPOCH, 5 * EPOCH, 0.003, swept=True),
     "mnist-mlp": Workload("MNIST, MLP", _mnist, 5 * EPOCH, EPOCH, 0.003),

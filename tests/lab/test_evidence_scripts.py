@@ -179,12 +179,27 @@ def test_tables_name_what_is_missing_and_give_intervals(tmp_path):
     _finish(own)
     rows = dict(line.strip("| ").split(" | ", 1) for line in show.table(own).splitlines() if line.startswith("| "))
     half = 4.303 * torch.tensor([0.5, 0.51, 0.52]).std().item() / 3**0.5
-    assert rows["AdamW + cosine, tuned"].startswith(f"0.0316 | 51.00 ± {100 * half:.2f} | ")
+    assert rows["SGD + cosine, tuned"].startswith(f"0.0316 | 51.00 ± {100 * half:.2f} | ")
+    assert rows["AdamW + cosine, tuned"].startswith("0.0316 | 52.00 ± 1.96 (5 seeds) | ")
     del own.runs[f"AutoGradaGrad | 1 | seed 0 | {own.workload.steps} steps"]
-    assert show._gains(own, methods.ROWS[0]) == [0.0, 0.0], "pairs are of one seed"
+    assert show._gains(own, methods.ROWS[0]) == 4 * [0.0], "pairs are of one seed"
     summary = show.summary([own, Records("gpt", tmp_path)])
-    assert "| Fashion-MNIST, residual CNN, accuracy | +0.00 ± 0.00 (2 seeds) |" in summary
-    assert "Not trained yet: GPT, Python's sources." in summary
+    assert "| Fashion-MNIST, residual CNN, accuracy | +0.00 ± 0.00 (4 seeds) |" in summary
+    assert "GPT" not in summary
+
+
+def test_five_seeds_where_the_intervals_of_three_overlap(tmp_path):
+    """Rows that the summary compares with AutoGradaGrad's average, and no others."""
+    own = Records("fashion-cnn", tmp_path)
+    _finish(own)
+    near, far, apart = (methods.COMPARED[0], methods.COMPARED[1], methods.ROWS[-3])
+    for job in own.finals(far):
+        own.runs[job.key]["last"]["test"]["accuracy"] -= 0.2
+    assert [len(own.finals(row)) for row in (near, far, apart, methods.AVERAGED)] == [5, 3, 3, 5]
+    for row in methods.COMPARED:
+        for job in own.finals(row):
+            own.runs[job.key]["last"]["test"]["accuracy"] = 0.2 + job.seed / 100
+    assert {len(own.finals(row)) for row in own.rows()} == {3}
 
 
 def test_an_average_with_other_weights_is_trained_again(tmp_path):
