@@ -1,6 +1,7 @@
 """Whether a step has a gradient at all: one in which every gradient is zero changes nothing if the rule learns."""
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 
 import torch
 from torch import Tensor
@@ -10,10 +11,12 @@ from gradagrad.engine.batch import Batch
 from gradagrad.kernel import load
 from gradagrad.torch_ops.ops import real_view
 
+IS_CPU = attrgetter("is_cpu")
+
 
 def look(batch: Batch) -> bool | Tensor:
     """Whether a number in the gradients is not zero. On a CPU the host knows, and stops at the first such number."""
-    if torch.compiler.is_compiling() or not all(gradient.is_cpu for gradient in batch.grads):
+    if torch.compiler.is_compiling() or not all(map(IS_CPU, batch.grads)):
         return look_on_device(batch)
     kernel = load.ops()
     return any(map(kernel.any_nonzero if kernel else Tensor.any, map(_values, batch.grads)))

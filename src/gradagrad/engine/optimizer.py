@@ -31,6 +31,8 @@ class EngineOptimizer(Optimizer, ABC):
     rule: ClassVar[Rule]
     arguments: ClassVar[Table]
     warns_of_large_first_step: ClassVar[bool] = False
+    _has_stepped: bool = False
+    """Whether its first step was taken since it was constructed or loaded."""
     _cannot_step: str = ""
     """Why steps, saving and loading are refused at the moment; empty if they are not."""
     _in_backward: Any = None
@@ -123,10 +125,8 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
-        is_first = not torch.compiler.is_compiling() and (
-            self._is_unstepped()
-            if self._unused
-            else not any(self.state.get(p) for group in self.param_groups for p in group["params"])
+        is_first = not (self._has_stepped or torch.compiler.is_compiling()) and (
+            self._is_unstepped() if self._unused else not any(map(self.state.get, self._parameters()))
         )
         self._step_groups(is_first)
         return loss
@@ -160,6 +160,7 @@ class EngineOptimizer(Optimizer, ABC):
             raise
         if is_first:  # What is stepped for the first time in a later step is found by its counter.
             self._unused = {p: origin for p, origin in self._unused.items() if p.grad is None}
+            self._has_stepped = True
 
     def _batches(self) -> list[Batch]:
         """A batch for each param group that has gradients. Makes missing state."""
@@ -265,7 +266,7 @@ class EngineOptimizer(Optimizer, ABC):
                 group.setdefault(name, value)
             self._put_readings(group)
         self._begun_with = [self._scope_and_momentum(group) for group in self.param_groups]
-        self._unused = unused_of(self)
+        self._has_stepped, self._unused = False, unused_of(self)
         join_shared(self)
 
     @torch._disable_dynamo
@@ -290,7 +291,7 @@ class EngineOptimizer(Optimizer, ABC):
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
-        self._unused = unused_of(self)
+        self._has_stepped, self._unused = False, unused_of(self)
         join_shared(self)
 
     @property

@@ -62,10 +62,8 @@ def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tenso
     peers = [other for p in _sharing(optimizer, group) if (other := optimizer.state.get(p))] if shared else []
     peer = next((other for other in peers if shared[0] in other), {})
     state.setdefault("step", new_step(group, parameter))
-    for field in batch.fields:
+    for field in (f for f in batch.fields if f.key not in state):
         key = field.key
-        if key in state:
-            continue
         if key in shared and key in peer:
             state[key] = peer[key]
             continue

@@ -14,7 +14,7 @@ from torch.optim.optimizer import _default_to_fused_or_foreach
 
 from gradagrad import sharding
 from gradagrad.engine.batch import Backend, Batch
-from gradagrad.engine.gradients import look, moves
+from gradagrad.engine.gradients import IS_CPU, look, moves
 from gradagrad.engine.support import refuse_unfit
 from gradagrad.kernel import load
 from gradagrad.kernel.backend import KERNEL, ROW_KERNEL
@@ -56,19 +56,18 @@ def forget(batches: Sequence[Batch]) -> None:
 
 def run(batches: Sequence[Batch]) -> None:
     """Takes a prepared step."""
-    if torch.compiler.is_compiling():
-        _run(batches)
-    elif len(batches) == 1 and _is_one_call(batches[0]):
+    if len(batches) == 1 and _is_one_call(batches[0]):
         batches[0].backend.step(batches[0])  # A compiled call cannot be interrupted.
+    elif torch.compiler.is_compiling():
+        _run(batches)
     else:
         with uninterrupted():
             _run(batches)
 
 
 def _is_one_call(batch: Batch) -> bool:
-    if batch.axes or batch.backend.is_one_call:
-        return not batch.axes
-    return batch.backend.name == "kernel" and not batch.shared and len(batch.params) == 1
+    alone = batch.backend.name == "kernel" and not batch.shared and len(batch.params) == 1
+    return (batch.backend.is_one_call or alone) and not batch.axes
 
 
 def _run(batches: Sequence[Batch]) -> None:
@@ -173,11 +172,8 @@ def _wants_kernel(batch: Batch, group: Mapping[str, Any]) -> str:
     return "where possible" if _is_on_cpu(batch) or batch.params[0].is_cuda else ""
 
 
-_IS_CPU = attrgetter("is_cpu")
-
-
 def _is_on_cpu(batch: Batch) -> bool:
-    return all(map(_IS_CPU, batch.params))
+    return all(map(IS_CPU, batch.params))
 
 
 # The signals that user code usually catches; others end the process, or are rare.
