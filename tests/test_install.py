@@ -55,9 +55,9 @@ def test_every_wheel_that_is_published_was_checked_where_it_runs():
 
 # What setup.py records, a word of the reason, a word of the remedy, and what the remedy must not advise: it was done.
 RECORDS = [
-    ({"kind": "no torch"}, "torch was not there", "--no-build-isolation", "compiler"),
-    ({"kind": "old torch", "detail": "2.4.1"}, "torch 2.4.1", "torch that is there now", "compiler"),
-    ({"kind": "no compiler", "detail": "none"}, "no C++ compiler", "Install g++ or clang++", "With another"),
+    ({"kind": "no torch"}, "built without torch", "--no-build-isolation", "compiler"),
+    ({"kind": "old torch", "detail": "2.4.1"}, "torch 2.4.1", "torch that is installed now", "compiler"),
+    ({"kind": "no compiler", "detail": "none"}, "no C++ compiler", "Install g++ or clang++", "Try another"),
     (
         {"kind": "failed", "detail": "a.h:1: error: no.", "compiler": "g++ 12"},
         "a.h:1: error: no",
@@ -65,11 +65,11 @@ RECORDS = [
         "Install",
     ),
     ({"kind": "failed", "detail": "bad", "compiler": "Debian clang version 14"}, "bad", "export CXX=g++", "Install"),
-    ({"kind": "unwanted"}, "GRADAGRAD_KERNEL=0", "Without that variable", "compiler"),
-    ({"kind": "portable"}, "wheel for every platform", "--no-binary", "Install"),
+    ({"kind": "unwanted"}, "GRADAGRAD_KERNEL=0", "Unset that variable", "compiler"),
+    ({"kind": "portable"}, "wheel for all platforms", "--no-binary", "Install"),
     ({"kind": "windows"}, "Windows", "WSL", "pip"),
-    ({}, "never built", "--editable", "--force-reinstall"),
-    ({"kind": "of a later version"}, "never built", "--editable", "--force-reinstall"),
+    ({}, "not been built", "--editable", "--force-reinstall"),
+    ({"kind": "of a later version"}, "not been built", "--editable", "--force-reinstall"),
 ]
 
 

@@ -14,38 +14,38 @@ import torch
 # Without --no-cache-dir pip would take the wheel that it built last time.
 _BUILD = (
     "pip install 'setuptools>=77' && pip install --no-build-isolation --no-deps --force-reinstall --no-cache-dir "
-    "--no-binary gradagrad gradagrad (or, for the last word, the path of its source)."
+    "--no-binary gradagrad gradagrad (for a source tree, replace the last word by its path)."
 )
 # For each kind of reason that setup.py records: the reason, and the remedy.
 _REASONS = {
     "no torch": (
-        "torch was not there when gradagrad was built; pip builds in an environment of its own unless told otherwise.",
-        f"Now that it is, build in this environment: {_BUILD}",
+        "gradagrad was built without torch, because pip builds packages in an isolated environment by default.",
+        f"Build it in this environment: {_BUILD}",
     ),
     "old torch": (
-        "torch {detail} was there when gradagrad was built, and the kernel needs 2.10 or later.",
-        f"Build it with the torch that is there now: {_BUILD}",
+        "gradagrad was built with torch {detail}, and the kernel needs torch 2.10 or later.",
+        f"Build it again with the torch that is installed now: {_BUILD}",
     ),
     "no compiler": (
-        "there was no C++ compiler when gradagrad was built ({detail}).",
-        f"Install g++ or clang++, or name one in the variable CXX, then: {_BUILD}",
+        "no C++ compiler was found when gradagrad was built ({detail}).",
+        f"Install g++ or clang++, or set the environment variable CXX, then: {_BUILD}",
     ),
     "failed": (
-        "compiling it failed with {compiler}: {detail}.",
-        f"With another compiler, export CXX={{other}}, then: {_BUILD} If that fails too, please report this message.",
+        "{compiler} could not compile it: {detail}.",
+        f"Try another compiler: export CXX={{other}}, then: {_BUILD} If that fails too, please report this message.",
     ),
     "unwanted": (
-        "gradagrad was built with GRADAGRAD_KERNEL=0, which leaves it out.",
-        f"Without that variable: {_BUILD}",
+        "gradagrad was built with GRADAGRAD_KERNEL=0, which leaves the kernel out.",
+        f"Unset that variable, then: {_BUILD}",
     ),
     "portable": (
-        "this is the wheel for every platform, and there is none with the kernel for this one.",
-        f"Build it here, with a C++ compiler: {_BUILD}",
+        "this is the wheel for all platforms, and no wheel with the kernel was built for this one.",
+        f"To build it here, install a C++ compiler, then: {_BUILD}",
     ),
-    "windows": ("there is no kernel for Windows yet.", "Under WSL there is."),
+    "windows": ("there is no kernel for Windows yet.", "It works under WSL."),
     "": (
-        "this source tree was never built.",
-        "In its folder, with torch and a C++ compiler: pip install --no-build-isolation --editable .",
+        "this source tree has not been built.",
+        "Install torch and a C++ compiler, then run in its folder: pip install --no-build-isolation --editable .",
     ),
 }
 
