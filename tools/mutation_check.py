@@ -52,9 +52,10 @@ MUTANTS = [
     ("auto: the cap on γ removed", AUTO, "ops.minimum(new_gamma, s.gamma_max)", "new_gamma"),
     ("auto: nothing is ever forgotten", AUTO, "FORGET = 2.0**-20", "FORGET = 2.0**-60"),
     ("auto: idle squares fade", AUTO, "(square - B * fade) * moves", "(square - B * fade)"),
-    ("auto: other weights", AUTO, "newest = k * k * block", "newest = k * block"),
+    ("auto: other weights", AUTO, "root = k * k * k * block", "root = k * k * block"),
     ("auto: weights without γ", AUTO, 'k * k * block["common_gamma"]', "k * k"),
-    ("auto: a first step of zeros counts", AUTO, '"clock": ops.where(moved, k, k - 1.0)', '"clock": k'),
+    ("auto: h is always 1", AUTO, "ops.minimum(ops.sqrt(newest * k / (total * 7.0)), 1.0)", "1.0"),
+    ("auto: a step of zeros counts", AUTO, "moved = ops.less(0.0, s.moved)", "moved = ops.less(-1.0, s.moved)"),
     ("auto: untouched rows stop", AUTO, "ops.minimum(since, now) / ops.maximum(now, LEAST)", "1.0"),
 ]  # fmt: skip
 KERNEL_MUTANTS = [
