@@ -137,8 +137,8 @@ def about(drawn: Results) -> About:
     span = f"in {min(arrived)} to {max(arrived)} steps" if arrived else "never"
     start = f"x₀ = {ours[0].x[0]:g}"
     return About(
-        intro=f"f(x) = |x| from {start}, without noise, in float32. The gradient is ±1, so that the learning rate "
-        "alone decides.",
+        intro=f"f(x) = |x| from {start}, without noise, in float32. The gradient is ±1, so only the learning rate "
+        "matters.",
         paper="On |x| GradaGrad repairs a learning rate that is too small, while AdaGrad's can only fall.",
         number=f"{len(arrived)} of {len(ours)} γ₀, AdaGrad {others}",
         summary=f"On f(x) = |x|, GradaGrad arrives from {len(arrived)} of {len(ours)} initial rates γ₀, {span}; "

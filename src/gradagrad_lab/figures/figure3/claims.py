@@ -28,7 +28,7 @@ MATCH_OURS = "A match as above. Holds: on every data set; in part: on at least h
 _OURS = (
     "AutoGradaGrad, untuned, matches the training accuracy of the tuned methods at its parameters y.",
     "AutoGradaGrad, untuned, matches them at its average x̄.",
-    "AutoGradaGrad, untuned, matches them at x̄ where they have such an average, too, and are tuned for it.",
+    "AutoGradaGrad, untuned, matches them at x̄ even if they are averaged too, and tuned for that.",
 )
 
 
@@ -64,7 +64,7 @@ def matches(found: dict[str, list[Contest]]) -> Claim:
         verdict = "not tested"
     return Claim(
         "GradaGrad matches the training accuracy of benchmark methods without tuning (γ₀ = 1, ρ = 2).",
-        f"The paper states no momentum β, so both. {'. '.join(sentences)}.",
+        f"The paper does not state the momentum β, so both are shown. {'. '.join(sentences)}.",
         verdict,
         criterion=MATCH,
         fixed="after",
@@ -144,8 +144,8 @@ def _repairs(results: Results) -> Claim:
     near = [trial for trial, gap in zip(results.trials, gaps, strict=True) if gap > -POINT]
     far = [trial for trial in results.trials if trial not in near]
     return Claim(
-        "Under mini-batch noise, too, a γ₀ of 1e-6 repairs itself (the paper says that small values “can potentially "
-        "be used”).",
+        "GradaGrad recovers from γ₀ = 1e-6 under mini-batch noise, too (the paper says that small values “can "
+        "potentially be used”).",
         f"From γ₀ = 1e-6, accuracy ends within one percentage point of γ₀ = 1, or above it, on {len(near)} of "
         f"{len(results.trials)} data sets; below on: {labels(far)}. Lowest difference {signed(min(gaps))} points.",
         "holds" if not far else ("holds in part" if near else "does not hold"),

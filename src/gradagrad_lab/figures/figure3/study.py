@@ -18,14 +18,14 @@ def about(results: Results) -> About:
     loss = "Soft-max" if context.softmax else "One-vs-rest"
     return About(
         intro=f"{loss} logistic regression, batch 16, no preprocessing. Adam, SGD and AdaGrad are each tuned on a "
-        "power-of-two grid from 2^-12 to 2^6 for the highest training accuracy over the last epochs; GradaGrad runs "
-        "once, at γ₀ = 1 and ρ = 2. The paper states neither batch, epochs nor momentum β, and says “binary logistic "
-        "regression” of data sets with up to 26 classes: β = 0 and 0.9 are shown throughout, and `--softmax` shows "
-        "everything under the second reading." + results.reduction,
+        "power-of-two grid from 2^-12 to 2^6 for the highest training accuracy over the last epochs. GradaGrad runs "
+        "once, at γ₀ = 1 and ρ = 2. The paper does not state the batch, the epochs or the momentum β, so β = 0 and "
+        "0.9 are both shown. It calls the loss “binary logistic regression”, but the data sets have up to 26 classes: "
+        "`--softmax` shows everything under the second reading." + results.reduction,
         paper="GradaGrad without tuning reaches the training accuracy of tuned Adam, SGD and AdaGrad.",
-        summary=f"Points from the best of the tuned three, in the mean: GradaGrad {', '.join(means)} (a match on "
-        f"{agree} of {len(trials)} data sets). Ours, AutoGradaGrad untuned: {auto[0]}; averaged {auto[1]}, and "
-        f"{auto[2]} where the three are averaged, too.",
+        summary=f"Mean difference to the best of the three tuned methods, in points: GradaGrad {', '.join(means)} (a "
+        f"match on {agree} of {len(trials)} data sets). AutoGradaGrad, ours, untuned: {auto[0]}, and {auto[1]} at its "
+        f"average, or {auto[2]} if the tuned methods are averaged too.",
         number=matches(results.contests).number,
         missing="".join(f"{what}: `gradagrad data fetch {name}` gets LIBSVM's file. " for name, what in results.lacks),
         settings={

@@ -33,9 +33,9 @@ def about(standings: Standings) -> About:
         f"{count(len(size.seeds), 'seed')}. AutoGradaGrad runs at its defaults (γ₀ = {power(DEFAULT_GAMMA0)}); torch's "
         "SGD with momentum, AdaGrad and Adam are tuned on a half-decade grid for the final training loss, problem by "
         "problem; Prodigy, D-Adaptation Adam, Mechanic, DoG, COCOB and Schedule-Free AdamW run at their defaults. "
-        "Every method is read with and without averaging. All see the same starts and mini-batches.\n\n"
-        "The measure is the final training loss relative to the best tuned baseline. Rules and defaults of "
-        "AutoGradaGrad were chosen on some of the problems, which are marked; conclusions are drawn on the others."
+        "Every method is measured with and without averaging. All have the same starts and mini-batches.\n\n"
+        "The measure is the final training loss relative to the best tuned baseline. We chose AutoGradaGrad's "
+        "rule and defaults on some of the problems. These are marked, and conclusions are drawn from the others only."
         + standings.reduction,
         paper="Not in the paper: AutoGradaGrad, our extension, beside tuned optimizers and parameter-free peers.",
         number=f"{averaged.mean.value:.2f} of the best tuned loss",
