@@ -171,10 +171,10 @@ def ways_to_install(dist: dict[str, Path]) -> Iterator[tuple[str, list[str], lis
     yield "wheel with the kernel", [str(dist["native"])], ["kernel"], {}
     yield "wheel without", [str(dist["pure"])], ["pure", "wheel for all platforms"], {}
     yield "sdist, isolated", [str(dist["sdist"])], ["pure", "built without torch", "--no-build-isolation"], {}
-    yield "sdist, GRADAGRAD_KERNEL=0", here, ["pure", "Without that variable"], {"GRADAGRAD_KERNEL": "0"}
+    yield "sdist, GRADAGRAD_KERNEL=0", here, ["pure", "Unset that variable"], {"GRADAGRAD_KERNEL": "0"}
     yield "sdist, no compiler", here, ["pure", "no C++ compiler", "Install g++"], {"PATH": os.devnull}
     broken = {"CXX": shutil.which("false") or "false"}
-    yield "sdist, a compiler that fails", here, ["pure", "failed", "another compiler", "export CXX="], broken
+    yield "sdist, a compiler that fails", here, ["pure", "could not compile", "another compiler", "export CXX="], broken
 
 
 def pythons() -> list[Path]:

@@ -64,10 +64,8 @@ def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tenso
     state.setdefault("step", new_step(group, parameter))
     for field in (f for f in batch.fields if f.key not in state):
         key = field.key
-        if key in shared and key in peer:
-            state[key] = peer[key]
-            continue
-        state[key] = new_field(field, group, batch.settings, batch.scope, parameter)
+        known = peer.get(key) if key in shared else None
+        state[key] = new_field(field, group, batch.settings, batch.scope, parameter) if known is None else known
         for other in peers if key in shared else ():  # A changed setting has added this field.
             other[key] = state[key]
 

@@ -21,6 +21,12 @@
 #else
 #define GRADAGRAD_VECTORS _Pragma("GCC ivdep")
 #endif
+// glibc 2.29 has newer versions of these functions, which older systems lack.
+#if defined(__gnu_linux__) && defined(__x86_64__)
+asm(".symver exp,exp@GLIBC_2.2.5\n.symver log,log@GLIBC_2.2.5");
+#elif defined(__gnu_linux__) && defined(__aarch64__)
+asm(".symver exp,exp@GLIBC_2.17\n.symver log,log@GLIBC_2.17");
+#endif
 
 namespace gradagrad {
 
