@@ -22,7 +22,6 @@ from benchmarks.evidence.models import LETTERS
 from gradagrad_lab.data import cache_folder, folders
 from gradagrad_lab.data.fetch import keep
 
-VALIDATION = 5_000
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 SUMS = {  # how sha256 of each unpacked file begins
     "mnist": ("ba891046e6505d7a", "65a50cbbf4e906d7", "0fa7898d509279e4", "ff7bcfd416de3373"),
@@ -62,7 +61,7 @@ def pictures(name: str) -> dict[str, Pair]:
     train, test = (views[place][16:].view(-1, 1, 28, 28).float() / 255 for place in (0, 2))
     names, test_names = (views[place][8:].long() for place in (1, 3))
     train, test = ((rows - train.mean()) / train.std() for rows in (train, test))
-    held, kept = torch.randperm(len(names), generator=torch.Generator().manual_seed(28)).tensor_split([VALIDATION])
+    held, kept = torch.randperm(len(names), generator=torch.Generator().manual_seed(28)).tensor_split([5_000])
     return {"train": (train[kept], names[kept]), "validation": (train[held], names[held]), "test": (test, test_names)}
 
 

@@ -20,7 +20,6 @@ from benchmarks.record import RunFile, best_place, rate
 from gradagrad_lab.runs.average import POWER, Average
 from gradagrad_lab.runs.optimizers import evaluation_point
 
-Measures = dict[str, dict[str, dict[str, float]]]
 FEW, MANY = 3, 5  # seeds
 T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t for 95 %, by the number of seeds
 
@@ -43,8 +42,8 @@ class Job(NamedTuple):
         return f"{self.method} | {self.value:g} | seed {self.seed} | {self.steps} steps"
 
 
-def _measured(task: Task, places: dict[str, Any], *parts: str) -> Measures:
-    found: Measures = {}
+def _measured(task: Task, places: dict[str, Any], *parts: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for place, enter in places.items():
         with enter() if enter else nullcontext(), task.fresh_statistics() if enter else nullcontext():
             found[place] = {part: {k: float(f"{v:.5g}") for k, v in task.measure(part).items()} for part in parts}
@@ -159,8 +158,8 @@ class Records(RunFile):
         return abs(statistics.mean(mine) - statistics.mean(theirs)) <= half_width(mine) + half_width(theirs)
 
     def finals(self, row: Row) -> list[Job]:
-        """Three seeds, and five of what AutoGradaGrad's average is compared with where three do not tell them apart."""
-        others = COMPARED if row.method == OURS else (row,) if row in COMPARED else ()
+        """Three seeds, or five of what AutoGradaGrad's average is compared with where three do not tell them apart."""
+        others = COMPARED if row.method in (OURS, COMPARED[0].method) else (row,) if row in COMPARED else ()
         many = any(self._overlap(other) for other in others if other in self.rows())
         return self.seeds(row.method, self.value(row), MANY if many else FEW)
 
