@@ -55,7 +55,9 @@ METHODS = {
     OURS: Method(lambda dense, tables, lr: [AutoGradaGrad([*dense, *tables], lr)], 1.0),
     f"{OURS}, γ₀": Method(lambda dense, tables, gamma: [AutoGradaGrad([*dense, *tables], gamma0=gamma)], 1e-4),
 }
-SWEEPS = {name: range(-12, 1) for name in METHODS if name not in ("SGD", "Prodigy, cosine", "GradaGrad")}  # 1e-6 to 1
+DENSE = (*METHODS,)
+METHODS["GradaGrad by element"] = Method(lambda dense, tables, lr: [GradaGrad([*dense, *tables], lr, lazy=True)], 1e-2)
+SWEEPS = {name: range(-12, 1) for name in DENSE if name not in ("SGD", "Prodigy, cosine", "GradaGrad")}  # 1e-6 to 1
 SWEEPS[OURS] = range(-12, 1, 2)  # level by construction
 FIRST_SCREEN = (1e-5, 1e-4, 1e-3, 1e-2)  # AdamW's learning rates in the README's picture
 
@@ -69,16 +71,17 @@ class Row(NamedTuple):
 
     @property
     def label(self) -> str:
-        words = {OURS: "", "GradaGrad": ", as documented"}.get(self.method, ", tuned" if self.tuned else ", default")
+        words = ", tuned" if self.tuned else ", as documented" if "Grada" in self.method[:5] else ", default"
         name = self.method.replace(OURS, f"**{OURS}**").replace(", ", " + ")
-        return name + words + ", averaged" * self.averaged
+        return name + words * (self.method != OURS) + ", averaged" * self.averaged
 
 
 REFERENCE, FREE, AVERAGED = Row("AdamW, cosine", tuned=True), Row("Schedule-Free AdamW"), Row(OURS, averaged=True)
 _ADAMW = (Row("AdamW", tuned=True), Row("AdamW", tuned=True, averaged=True), Row("AdamW"))
 _SGD = (Row("SGD, cosine", tuned=True), Row("SGD", tuned=True), Row("SGD", tuned=True, averaged=True))
 _FREE = (Row("Schedule-Free AdamW", tuned=True), FREE, Row("Prodigy, cosine", tuned=True), Row("Prodigy"))
-ROWS = (REFERENCE, *_ADAMW, *_SGD, *_FREE, Row("Adagrad", tuned=True), Row("GradaGrad"), Row(OURS), AVERAGED)
+_GRADAGRAD = (Row("GradaGrad"), Row("GradaGrad by element"), Row(OURS), AVERAGED)
+ROWS = (REFERENCE, *_ADAMW, *_SGD, *_FREE, Row("Adagrad", tuned=True), *_GRADAGRAD)
 
 COMPARED = (REFERENCE, _FREE[0], FREE, Row("Prodigy"))  # with AutoGradaGrad's average, in the summary
 

@@ -13,15 +13,14 @@ import torch
 from torch.optim.lr_scheduler import LambdaLR
 
 from benchmarks.evidence import methods
-from benchmarks.evidence.methods import AVERAGED, COMPARED, GRID, METHODS, OURS, SWEEPS, Row
+from benchmarks.evidence.methods import AVERAGED, COMPARED, GRID, METHODS, OURS, ROWS, SWEEPS, Row
 from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
 from benchmarks.pages import DOCS
 from benchmarks.record import RunFile, best_place, rate
 from gradagrad_lab.runs.average import POWER, Average
 from gradagrad_lab.runs.optimizers import evaluation_point
 
-FEW, MANY = 3, 5  # seeds
-T_95 = {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # Student's t for 95 %, by the number of seeds
+FEW, MANY, T_95 = 3, 5, {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # seeds, and Student's t for 95 % by their number
 
 
 def half_width(found: Collection[float]) -> float:
@@ -108,7 +107,6 @@ class Records(RunFile):
         return key.startswith(OURS) and self.runs[key].get("rule") != self._rule
 
     def add(self, job: Job, found: dict[str, Any]) -> None:
-        """Keeps a run."""
         rule = {"rule": self._rule} if job.method.startswith(OURS) else {}
         self.runs[job.key] = {**found, "made": self.note(), **rule}
         self.save()
@@ -132,10 +130,9 @@ class Records(RunFile):
 
     def rows(self) -> list[Row]:
         """The rows that this workload can have. Schedule-Free and Prodigy take no sparse gradients."""
-        rows = [row for row in methods.ROWS if not self.workload.methods or row.method in self.workload.methods]
         if self.name == "clicks":
-            rows = [row for row in rows if METHODS[row.method].sparse and (row.method == OURS or not row.averaged)]
-        return rows
+            return [row for row in ROWS if METHODS[row.method].sparse and (row.method == OURS or not row.averaged)]
+        return [row for row in ROWS if row.method in (self.workload.methods or methods.DENSE)]
 
     def value(self, row: Row) -> float | None:
         return self.best(row.method, row.averaged)[0] if row.tuned else METHODS[row.method].default
