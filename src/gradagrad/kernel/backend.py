@@ -48,10 +48,8 @@ _ops = cast("Callable[[], Any]", load.ops)
 """The kernel's ops. They exist if anything could be prepared."""
 Settings = tuple[int, int, list[float], int, int]
 """The kernel's arguments besides tensors: variant, scope, settings, flags, seed."""
-CACHE_FROM_PARAMS = 16
-"""With this many parameters, passing their state takes a good part of a step."""
-MAX_CACHED_LISTS = 32
-"""Lists kept for one optimizer."""
+CACHE_FROM_PARAMS = 16  # With this many parameters, passing their state takes a good part of a step.
+MAX_CACHED_LISTS = 32  # for each optimizer
 
 
 class HandleCache:
