@@ -27,10 +27,8 @@ SUMS = {  # how sha256 of each unpacked file begins
     "mnist": ("ba891046e6505d7a", "65a50cbbf4e906d7", "0fa7898d509279e4", "ff7bcfd416de3373"),
     "fashion-mnist": ("c59f468a2f672dc8", "bad3541b69d91243", "5b4141f0afbad91e", "0402a96d92fd2663"),
 }
-ADDRESSES = {
-    "mnist": "https://ossci-datasets.s3.amazonaws.com/mnist",
-    "fashion-mnist": "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
-}
+ADDRESSES = {"mnist": "https://ossci-datasets.s3.amazonaws.com/mnist"}
+ADDRESSES["fashion-mnist"] = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 PACKAGES = ("asyncio", "email", "http", "idlelib", "importlib", "logging", "multiprocessing", "tkinter", "unittest",
             "xml")  # fmt: skip
 LIBRARY = Path(sysconfig.get_paths()["stdlib"])
@@ -40,11 +38,13 @@ Pair = tuple[Tensor, Tensor]
 def _unpacked(name: str, file: str, expected: str) -> bytes:
     """One file from GRADAGRAD_DATA, the cache, Debian's folder or a download, checked against its sum."""
     homes = [folder / name / file for folder in (*folders(None), Path("/usr/share/datasets"))]
-    places = [place for home in homes for place in (home.with_suffix(".gz"), home)]
-    found = next((place for place in places if place.exists()), None)
+    found = next((place for home in homes for place in (home.with_suffix(".gz"), home) if place.exists()), None)
     if found is None and os.environ.get("GRADAGRAD_OFFLINE", "0") not in ("", "0"):
         raise SystemExit(f"{name} is in none of the data folders, and GRADAGRAD_OFFLINE is set.")
-    content = found.read_bytes() if found else urllib.request.urlopen(f"{ADDRESSES[name]}/{file}.gz").read()
+    try:
+        content = found.read_bytes() if found else urllib.request.urlopen(f"{ADDRESSES[name]}/{file}.gz").read()
+    except OSError as error:
+        raise SystemExit(f"{name} cannot be read ({error}). Let GRADAGRAD_DATA name a folder with a copy.") from None
     plain = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     if not (got := hashlib.sha256(plain).hexdigest()).startswith(expected):
         raise SystemExit(f"{found or ADDRESSES[name]}: {file} is not the expected file: its sha256 is {got}.")

@@ -6,6 +6,8 @@ import gzip
 import hashlib
 import json
 import math
+import urllib.error
+import urllib.request
 
 import pytest
 import torch
@@ -83,6 +85,12 @@ def test_parts_do_not_overlap_and_a_changed_file_is_refused(tmp_path, monkeypatc
     assert {part: len(names) for part, (_, names) in found.items()} == {"train": 1000, "validation": 5000, "test": 50}
     store(1)
     with pytest.raises(SystemExit, match="not the expected file"):
+        data.pictures.__wrapped__("mnist")
+    unreachable = urllib.error.URLError("nobody answers")
+    monkeypatch.setenv("GRADAGRAD_OFFLINE", "0")
+    monkeypatch.setattr(urllib.request, "urlopen", lambda _: (_ for _ in ()).throw(unreachable))
+    monkeypatch.setattr(data, "FILES", ("absent",) * 4)
+    with pytest.raises(SystemExit, match="nobody answers"):
         data.pictures.__wrapped__("mnist")
 
 
