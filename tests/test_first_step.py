@@ -1,5 +1,6 @@
 """The guard: one warning when the first step is larger than the model, and only then."""
 
+import copy
 import warnings
 
 import pytest
@@ -28,6 +29,17 @@ def test_lr_1_on_a_net_warns_once_with_the_remedy():
     assert len(seen) == 1
     one_step(optimizer, model)  # warnings are errors here: the second step says nothing
     assert seen[0].filename == __file__  # it points at the caller's line
+
+
+def test_after_loading_a_fresh_state_the_next_step_is_the_first_again():
+    model = net()
+    optimizer = GradaGrad(model.parameters(), lr=1e-3)
+    fresh = copy.deepcopy(optimizer.state_dict())
+    one_step(optimizer, model)
+    optimizer.load_state_dict(fresh)
+    optimizer.param_groups[0]["lr"] = 1.0
+    with pytest.warns(LargeFirstStepWarning):
+        one_step(optimizer, model)
 
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)

@@ -291,7 +291,7 @@ class EngineOptimizer(Optimizer, ABC):
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
-        self._has_stepped, self._unused = False, unused_of(self)
+        self._unused = unused_of(self)
         join_shared(self)
 
     @property
