@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
     @property
     def label(self) -> str:
-        words = ", tuned" if self.tuned else ", as documented" if "Grada" in self.method[:5] else ", default"
+        words = ", tuned" if self.tuned else ", as documented" if self.method.startswith("Grada") else ", default"
         name = self.method.replace(OURS, f"**{OURS}**").replace(", ", " + ")
         return name + words * (self.method != OURS) + ", averaged" * self.averaged
 

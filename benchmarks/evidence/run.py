@@ -24,7 +24,7 @@ FEW, MANY, T_95 = 3, 5, {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # seeds, and S
 
 
 def half_width(found: Collection[float]) -> float:
-    """Of a 95 % interval."""
+    """Half the width of a 95 % interval."""
     return T_95[len(found)] * statistics.stdev(found) / len(found) ** 0.5
 
 
@@ -155,7 +155,7 @@ class Records(RunFile):
         return abs(statistics.mean(mine) - statistics.mean(theirs)) <= half_width(mine) + half_width(theirs)
 
     def finals(self, row: Row) -> list[Job]:
-        """Three seeds, or five of what AutoGradaGrad's average is compared with where three do not tell them apart."""
+        """Three seeds, or five for a row of the summary that three do not tell from AutoGradaGrad's average."""
         others = COMPARED if row.method in (OURS, COMPARED[0].method) else (row,) if row in COMPARED else ()
         many = any(self._overlap(other) for other in others if other in self.rows())
         return self.seeds(row.method, self.value(row), MANY if many else FEW)
