@@ -13,6 +13,7 @@ from torch.optim.swa_utils import update_bn
 
 from benchmarks.evidence import data, models
 from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows
+from gradagrad_lab.data.pictures import pictures
 from gradagrad_lab.problems.blocks import Transformer, at_each_place
 from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 
@@ -86,7 +87,7 @@ def _classifier(parts: dict[str, data.Pair], model: nn.Module, seed: int, size: 
 
 
 def _pictures(name: str, model: Callable[[], nn.Module]) -> Callable[[int], Task]:
-    return lambda seed: _classifier(data.pictures(name), model(), seed, BATCH)
+    return lambda seed: _classifier(pictures(name), model(), seed, BATCH)
 
 
 def gpt(seed: int, width: int = 256, blocks: int = 5) -> Task:
