@@ -23,6 +23,9 @@ class Tensor:
         self.squares = [0.0] * n
         """Σ i·g_i², of the gradients as the guard let them pass."""
         self.gamma, self.v, self.lr, self.agreement = gamma0, 0.0, lr, 0.0
+        self.limit, self.measured, self.limited = float("inf"), 0, 0.0
+        self.moved: list[tuple[float, float]] = []
+        """y and the direction of z for each element that has a gradient, in this step."""
 
 
 class AutoOracle:
@@ -39,16 +42,17 @@ class AutoOracle:
         lr: Sequence[float] = (),
         gamma_max: float = float("inf"),
     ) -> None:
-        largest = max(lr, default=1.0)
         rates = lr or [1.0] * len(tensors)
-        self.tensors = [Tensor(y, gamma0 / largest, rate) for y, rate in zip(tensors, rates, strict=True)]
-        self.k, self.common, self.v, self.weights, self.fallen = 0, gamma0 / largest, 0.0, 0.0, 1.0
-        self.beta, self.decay, self.guard, self.gamma_max = beta, decay, guard, gamma_max / largest
+        self.tensors = [Tensor(y, gamma0, rate) for y, rate in zip(tensors, rates, strict=True)]
+        self.k, self.common, self.v, self.weights, self.fallen = 0, gamma0, 0.0, 0.0, 1.0
+        self.beta, self.decay, self.guard, self.gamma_max = beta, decay, guard, gamma_max
+        self.largest_lr = 0.0
 
     def step(self, gradients: Sequence[Sequence[float] | None], schedule: float = 1.0) -> None:
         """One step; None is a tensor without a gradient. ``schedule`` is what a scheduler makes of every lr."""
         if not any(any(gradient) for gradient in gradients if gradient is not None):
             return  # A step in which every gradient is zero changes nothing.
+        self.largest_lr = max([self.largest_lr, *(tensor.lr * schedule for tensor in self.tensors)])
         weight = (self.k + 1) ** 6 * self.common**2
         self.weights += weight
         share = weight / self.weights
@@ -56,13 +60,14 @@ class AutoOracle:
         self.fallen = min(1.0, sqrt(self.k * weight / (7.0 * self.weights)))
         present = [tensor for tensor, gradient in zip(self.tensors, gradients, strict=True) if gradient is not None]
         for tensor, gradient in zip(self.tensors, gradients, strict=True):
-            tensor.agreement = 0.0
+            tensor.agreement, tensor.moved = 0.0, []
+            lr = tensor.lr * schedule / self.largest_lr
             for i in range(len(tensor.y)):
-                self._move(tensor, i, gradient[i] if gradient is not None else 0.0, share, schedule)
+                self._move(tensor, i, gradient[i] if gradient is not None else 0.0, share, lr)
             tensor.d = [d * (1.0 - 0.5 / (self.k + 1)) for d in tensor.d]
         self._learn(present)
 
-    def _move(self, tensor: Tensor, i: int, g: float, share: float, schedule: float) -> None:
+    def _move(self, tensor: Tensor, i: int, g: float, share: float, lr: float) -> None:
         k, r, weight = self.k, max(2.0 / (self.k + 1), 2.0**-20), min(self.k, LONG)
         if g != 0.0:
             if self.guard and tensor.squares[i] > 0.0 and weight * g * g > tensor.squares[i]:
@@ -71,15 +76,19 @@ class AutoOracle:
             tensor.squares[i] += weight * g * g
         if g != 0.0 or k <= LONG:
             tensor.a[i] = tensor.squares[i] / (weight * (weight + 1.0) / 2.0)
-        before = tensor.y[i]
+        before, judged = tensor.y[i], tensor.y[i] + 0.3 * (tensor.mean[i] - tensor.y[i])
+        direction = 0.0
         if g != 0.0:
             root = sqrt(tensor.a[i])
-            tensor.agreement += (g + self.decay * before * root) * tensor.d[i]
-            tensor.z[i] -= tensor.lr * schedule * tensor.gamma * (g / root + self.decay * before)
+            direction = g / root + self.decay * before
+            tensor.agreement += direction * root * tensor.d[i]
+            tensor.z[i] -= lr * tensor.gamma * direction
         tensor.mean[i] += share * (tensor.z[i] - tensor.mean[i])
         tensor.y[i] = (1.0 - self.beta) * tensor.z[i] + self.beta * tensor.mean[i]
         if g != 0.0:
-            tensor.d[i] += (before - tensor.y[i]) / (sqrt(tensor.gamma) * self.fallen)
+            now = tensor.y[i] + 0.3 * (tensor.mean[i] - tensor.y[i])
+            tensor.d[i] += (judged - now) / (sqrt(tensor.gamma) * self.fallen)
+            tensor.moved.append((tensor.y[i], direction))
 
     def _learn(self, tensors: Sequence[Tensor]) -> None:
         k, r = self.k, max(2.0 / (self.k + 1), 2.0**-20)
@@ -94,7 +103,21 @@ class AutoOracle:
             tensor.v += (own * own - tensor.v) * r
             vote = _clipped(own / sqrt(k * tensor.v)) if tensor.v > 0.0 else 0.0
             pulled = exp((mean - log(tensor.gamma)) * 0.5 / (k + 1))
-            tensor.gamma = min(tensor.gamma * (1.0 + 0.5 * (vote + common_vote)) * pulled, self.gamma_max)
+            gamma = tensor.gamma * (1.0 + 0.5 * (vote + common_vote)) * pulled
+            self._measure(tensor)
+            above = gamma > tensor.limit
+            tensor.limited += (above - tensor.limited) / min(k, 1000)
+            if above:
+                gamma = exp(log(gamma) - 0.1 * (log(gamma) - log(tensor.limit)))
+            tensor.gamma = min(gamma, self.gamma_max)
+
+    def _measure(self, tensor: Tensor) -> None:
+        """γ above which a step would move the tensor by more than 6 % of its size."""
+        if not tensor.moved or self.k - tensor.measured + 0.5 <= min(self.k / 8, 8):
+            return
+        size, pace = (sqrt(sum(a * a for a in column) / len(column)) for column in zip(*tensor.moved, strict=True))
+        tensor.limit = 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
+        tensor.measured = self.k
 
 
 def _clipped(vote: float) -> float:

@@ -1,7 +1,8 @@
 """AutoGradaGrad, our extension: its arguments. The arithmetic is `gradagrad.rules.auto`'s."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch.optim.optimizer import ParamsT
 
 from gradagrad.averaging import Averaged
 from gradagrad.checks.arguments import AUTOGRADAGRAD
+from gradagrad.engine.batch import Batch
 from gradagrad.rules.auto import RULE, Settings
 from gradagrad.rules.rule import settings_of
 
@@ -112,32 +114,24 @@ class AutoGradaGrad(Averaged):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    _largest_lr = 0.0
-    """Of the groups, as they were added. Only ratios of lr matter: between groups and over time."""
+    _lrs: Sequence[Any] = ()
+    """Those of all groups in the last step."""
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """As in the base class; a copy takes the lr that its groups have."""
-        super().__setstate__(state)
-        if not self._largest_lr:
-            self._largest_lr = max((_initial_lr(group) for group in self.param_groups), default=0.0)
-
-    def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As in the base class; γ starts relative to the largest lr."""
-        super().add_param_group(param_group)
-        self._largest_lr = max(self._largest_lr, _initial_lr(self.param_groups[-1]))
-        self._empty = []  # Settings of the other groups were worked out without this one.
+    def _batches(self) -> list[Batch]:
+        lrs = [group["lr"] for group in self.param_groups]
+        kept = len(lrs) == len(self._lrs) and all(map(is_, lrs, self._lrs))
+        if len(lrs) > 1 and (not kept or any(isinstance(lr, Tensor) for lr in lrs)):
+            self._empty = []  # Settings hold the largest lr of all groups.
+        self._lrs = lrs
+        return super()._batches()
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:
-        largest = self._largest_lr or 1.0
+        lrs = [other["lr"] for other in self.param_groups] or [group["lr"]]
+        largest = lrs[0] if len(lrs) == 1 else max(lrs, key=float)
         return settings_of(
             Settings,
             group,
-            gamma0=group["gamma0"] / largest,
-            gamma_max=group["gamma_max"] / largest,
+            top_lr=largest,
             beta=group["momentum"],
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
         )
-
-
-def _initial_lr(group: Mapping[str, Any]) -> float:
-    return float(group.get("initial_lr", group["lr"]))

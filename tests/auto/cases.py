@@ -35,6 +35,7 @@ class Shared(NamedTuple):
     weight_total: float
     common_gamma: float
     common_square: float
+    largest_lr: float
 
 
 def noisy_gradients(params: Sequence[Tensor], k: int, noise: float = 0.3) -> list[Tensor]:
@@ -132,7 +133,7 @@ class Oracle:
         params = every_parameter(optimizer)
         numbers = shared(optimizer)
         assert numbers.clock == own.k
-        close("shared", numbers[2:], [own.weights, own.common, own.v], rtol, 0.0)
+        close("shared", numbers[2:], [own.weights, own.common, own.v, own.largest_lr], rtol, 0.0)
         optimizer.state_dict()  # Idle rows catch up.
         with optimizer.averaged():
             averages = [p.detach().clone() for p in params]
@@ -141,13 +142,9 @@ class Oracle:
             close("y", p.detach().flatten().tolist(), tensor.y, rtol, atol)
             if not (state := optimizer.state.get(p)):
                 continue
-            close(
-                "gamma, v",
-                [state["gamma"].item(), state["agreement_square"].item()],
-                [tensor.gamma, tensor.v],
-                rtol,
-                0.0,
-            )
+            found = [state[key].item() for key in ("gamma", "agreement_square", "measured", "limited")]
+            close("block", found, [tensor.gamma, tensor.v, tensor.measured, tensor.limited], rtol, 1e-15)
+            close("limit", [state["limit"].item()], [tensor.limit if tensor.measured else 0.0], rtol, 0.0)
             close("a", (state["accumulator"] / _weights(max(own.k, 1))).flatten().tolist(), tensor.a, rtol, 1e-300)
             close("z", (p.detach() + state["offset"]).flatten().tolist(), tensor.z, rtol, atol)
             close("d", (state["displacement"] * numbers.displacement_scale).flatten().tolist(), tensor.d, rtol, atol)

@@ -13,7 +13,7 @@ from gradagrad.codegen.trace import Function, Kind, Language, Operation, Symbol,
 from gradagrad.codegen.variants import VARIANTS, Variant, phases_of
 from gradagrad.rules.rule import PARAMETER_LANE, Field
 
-STREAMS = {"x": 0, "element": 2, "block": 8, "sum": 16, "total": 16, "factor": 20, "statistic": 28}
+STREAMS = {"x": 0, "element": 2, "block": 6, "sum": 18, "total": 18, "factor": 22, "statistic": 30}
 """Where each kind of stream begins, as in csrc/rules.h: the same for all variants, so that they can share functions."""
 GIVEN = ("since", "now", "elements")
 """Follow the settings of every rule, for `idle` and `report`."""
@@ -80,7 +80,7 @@ class _Writer:
         in_loop = set(re.findall(r"\w+", "\n".join(loop)))
         constants = [name for name in self.kinds if name in in_loop]  # computed before the loop
         masks.append(sum({1 << self.words[name] for name in written if name in self.words and name != "x"}))
-        lines = ["static constexpr uint32_t reads = {:#x}, writes = {:#x}, words = {:#x};".format(*masks)]
+        lines = ["static constexpr uint64_t reads = {:#x}, writes = {:#x}, words = {:#x};".format(*masks)]
         lines += [f"static constexpr int statistics = {len(stored) - len(written)};", "template <class P>"]
         # Products that are summed are computed in double, where products of floats are exact.
         lines += ["struct Body {", f"  using T = {'double' if 'sum0' in self.totals else 'P'};"]
@@ -194,7 +194,7 @@ class _Header:
     def _enter(self, variant: Variant, fields: Sequence[Field], counts: Sequence[int], structs: dict[str, str]) -> None:
         words = ["{" + ", ".join(str(f.lane) for f in fields if (f.at == "element") == e) + "}" for e in (True, False)]
         head = [*map(str, counts), str(len(variant.order)), str(variant.static_lazy).lower(), *words]
-        phases = ["step", "measure", "decide", "move", "measure_early", "move_late", "idle", "idle_blocks"]
+        phases = ["step", "measure", "decide", "move", "measure_early", "move_late", "move_brief", "idle", "idle_blocks"]
         tables = {
             "double": [structs[phase] for phase in phases],
             # Blocks of many elements are decided in double.

@@ -174,6 +174,7 @@ def phases_of(place: int) -> Phases:
     # A field that the move only copies is written while measuring, which saves reading it again; lazy rows may stay.
     copied = {} if variant.static_lazy or not measure else copies(move, elements)
     late = {key: a for key, a in move.results.items() if key not in copied}
+    brief = {key: a for key, a in move.results.items() if key in ("statistic0", *elements)}
     functions = {
         "step": trace.element_step(rule, s, short, tape=Tape(wide=True)) if variant.elementwise else None,
         "measure": measure,
@@ -183,6 +184,7 @@ def phases_of(place: int) -> Phases:
         "idle_blocks": idle and changing(idle, blocks),
         "measure_early": measure and replace(measure, results={**measure.results, **copied}) if copied else None,
         "move_late": replace(move, results=late) if copied else None,
+        "move_brief": replace(move, results=brief) if len(brief) < len(move.results) else None,
         "report": report,
         "learn": trace.learn(rule, s, variable, statistics, totals) if rule.learns else None,
     }

@@ -10,17 +10,23 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     g   clipped to ±√(B/k)                      no gradient of an element weighs more than all before it together
     P   = √γ · c · h · Σ g·D                    agreement of this gradient with the displacement of y
     B  += k·g²                                  so that a = 2B/(k(k+1)) is a linearly weighted mean of squares
-    δ   = lr·γ · g/√a                           z moves by −δ
+    δ   = lr·γ · g/√a                           z moves by −δ; lr counts relative to the largest lr so far
     W  += w,   w = k⁶·G²                        x̄ moves towards z by the share w/W
     e'  = (1 − w/W)·(e − β·δ)                   what both moves leave of z − y
     y' = y − (δ − e + e')
     h   = min(1, √(k·w/(7W)))                   how far G has fallen below its root mean square
-    D  += (y − y')/(√γ·c·h)   where g ≠ 0       what a gradient moved
+    q   = y + λ·(x̄ − y),   λ = 0.3              the point that the votes are about
+    D  += (q − q')/(√γ·c·h)   where g ≠ 0       what a gradient moved
     v  += r·(P² − v),   r = 2/(k+1)
     u   = 0.85·P/√(k·v), clipped to ±0.1        a tensor's own vote …
     V, U likewise from Σ P·G/γ                  … and the common vote
     log γ ← log(γ·(1 + (u + U)/2)) + (log G − log γ)·½/(k+1)
+    log γ ← log γ − 0.1·max(0, log γ − log L)   a γ above its limit L is drawn back …
+    L   = 0.06·max(0.03, rms y')/rms(g/√a)      … where a step would move a tensor by 6 % of its own size
     c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
+
+The root mean squares (rms) are over the elements where g ≠ 0, and that of g/√a counts as at least 0.3 and at most 1.
+L is measured in each of the first steps and later in every eighth.
 
 G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
 it, and tensors can be stepped one by one.
@@ -30,6 +36,7 @@ here                  meaning
 ====================  =============================================================================================
 ``B``, ``e``, ``D``   fields "accumulator", "offset" and "displacement", one number for each element
 ``gamma``, ``v``      fields "gamma" and "agreement_square", for each tensor
+``L``                 field "limit", for each tensor, and in "measured" the step at which it was measured
 ``k``, ``c``, ``W``   fields "clock", "displacement_scale" and "weight_total", shared by all tensors
 ``G``, ``V``          fields "common_gamma" and "common_square", shared by all tensors
 ``weight``, ``fade``  the newest square counts k, and from step ``LONG`` on ``LONG``, while B fades
@@ -65,6 +72,22 @@ comes to s times the distance that was covered."""
 PULL = 0.5
 """How strongly log γ of a tensor is pulled to the mean: without it one tensor runs ahead and the others starve."""
 
+LEAD = 0.3
+"""How far from y to the average the point lies that votes are about: agreement at y charges y with noise of which the
+average is rid, which keeps γ too small late in training."""
+SHARE = 0.06
+"""The share of its own size by which a step may move a tensor. Nothing votes γ down once units or a loss saturate."""
+SMALL = 0.03
+"""A smaller tensor counts as so large: its weights may have to grow first."""
+SLOWEST = 0.3
+"""Gradients that are small beside √a leave γ at most 1/0.3 times the room that gradients of constant size leave it."""
+BACK = 0.1
+"""The part of its excess over the limit, in logarithms, by which γ is drawn back in a step."""
+OFTEN = 8
+"""Steps from one measurement of the limit to the next. The size of a tensor changes slowly."""
+STAY = 1000
+"""Steps over which diagnostics say how often γ was above its limit."""
+
 LEAST = 1e-307
 """Below every sum of weights but 0, in double."""
 
@@ -73,6 +96,7 @@ class Settings(NamedTuple):
     """The numbers of one step of one param group."""
 
     lr: Array = 1.0
+    top_lr: Array | None = None  # the largest lr of all groups; None: there is one group
     gamma0: Array = 1e-4
     beta: Array = 0.6
     eps: Array = 0.0
@@ -100,11 +124,15 @@ class AutoRule(Rule):
             Field("displacement", "element", lane=2),
             Field("gamma", "block", start="gamma0", least=0.0),
             Field("agreement_square", "block", least=0.0),
+            Field("limit", "block", least=0.0),
+            Field("measured", "block", least=0.0),
+            Field("limited", "block", least=0.0),
             Field("clock", "shared", least=0.0),
             Field("displacement_scale", "shared", start=1.0, least=0.0),
             Field("weight_total", "shared", least=0.0),
             Field("common_gamma", "shared", start="gamma0", least=0.0),
             Field("common_square", "shared", least=0.0),
+            Field("largest_lr", "shared", least=0.0),
         )
 
     def weight(self, k: Array, block: Block, ops: Ops) -> Array:
@@ -124,17 +152,25 @@ class AutoRule(Rule):
         scale = 2.0 / (weight * (weight + 1.0))
         onward = 1.0 / (ops.sqrt(gamma) * block["displacement_scale"] * _fallen(newest, k, total, ops))
         bound = ops.sqrt((weight + 1.0) / (4.0 - 2.0 * fade))
-        new = (k, total, weight, fade, gamma * s.lr, block["weight_total"] / total)
-        still = (block["clock"], block["weight_total"], 0.0, 0.0, 0.0, 1.0)  # Coupled decay moves nothing either.
-        k, total, weight, fade, rate, left = _if_moved(new, still, s, ops)
-        return {**block, "clock": k, "weight_total": total}, (weight, fade, scale, bound, rate, left, onward)
+        largest = ops.maximum(block["largest_lr"], s.lr if s.top_lr is None else s.top_lr)
+        rate = gamma * s.lr / ops.maximum(largest, ops.tiny)
+        new = (k, total, largest, weight, fade, rate, block["weight_total"] / total)
+        still = (block["clock"], block["weight_total"], block["largest_lr"], 0.0, 0.0, 0.0, 1.0)  # Not by decay either.
+        k, total, largest, weight, fade, rate, left = _if_moved(new, still, s, ops)
+        factors = (weight, fade, scale, bound, rate, left, onward, self.wants_all(k, block, ops))
+        return {**block, "clock": k, "weight_total": total, "largest_lr": largest}, factors
+
+    def wants_all(self, k: Array, block: Block, ops: Ops) -> Array:
+        """1 where step k measures a tensor's limit, else 0."""
+        since = k - block["measured"] + 0.5
+        return ops.where(ops.less(ops.minimum(k / OFTEN, OFTEN), since), 1.0, 0.0)
 
     def move(
         self, values: Values, factors: Sequence[Array], s: Settings, sums: Reduction, ops: Ops, touched: Array = None
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """The step of y, and the agreement of the gradient with the displacement before it."""
         y, g, B, e, D = (values[key] for key in ("x", "g", "accumulator", "offset", "displacement"))
-        weight, fade, scale, bound, rate, left, onward = (ops.narrow(number) for number in factors)
+        weight, fade, scale, bound, rate, left, onward = (ops.narrow(number) for number in factors[:-1])
         moves = ops.indicator(g)
         square, first = g * g * weight, ops.less(B, ops.tiny)
         if s.guard:  # An element's first gradient is not limited.
@@ -155,8 +191,10 @@ class AutoRule(Rule):
         delta = direction * rate
         new_e = (e - delta * s.beta) * left
         step = delta - e + new_e
-        new = {"x": y - step, "accumulator": new_B, "offset": new_e, "displacement": D + step * moves * onward}
-        return new, (sums.total(felt * D),)
+        new_y, lead = y - step, step + (new_e - e) * (LEAD * (1.0 - s.beta) / s.beta)
+        new = {"x": new_y, "accumulator": new_B, "offset": new_e, "displacement": D + lead * moves * onward}
+        sizes = (new_y * new_y * moves, direction * direction, moves)
+        return new, (sums.total(felt * D), *map(sums.total, sizes))
 
     def report(
         self, statistics: Sequence[Array], block: Block, size: Array, s: Settings, ops: Ops
@@ -167,7 +205,7 @@ class AutoRule(Rule):
     def learn(
         self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> dict[str, Array]:
-        """One AdaGrad step of log γ by the mean of both votes, and the pull to the mean of log γ before it."""
+        """One AdaGrad step of log γ by the mean of both votes, the pull to the mean of log γ before it, and the limit."""
         k, c, gamma = block["clock"], block["displacement_scale"], block["gamma"]
         mean = totals[1] / ops.maximum(totals[2], 1.0)
         common_gamma = ops.exp(mean)
@@ -175,12 +213,20 @@ class AutoRule(Rule):
         own_vote, own_square = _vote(ops.sqrt(gamma) * unit * statistics[0], block["agreement_square"], k, ops)
         common_vote, common_square = _vote(common_gamma * unit * totals[0], block["common_square"], k, ops)
         pulled = ops.exp((mean - ops.log(gamma)) * (PULL / (k + 1.0)))
-        new_gamma = ops.maximum(gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled, ops.tiny)
+        new_gamma = gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled
+        limit, measured = self.limit(statistics, block, ops)
+        known = ops.where(ops.less(0.0, limit), limit, ops.largest)
+        excess = ops.maximum(ops.log(new_gamma / known), 0.0)
+        above = ops.where(ops.less(0.0, excess), 1.0, 0.0)
+        new_gamma = ops.maximum(new_gamma * ops.exp(excess * -BACK), ops.tiny)
         if s.gamma_max is not None:
             new_gamma = ops.minimum(new_gamma, s.gamma_max)
         learned = {
             "gamma": new_gamma,
             "agreement_square": own_square,
+            "limit": limit,
+            "measured": measured,
+            "limited": block["limited"] + (above - block["limited"]) / ops.minimum(k, STAY),
             "displacement_scale": c - c * FADE / (k + 1.0),
             "common_gamma": common_gamma,
             "common_square": common_square,
@@ -188,8 +234,17 @@ class AutoRule(Rule):
         values = _if_moved([*learned.values()], [block[key] for key in learned], s, ops)
         return {**block, **dict(zip(learned, values, strict=True))}
 
+    def limit(self, statistics: Sequence[Array], block: Block, ops: Ops) -> tuple[Array, Array]:
+        """The largest γ that a tensor's size allows, 0 while it is not known, and the step in which it was measured."""
+        k, moved = block["clock"], ops.maximum(statistics[3], 1.0)
+        size, pace = ops.sqrt(statistics[1] / moved), ops.sqrt(statistics[2] / moved)
+        new = ops.maximum(size, SMALL) * SHARE / ops.maximum(ops.minimum(pace, 1.0), SLOWEST)
+        seen = ops.less(0.5, self.wants_all(k, block, ops) * statistics[3])
+        return ops.where(seen, new, block["limit"]), ops.where(seen, k, block["measured"])
+
     def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
-        gamma = block["gamma"] * s.lr
+        largest = ops.maximum(block["largest_lr"], s.lr if s.top_lr is None else s.top_lr)
+        gamma = block["gamma"] * s.lr / ops.maximum(largest, ops.tiny)
         weight = ops.maximum(ops.minimum(block["clock"], LONG), 1.0)
         root = ops.sqrt(values["accumulator"] * ops.narrow(2.0 / (weight * (weight + 1.0)))) + s.eps
         return gamma, block["gamma"] / s.gamma0, ops.narrow(gamma) / root

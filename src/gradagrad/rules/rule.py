@@ -126,7 +126,10 @@ class Rule(Protocol):
     def move(
         self, values: Values, factors: Sequence[Array], s: Any, sums: Reduction, ops: Ops, touched: Array = None
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
-        """(``x`` and the element fields after this step, the statistics). Only what is ``touched`` changes."""
+        """(``x`` and the element fields after this step, the statistics). Only what is ``touched`` changes.
+
+        Where the last factor is 0, a rule with several statistics needs only the first.
+        """
         ...
 
     def report(self, statistics: Sequence[Array], block: Block, size: Array, s: Any, ops: Ops) -> tuple[Array, ...]:

@@ -7,12 +7,12 @@ namespace gradagrad {
 
 namespace {
 
-constexpr uint32_t bit(int s) { return 1u << s; }
+constexpr uint64_t bit(int s) { return uint64_t{1} << s; }
 
 // Calls f(s) for each stream of a set.
 template <class F>
-void for_each(uint32_t streams, const F& f) {
-  for (; streams; streams &= streams - 1) f(__builtin_ctz(streams));
+void for_each(uint64_t streams, const F& f) {
+  for (; streams; streams &= streams - 1) f(__builtin_ctzll(streams));
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ void Pass<T>::run_buffered(const Loop<T>& loop, const Range& range, int64_t size
 }
 
 template <class T>
-void Pass<T>::load(uint32_t streams, const Range& range, int64_t at, int64_t size) {
+void Pass<T>::load(uint64_t streams, const Range& range, int64_t at, int64_t size) {
   const bool transformed = streams & bit(stream::g), decayed = transformed && job_.coupled_decay != 0.0;
   for_each(decayed ? streams | bit(stream::x) : streams, [&](int s) {
     const bool apart = s == stream::g && range.gradient;
@@ -69,7 +69,7 @@ void Pass<T>::load(uint32_t streams, const Range& range, int64_t at, int64_t siz
 }
 
 template <class T>
-void Pass<T>::store(uint32_t streams, int64_t index, int64_t size) {
+void Pass<T>::store(uint64_t streams, int64_t index, int64_t size) {
   int known = -1;  // pair of words whose random bits are at hand
   for_each(streams, [&](int s) {
     const int word = word_of(s);
@@ -109,6 +109,11 @@ void Pass<T>::set_factors(const double* factors) {
 }
 
 template <class T>
+const Loop<T>& Pass<T>::move_loop(const double* factors) const {
+  return loops_.move_brief && factors[job_.rule->factors - 1] == 0.0 ? loops_.move_brief : loops_.move;
+}
+
+template <class T>
 void Pass<T>::step(int64_t begin, int64_t end) {
   const Range range{begin, nullptr};
   run(loops_.step, &range, 1, end - begin, nullptr);
@@ -122,7 +127,7 @@ void Pass<T>::measure(int64_t begin, int64_t end, double* sums, bool early) {
 
 template <class T>
 void Pass<T>::move(int64_t begin, int64_t end, const double* factors, double* statistics, bool early) {
-  const Loop<T>& loop = early && loops_.move_late ? loops_.move_late : loops_.move;
+  const Loop<T>& loop = early && loops_.move_late ? loops_.move_late : move_loop(factors);
   const int64_t unit = job_.rule->lazy ? job_.width : end - begin;  // whole rows: see Step
   set_factors(factors);
   for (Range range{begin, nullptr}; range.begin < end; range.begin += unit) {
@@ -133,7 +138,7 @@ void Pass<T>::move(int64_t begin, int64_t end, const double* factors, double* st
 template <class T>
 void Pass<T>::move(const Range* rows, int64_t count, const double* factors, double* statistics) {
   set_factors(factors);
-  run(loops_.move, rows, count, job_.width, statistics);
+  run(move_loop(factors), rows, count, job_.width, statistics);
 }
 
 template <class T>

@@ -52,12 +52,13 @@ class Pass {
 
   void run(const Loop<T>& loop, const Range* ranges, int64_t count, int64_t size, double* totals);
   void run_buffered(const Loop<T>& loop, const Range& range, int64_t size, double* totals);
-  void load(uint32_t streams, const Range& range, int64_t at, int64_t size);
-  void store(uint32_t streams, int64_t index, int64_t size);
+  void load(uint64_t streams, const Range& range, int64_t at, int64_t size);
+  void store(uint64_t streams, int64_t index, int64_t size);
   int word_of(int s) const;
   void prefetch(const Range& range) const;
   bool any_gradient(const Range& range);
   void set_factors(const double* factors);
+  const Loop<T>& move_loop(const double* factors) const;
 
   const Job& job_;
   const Loops<T>& loops_;

@@ -8,7 +8,7 @@ namespace gradagrad {
 // The streams of a loop, by number. Each is an array; phases hand sums, factors and statistics on. Totals over all blocks are
 // where sums were, which no later phase needs.
 namespace stream {
-constexpr int x = 0, g = 1, elements = 2, blocks = 8, sums = 16, totals = 16, factors = 20, statistics = 28, count = 32;
+constexpr int x = 0, g = 1, elements = 2, blocks = 6, sums = 18, totals = 18, factors = 22, statistics = 30, count = 34;
 constexpr int stored = sums;  // those below are tensors
 }  // namespace stream
 constexpr int max_settings = 16;
@@ -37,7 +37,7 @@ enum Formats : int8_t { own = 0, point_bf16 = 1, point_random = 2, state_bf16 = 
 template <class T>
 struct Loop {
   void (*over[formats_count])(const Arguments<T>&);  // by format of the parameter + format of its fields
-  uint32_t reads, writes;                            // bits by stream
+  uint64_t reads, writes;                            // bits by stream
   explicit operator bool() const { return over[own] != nullptr; }
 };
 
@@ -47,13 +47,14 @@ struct Loops {
   Loop<T> step;  // all phases, where every element is a block
   Loop<T> measure, decide, move;
   Loop<T> measure_early, move_late;  // what a move only copies is written in measuring: where both are one step
+  Loop<T> move_brief;                // with the first statistic alone: where the last factor is 0
   Loop<T> idle, idle_blocks;
 };
 
 struct Rule {
   int elements, own, blocks, sums, factors, statistics, totals, settings;  // `own`: block fields that are not shared by all
   bool lazy;                  // rows without a gradient stay
-  int element_words[6], block_words[8];  // of the random bits
+  int element_words[4], block_words[12];  // of the random bits
   Loops<float> in_float;
   Loops<double> in_double;
   Loop<double> report, learn;

@@ -53,9 +53,9 @@ struct Streams {
 template <class Function, class T, class X, class S, bool RANDOM>
 struct Over {
   using Here = Streams<T, X, S, RANDOM>;
-  static constexpr uint32_t streams = Function::reads | Function::writes;
+  static constexpr uint64_t streams = Function::reads | Function::writes;
   static constexpr bool rounds = sizeof(S) == 2, rounds_point = RANDOM && (Function::writes & 1);
-  static constexpr uint32_t words = (rounds ? Function::words : 0) | (rounds_point ? 1u << point_word : 0);
+  static constexpr uint64_t words = (rounds ? Function::words : 0) | (rounds_point ? 1u << point_word : 0);
   static constexpr int64_t ahead = 32;  // rows lie anywhere in a table, so the hardware cannot guess the next one
 
   template <int N>
