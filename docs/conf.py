@@ -1,6 +1,5 @@
 """The documentation site: `make docs`. Nothing is fetched, neither when it is made nor when it is read."""
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ from docutils.utils.math.latex2mathml import tex2mathml
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
-os.environ.setdefault("KERAS_BACKEND", "jax")  # one that is here, for the page of the API
 
 import gradagrad  # noqa: E402
 

@@ -111,7 +111,7 @@ def data_of(options: argparse.Namespace) -> tuple[Iterator[Rows], Rows, tuple[in
         starts = range(0, BLOCK, options.batch)
         batches = (block.cut(begin, begin + options.batch) for block in stream.blocks() for begin in starts)
         return batches, held_out, stream.table_sizes
-    cache = criteo_cache.build(options.criteo, criteo_cache.Settings(cap=options.size.cap), workers=os.cpu_count() or 1)
+    cache = criteo_cache.build(options.criteo, criteo_cache.Settings(cap=options.size.cap))
     begin, end = cache.span("validation")
     held_out = cache.rows(begin, min(begin + options.held_out, end))
     return cache.batches(options.batch, *cache.span("train")), held_out, cache.table_sizes

@@ -51,7 +51,7 @@ HOMES = {
     "growth": {"rules/gradagrad.py"},
     "agreement_square": {"rules/auto.py"},
 }
-ELSEWHERE = ("optax", "keras", "sklearn")  # which have arguments and state of their own
+ELSEWHERE = ("optax", "sklearn")  # which have arguments and state of their own
 
 
 @pytest.mark.parametrize("name", HOMES)
@@ -108,7 +108,7 @@ UNLOADED = {
     "gradagrad.codegen.trace": ("torch", "jax", "numpy"),
     "gradagrad.gradagrad": ("jax", "optax"),
     "gradagrad.auto": ("jax", "optax"),
-    "gradagrad.optax": ("torch", "flax", "equinox", "keras", "pandas", "sklearn"),
+    "gradagrad.optax": ("torch", "flax", "equinox", "pandas", "sklearn"),
 }
 
 

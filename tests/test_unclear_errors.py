@@ -12,6 +12,7 @@ from gradagrad_lab.cli.app import run
 from gradagrad_lab.cli.options import parse_options, parse_value
 from gradagrad_lab.data import data_folder
 from gradagrad_lab.data.criteo import cache as criteo_cache
+from gradagrad_lab.data.criteo.text import folder_of
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.runs.records import read_record
 
@@ -40,16 +41,16 @@ def taken_over(size):
     return act
 
 
-def manifest_of(text):
-    """Opens the cache of a Criteo file whose manifest is replaced by the text."""
+def ids_of(text):
+    """Opens the memory map of a Criteo file whose list of ids is replaced by the text."""
 
     def act(folder):
         os.environ["GRADAGRAD_CACHE"] = str(folder)
         source = folder / "train.txt"
         source.write_text("0" + "\t" * 39 + "\n")
-        place = criteo_cache.folder_of(source)
+        place = folder_of(source)
         place.mkdir(parents=True)
-        (place / "manifest.json").write_text(text)
+        (place / "ids.npz").write_text(text)
         assert criteo_cache.open_cache(source) is None
         raise UserError("there is no cache")
 
@@ -70,9 +71,8 @@ UNCLEAR = {
     "an eps that float32 does not have": (constructed(eps=1e300), ValueError, r"eps must be .* at most 3\.4e\+38"),
     "an lr without a value": (constructed(lr=META), TypeError, "lr must be .*with a value"),
     "Adagrad of another shape": (taken_over(3), ValueError, r"shape \(3,\) has a sum of shape \(2,\)"),
-    "a manifest that is a list": (manifest_of("[1, 2]"), UserError, "no cache"),
-    "a manifest of nothing": (manifest_of("{}"), UserError, "no cache"),
-    "a manifest nested deeply": (manifest_of(NESTED), UserError, "no cache"),
+    "a list of ids that is text": (ids_of("[1, 2]"), UserError, "no cache"),
+    "a list of ids that is empty": (ids_of(""), UserError, "no cache"),
     "a record nested deeply": (record_of(NESTED), UserError, "is damaged"),
     "2^99999": (lambda _: GradaGrad([META], **parse_options(["lr=2^99999"])), ValueError, "lr must be .* got inf"),
     "a deeply nested option": (lambda _: GradaGrad([META], lr=parse_value(NESTED)), TypeError, "lr must be"),

@@ -25,7 +25,7 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 def public_modules() -> dict[str, Path]:
     """Read, not imported: not every framework is everywhere."""
-    found = {f"gradagrad.{name}": SOURCE / name / "__init__.py" for name in ("optax", "sklearn", "keras")}
+    found = {f"gradagrad.{name}": SOURCE / name / "__init__.py" for name in ("optax", "sklearn")}
     for path in sorted((SOURCE / "integrations").glob("*.py")):
         if find_spec(path.stem):  # those named after a framework; the others serve them
             found[f"gradagrad.integrations.{path.stem}"] = path

@@ -91,22 +91,34 @@ def test_too_few_epochs_are_told():
 
 
 MISTAKES = [
-    ({"loss": "log"}, "loss must be one of 'softmax', 'log_loss', 'hinge', got 'log'"),
-    ({"penalty": "l3"}, "penalty must be one of 'l2', 'l1', 'elasticnet', None, got 'l3'"),
-    ({"alpha": -1.0}, 'alpha must be a finite number of at least 0, "auto" or "search", got -1.0'),
-    ({"l1_ratio": 2}, "l1_ratio must be between 0 and 1, got 2"),
-    ({"max_iter": 0.5}, "max_iter must be a whole number of at least 1, got 0.5"),
-    ({"tol": "small"}, "tol must be a number, or None to use all of max_iter, got 'small'"),
-    ({"batch_size": "all"}, "batch_size must be a whole number of at least 1, or \"auto\", got 'all'"),
-    ({"validation_fraction": 1.0}, "validation_fraction must be above 0 and below 1, got 1.0"),
+    {"loss": "log"},
+    {"penalty": "l3"},
+    {"alpha": -1.0},
+    {"alpha": np.inf},
+    {"alpha": "best"},
+    {"l1_ratio": 2},
+    {"fit_intercept": "no"},
+    {"max_iter": 0.5},
+    {"max_iter": 0},
+    {"tol": "small"},
+    {"tol": np.nan},
+    {"batch_size": "all"},
+    {"validation_fraction": 1.0},
 ]
 
 
-@pytest.mark.parametrize(("arguments", "message"), MISTAKES, ids=[m for _, m in MISTAKES])
-def test_mistakes_are_named(arguments, message):
-    with pytest.raises(ValueError) as error:
+@pytest.mark.parametrize("arguments", MISTAKES, ids=str)
+def test_mistakes_are_named(arguments):
+    ((name, value),) = arguments.items()
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of GradaGradClassifier must be .* Got {value!r}"):
         GradaGradClassifier(**arguments).fit(*classes(2))
-    assert message in str(error.value)
+
+
+@pytest.mark.parametrize("estimator", [GradaGradClassifier, GradaGradRegressor])
+def test_a_learning_rate_is_not_needed(estimator):
+    for name in ("learning_rate", "eta0"):
+        with pytest.raises(TypeError, match=f"{estimator.__name__} finds its own learning rate; leave {name} out"):
+            estimator(**{name: 0.1})
 
 
 @pytest.mark.parametrize("options", [{"alpha": "search"}, {"early_stopping": True}])

@@ -159,7 +159,7 @@ def test_a_strong_penalty_keeps_the_direction():
 
 
 REFUSED: list[Any] = [
-    ({"alpha": np.inf}, 1.0, 1.0, 1.0, "alpha must be a finite number"),
+    ({"alpha": np.inf}, 1.0, 1.0, 1.0, "The 'alpha' parameter of GradaGradRegressor must be"),
     ({}, 1.0, 1e300, 1.0, r"y must hold numbers of at most 1e\+150"),
     ({}, 1e305, 1.0, 1.0, r"X must hold numbers of at most 1e\+300 .* in column \d; rescale it"),
     ({"penalty": None}, 1e-200, 1e140, 1.0, "The coefficients overflow"),

@@ -103,3 +103,27 @@ def test_changing_units_changes_no_prediction():
     model._see(model._model, Samples(1e3 * X + 1e5, 1e3 * y, None))
     for a, b in zip(before, model._model.coefficients(model._model.point(True)), strict=True):
         np.testing.assert_allclose(a, b.ravel(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [DENSE, SPARSE], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("estimator", "problem"), [(GradaGradClassifier, classes(2)), (GradaGradRegressor, numbers())])
+def test_an_alpha_set_between_calls_counts(estimator, problem, kind):
+    X, y = problem
+    more = {"classes": [0, 1]} if estimator is GradaGradClassifier else {}
+    for penalty in ("l2", "l1"):
+        changed, strong = (estimator(alpha=alpha, penalty=penalty, random_state=0) for alpha in (1e-4, 1.0))
+        for i in range(60):
+            if i == 20:
+                assert np.abs(changed.coef_).sum() > 1.1 * np.abs(strong.coef_).sum()
+                changed.set_params(alpha=1.0)
+            for model in (changed, strong):
+                model.partial_fit(kind(X), y, **more)
+        assert np.abs(changed.coef_).sum() == pytest.approx(np.abs(strong.coef_).sum(), rel=0.03)
+
+
+def test_an_alpha_that_a_fit_found_is_kept():
+    X, y = classes(2, rows=1000, columns=150)
+    model = GradaGradClassifier(random_state=0).fit(X, y)
+    found = model.alpha_
+    assert found > 1e-4
+    assert model.partial_fit(X, y).alpha_ == found

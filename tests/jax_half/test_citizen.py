@@ -14,7 +14,6 @@ from gradagrad.optax import (
     auto_gradagrad,
     auto_gradagrad_eval_params,
     gradagrad,
-    leaf,
     scale_by_gradagrad,
 )
 
@@ -84,13 +83,6 @@ def test_steps_that_are_not_compiled_or_donate_their_buffers_agree(make, kind):
     for _ in range(3):
         carry = step(*carry)
     same(carry, train(optimizer, parameters(), 3), rtol=1e-4, atol=1e-5)
-
-
-@every
-def test_results_worked_out_one_by_one_are_those_of_all_at_once(make, double, monkeypatch):
-    expected = train(make(), parameters(jnp.float64), 3)
-    monkeypatch.setattr(leaf, "LARGE", 1)
-    same(train(make(), parameters(jnp.float64), 3), expected, rtol=1e-12, atol=1e-13)
 
 
 @every

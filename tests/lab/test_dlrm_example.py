@@ -50,10 +50,7 @@ def test_groups_have_their_own_granularity(example: ModuleType) -> None:
     assert found == [("element", False), ("row", True)]
 
 
-def test_criteo_file(
-    example: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
+def test_criteo_file(example: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "train.txt"
     path.write_bytes(b"\n".join(text_rows(1500)))
     assert example.main([*SMALL, "--steps", "30", "--criteo", str(path)]) == 0

@@ -25,6 +25,7 @@ _PROJECTION = "For a box: lambda point, metric: jnp.clip(point, -1.0, 1.0)."
 
 def checked(table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
     """The checked arguments: plain numbers as floats, arrays and schedules unchanged."""
+    given = {"lr" if name == "learning_rate" else name: value for name, value in given.items()}
     # Injected settings are traced, so their values are unknown. Such a decay is accepted with lazy and projection.
     traced = {"weight_decay": 0.0} if isinstance(given.get("weight_decay"), Tracer) else {}
     result = checked_anywhere(table, {**given, **traced}, number=_check_number, lr_name="learning_rate")

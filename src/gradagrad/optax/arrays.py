@@ -12,30 +12,6 @@ from gradagrad.rules.scope import SINGLE, block_shape
 Array = Any
 
 
-class Moved:
-    """A parameter and its step, kept apart, because ``(x − step) − x`` would lose the bits that x has no room for."""
-
-    def __init__(self, x: Array, step: Array) -> None:
-        self.x = x
-        self.step = step
-
-    def __sub__(self, other: Array) -> Array:
-        return (self.x - self.step) - other
-
-
-class Point:
-    """A parameter as a rule sees it: a step turns it into `Moved`, and all other operations use its value."""
-
-    def __init__(self, x: Array) -> None:
-        self.x = x
-
-    def __sub__(self, step: Array) -> Moved:
-        return Moved(self.x, step)
-
-    def __mul__(self, factor: Array) -> Array:
-        return self.x * factor
-
-
 class ArrayOps:
     """A rule's `Ops` for arrays of one precision."""
 
@@ -45,17 +21,13 @@ class ArrayOps:
     maximum = staticmethod(jnp.maximum)
     minimum = staticmethod(jnp.minimum)
     less = staticmethod(jnp.less)
+    where = staticmethod(jnp.where)
 
     def __init__(self, dtype: Any) -> None:
         limits = jnp.finfo(dtype)
         self.dtype = dtype
         self.tiny = float(limits.tiny)
         self.largest = float(limits.max)
-
-    def where(self, condition: Array, a: Array, b: Array) -> Array:
-        if isinstance(a, Moved):  # otherwise it stays where it is
-            return Moved(a.x, jnp.where(condition, a.step, 0.0))
-        return jnp.where(condition, a, b)
 
     def indicator(self, a: Array) -> Array:
         return (a != 0).astype(self.dtype)

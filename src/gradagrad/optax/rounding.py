@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -50,22 +50,17 @@ def rounded(values: Array, random16: Array) -> Array:
     return jax.lax.bitcast_convert_type(halves, jnp.bfloat16)
 
 
-class Rounder:
-    """Converts the numbers of one leaf to the format of its state, and draws random bits only if they are needed."""
+class Rounder(NamedTuple):
+    """What the random bits of one leaf depend on, and the conversion of its numbers to the format of its state."""
 
-    def __init__(self, leaf: Array, step: Array, stream: int, names: tuple[str, ...]) -> None:
-        leaf = jnp.asarray(leaf)
-        self._of = ((*leaf.shape, 2) if jnp.iscomplexobj(leaf) else leaf.shape, step, names)
-        self._stream = stream
-        self._drawn: dict[int, Array] = {}
+    shape: tuple[int, ...]
+    step: Array
+    stream: int
+    names: tuple[str, ...]
 
     def bits(self, lane: int) -> Array:
-        """16 random bits for each element; lanes share none."""
-        draw = lane >> 1
-        if draw not in self._drawn:
-            shape, step, names = self._of
-            self._drawn[draw] = random_bits(shape, step, self._stream ^ draw << 30, names)
-        bits = self._drawn[draw]
+        """16 random bits for each element; lanes share none. Two lanes take the halves of one number."""
+        bits = random_bits(self.shape, self.step, self.stream ^ (lane >> 1) << 30, self.names)
         return bits >> 16 if lane & 1 else bits & 0xFFFF
 
     def stored(self, values: Array, old: Array, lane: int) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,8 +13,7 @@ import optax
 
 from gradagrad.checks.arguments import error_text
 from gradagrad.optax.arrays import Array, ArrayOps, block_dtype, computing_dtype, filled, in_precision, wide_dtype
-from gradagrad.optax.leaf import Leaf, evaluate
-from gradagrad.optax.rounding import Rounder
+from gradagrad.optax.leaf import Leaf
 from gradagrad.optax.sharing import axes_of_leaves, over_devices, rows_over_devices
 from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.rule import Block, Field, Rule
@@ -113,15 +112,14 @@ class Method:
 
     def _step(self, leaves: Sequence[Leaf], shared: Block, settings: Any) -> tuple[list[Results], list[Block]]:
         """The results of each leaf, and the numbers of its block after the step."""
-        if self.scope == "element":
-            return [self._results(leaf, ()) for leaf in leaves], []
         parts = [leaf.measure() for leaf in leaves]
         if shared:
             sums = rows_over_devices([jnp.stack(part) for part in parts], [leaf.axes for leaf in leaves]).sum(0)
             decided = [self.rule.decide(tuple(sums), shared, *_wide(settings))] * len(leaves)
         else:
-            own = zip(leaves, parts, strict=True)
-            decided = [leaf.decide([over_devices(a, leaf.axes) for a in part]) for leaf, part in own]
+            axes = [() if self.scope == "element" else leaf.axes for leaf in leaves]
+            own = zip(leaves, parts, axes, strict=True)
+            decided = [leaf.decide([over_devices(a, names) for a in part]) for leaf, part, names in own]
         results = [self._results(leaf, factors) for leaf, (_, factors) in zip(leaves, decided, strict=True)]
         return results, [block for block, _ in decided]
 
@@ -139,19 +137,14 @@ class Method:
         return results, [{**block, **{key: block[key][i] for key in own}} for i in range(len(leaves))]
 
     def _results(self, leaf: Leaf, factors: Sequence[Array]) -> Results:
-        """A leaf's update, its part of the statistics, and its new fields."""
-
-        def outcome(leaf: Leaf) -> Results:
-            step, new, statistics = leaf.outcome(factors)
-            new = {f.key: leaf.stored(f, new[f.key]) for f in self._fields if f.key in new}
-            if self.stochastic_rounding:
-                return {"update": leaf.rounded_update(step), "statistics": statistics, **new}
-            return {"update": leaf.update(step if self.descends else -step), "statistics": statistics, **new}
-
-        # Results that depend on the most inputs come first, see `evaluate`.
-        blocks = [f.key for f in self._fields if f.at == "block" and self.scope == "element"]
-        elements = [f.key for f in self._fields if f.at == "element"]
-        return evaluate(leaf, outcome, ["update", "statistics", *blocks, *reversed(elements)])
+        """A leaf's update, its part of the statistics, and its new element fields."""
+        step, new, statistics = leaf.move(factors)
+        if self.stochastic_rounding:
+            update = leaf.rounded_update(step)
+        else:
+            update = leaf.update(step if self.descends else -step)
+        stored = {f.key: leaf.stored(f, new[f.key]) for f in self._fields if f.key in new}
+        return {"update": update, "statistics": statistics, **stored}
 
     def _lr(self, count: Array) -> Any:
         lr = self.learning_rate(count) if callable(self.learning_rate) else self.learning_rate
@@ -174,25 +167,30 @@ class Method:
             mask = self.mask(params) if callable(self.mask) else self.mask
             decays = tree.flatten_up_to(jax.tree.broadcast(mask, tree.unflatten(gradients)))
         axes = axes_of_leaves(self.axis_name, tree.unflatten(gradients))
-        leaves: list[Leaf] = []
-        for i, (gradient, point) in enumerate(zip(gradients, points, strict=True)):
-            leaves.append(
-                Leaf(
-                    rule=self.rule,
-                    settings=settings if decays[i] else settings._replace(weight_decay=0.0),
-                    scope=self.scope,
-                    dtype=computing_dtype(jnp.asarray(gradient if point is None else point).dtype),
-                    gradient=gradient,
-                    parameter=point,
-                    state={key: values[i] for key, values in own.items()},
-                    axes=axes[i],
-                    rounder=Rounder(gradient, count, i, axes[i]),
-                    maximize=self.maximize,
-                    coupled_decay=self._decay("coupled") if decays[i] else 0.0,
-                    decay_beside=self._decay("beside") * settings.lr if decays[i] else 0.0,
-                )
+        return [
+            Leaf(
+                self.rule,
+                settings if decays[i] else settings._replace(weight_decay=0.0),
+                self.scope,
+                gradients[i],
+                points[i],
+                {key: values[i] for key, values in own.items()},
+                axes[i],
+                count,
+                i,
+                maximize=self.maximize,
+                coupled_decay=self._decay("coupled") if decays[i] else 0.0,
+                decay_beside=self._decay("beside") * settings.lr if decays[i] else 0.0,
             )
-        return leaves
+            for i in range(len(gradients))
+        ]
+
+
+def method(arguments: Mapping[str, Any], **own: Any) -> Method:
+    """A method with those of the user's arguments that every rule has."""
+    names = ("lr_decay", "weight_decay", "mask", "maximize", "state_dtype", "stochastic_rounding", "axis_name")
+    options = {name: arguments[name] for name in names if name in arguments}
+    return Method(**options, learning_rate=arguments.get("lr", 1.0), **own)
 
 
 def _wide(settings: Any) -> tuple[Any, ArrayOps]:

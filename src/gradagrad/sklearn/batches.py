@@ -102,14 +102,16 @@ class Units:
     spread: Floats
     unit: Floats
     intercept: bool
+    strength: float
+    """The strength of the l2 penalty that the units were made for. A later one changes only the penalty."""
 
     @classmethod
-    def of(cls, centre: Floats, spread: Floats, strength: float, intercept: bool) -> "Units":
+    def of(cls, centre: Floats, spread: Floats, intercept: bool, strength: float) -> "Units":
         """Makes units from each column's centre and spread, and the strength of the l2 penalty."""
         known = np.where(np.isfinite(spread), np.maximum(spread, 1e-300), 1.0)
         with np.errstate(over="ignore"):
             unit = np.where(np.isfinite(spread), np.maximum(known, strength / known), np.inf)
-        return cls(centre, spread, unit, intercept)
+        return cls(centre, spread, unit, intercept, strength)
 
     @property
     def sizes(self) -> Floats:

@@ -1,17 +1,18 @@
 """Linear classification without a learning rate."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
-from sklearn.base import ClassifierMixin
+from sklearn.linear_model._base import LinearClassifierMixin
 from sklearn.utils import compute_class_weight
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from gradagrad.sklearn.descent import Floats
-from gradagrad.sklearn.estimator import LinearEstimator
+from gradagrad.sklearn.estimator import LinearEstimator, needs_no_learning_rate
 from gradagrad.sklearn.losses import Hinge, Logistic, Softmax
 from gradagrad.sklearn.training import Model
 
@@ -24,7 +25,7 @@ def _has_probabilities(estimator: Any) -> bool:
     raise AttributeError('predict_proba needs loss="softmax" or loss="log_loss", got loss=\'hinge\'.')
 
 
-class GradaGradClassifier(ClassifierMixin, LinearEstimator):
+class GradaGradClassifier(LinearClassifierMixin, LinearEstimator):
     """A linear classifier that needs no learning rate: logistic, softmax or hinge loss, dense or sparse samples.
 
     Arguments that SGDClassifier has too mean the same as there. Step sizes are those of AutoGradaGrad: AdaGrad's for
@@ -71,8 +72,13 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
     """
 
     class_weight: dict[Any, float] | str | None
-    _losses = ("softmax", "log_loss", "hinge")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearEstimator._parameter_constraints,
+        "loss": [StrOptions({"softmax", "log_loss", "hinge"})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
 
+    @needs_no_learning_rate
     def __init__(
         self,
         loss: str = "softmax",
@@ -105,23 +111,13 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         """
         return self._partial_fit(X, y, classes, sample_weight)
 
-    def decision_function(self, X: Any) -> Floats:
-        """The outputs, of shape (samples,) for two classes and (samples, classes) for more."""
-        outputs = self._outputs(X)
-        return outputs[:, 0] if outputs.shape[1] == 1 else outputs
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """The predicted labels."""
-        winners = _winners(self._outputs(X))  # raises if the estimator is not fitted
-        return self.classes_[winners]
-
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Floats:
         """Probabilities of shape (samples, classes), classes in the order of ``classes_``."""
-        outputs = self._outputs(X)
-        if outputs.shape[1] == 1:
+        outputs = self.decision_function(X)
+        if outputs.ndim == 1:
             positive = expit(outputs)
-            return np.hstack([1.0 - positive, positive])
+            return np.stack([1.0 - positive, positive], axis=1)
         if self.loss == "softmax":
             return softmax(outputs, axis=1)
         positive = np.maximum(expit(outputs), np.finfo(np.float64).tiny)
@@ -133,9 +129,9 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def _check_arguments(self, *, streaming: bool) -> None:
-        super()._check_arguments(streaming=streaming)
-        if streaming and self.class_weight == "balanced":
+    def _check_streaming(self) -> None:
+        super()._check_streaming()
+        if self.class_weight == "balanced":
             raise ValueError(
                 'class_weight must be None or a dictionary in partial_fit, got "balanced"; pass a dictionary, '
                 "such as compute_class_weight gives, or sample_weight."
@@ -180,8 +176,5 @@ class GradaGradClassifier(ClassifierMixin, LinearEstimator):
         return Logistic() if self.loss == "log_loss" or len(self.classes_) == 2 else Softmax()
 
     def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
-        return float(np.average(_winners(outputs) == targets, weights=weights))
-
-
-def _winners(outputs: Floats) -> NDArray[Any]:
-    return (outputs[:, 0] > 0.0).astype(np.intp) if outputs.shape[1] == 1 else outputs.argmax(axis=1)
+        winners = outputs[:, 0] > 0.0 if outputs.shape[1] == 1 else outputs.argmax(axis=1)
+        return float(np.average(winners == targets, weights=weights))

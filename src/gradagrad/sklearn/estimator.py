@@ -1,20 +1,21 @@
 """What the classifier and the regressor share: arguments, preparation, training and the resulting coefficients."""
 
-import numbers
 import warnings
 from collections.abc import Callable
-from functools import partial
-from typing import Any, Self
+from functools import partial, wraps
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model._base import SparseCoefMixin
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from gradagrad.sklearn.batches import Batch, Moments, Samples, Units, cut, dense_spread, sparse_moments
 from gradagrad.sklearn.descent import Descent, Floats
@@ -37,15 +38,40 @@ HELD_OUT = 0.25
 """The share of samples that a search holds out."""
 LARGEST = 1e300
 """The difference of two larger numbers may overflow."""
-PENALTIES = ("l2", "l1", "elasticnet", None)
 
 
-class LinearEstimator(BaseEstimator):
+def needs_no_learning_rate(init: Callable[..., None]) -> Callable[..., None]:
+    """Explains why ``__init__`` does not take the learning rates that other estimators have."""
+
+    @wraps(init)
+    def checking(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in {"learning_rate", "learning_rate_init", "eta0", "lr"} & kwargs.keys():
+            raise TypeError(f"{type(self).__name__} finds its own learning rate; leave {name} out.")
+        init(self, *args, **kwargs)
+
+    return checking
+
+
+class LinearEstimator(SparseCoefMixin, BaseEstimator):
     """A linear model trained without a learning rate."""
 
     coef_: Any
     intercept_: Floats
-    _losses: tuple[str, ...]
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "penalty": [StrOptions({"l2", "l1", "elasticnet"}), None],
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "search"})],
+        "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        "fit_intercept": ["boolean"],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, None, None, closed="neither"), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "average": ["boolean"],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
 
     # scikit-learn reads the arguments from each class's own signature; these are their types.
     loss: str
@@ -71,12 +97,6 @@ class LinearEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-    def sparsify(self) -> Self:
-        """Turns ``coef_`` into a sparse matrix, which saves memory if the l1 penalty has made most of it zero."""
-        check_is_fitted(self)
-        self.coef_ = sp.csr_matrix(self.coef_)
-        return self
 
     def _read_targets(self, y: NDArray[Any], classes: Any, *, first: bool, streaming: bool) -> NDArray[Any]:
         """y as numbers, checked."""
@@ -130,8 +150,9 @@ class LinearEstimator(BaseEstimator):
         """One epoch. Dense columns and regression targets are scaled by everything seen so far."""
         first = not hasattr(self, "_model")
         samples = self._read(X, y, classes, sample_weight, first=first, streaming=True)
-        if first:
+        if first or self.alpha != "auto":  # `set_params` may have changed it since the last call.
             self.alpha_ = self._given_alpha()
+        if first:
             self._model = self._first(*samples)
         model, rng = self._model, check_random_state(self.random_state)
         dense = isinstance(samples.X, np.ndarray)
@@ -152,7 +173,9 @@ class LinearEstimator(BaseEstimator):
 
     def _read(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool, streaming: bool) -> Samples:
         """Checks what the user gave."""
-        self._check_arguments(streaming=streaming)
+        self._validate_params()
+        if streaming:
+            self._check_streaming()
         X_, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, accept_large_sparse=False
         )
@@ -166,23 +189,11 @@ class LinearEstimator(BaseEstimator):
             raise ValueError("sample_weight times class_weight must be finite, got infinity; only ratios count.")
         return Samples(X_, targets, weights).normalised()
 
-    def _check_arguments(self, *, streaming: bool) -> None:
-        one_of("loss", self.loss, self._losses)
-        one_of("penalty", self.penalty, PENALTIES)
-        if self.alpha not in ("auto", "search"):
-            rule = 'a finite number of at least 0, "auto" or "search"'
-            number("alpha", self.alpha, lambda a: 0.0 <= a < np.inf, rule)
-        elif self.alpha == "search" and streaming:
+    def _check_streaming(self) -> None:
+        """Refuses arguments that make no sense in `partial_fit`."""
+        if self.alpha == "search":
             raise ValueError('alpha must not be "search" in partial_fit; pass the alpha_ of a fit to some samples.')
-        number("l1_ratio", self.l1_ratio, lambda a: 0.0 <= a <= 1.0, "between 0 and 1")
-        whole("max_iter", self.max_iter, "a whole number of at least 1")
-        whole("n_iter_no_change", self.n_iter_no_change, "a whole number of at least 1")
-        if self.tol is not None:
-            number("tol", self.tol, lambda a: a == a, "a number, or None to use all of max_iter")
-        if self.batch_size != "auto":
-            whole("batch_size", self.batch_size, 'a whole number of at least 1, or "auto"')
-        number("validation_fraction", self.validation_fraction, lambda a: 0.0 < a < 1.0, "above 0 and below 1")
-        if streaming and self.early_stopping:
+        if self.early_stopping:
             raise ValueError(
                 "early_stopping must be False in partial_fit, got True; score held-out samples between calls instead."
             )
@@ -233,7 +244,7 @@ class LinearEstimator(BaseEstimator):
         columns = None if by_rows else self._columns(X, weights)
         dense = None if columns is None else (columns.centre, dense_spread(columns))
         centre, spread = dense or sparse_moments(X, weights, centred=self.fit_intercept)
-        units = Units.of(centre, spread, self._strengths(self.alpha_)[0], self.fit_intercept)
+        units = Units.of(centre, spread, self.fit_intercept, self._strengths(self.alpha_)[0])
         x = np.zeros((len(start), X.shape[1] + 1))
         if self.fit_intercept:
             x[:, -1] = start
@@ -253,7 +264,7 @@ class LinearEstimator(BaseEstimator):
             spread = np.where(np.isfinite(spread), spread, units.spread)  # a column that has varied keeps its unit
             middle = model.columns.centre
             middle = np.where(np.abs(middle - units.centre) < spread, units.centre, middle)  # close enough
-            units = Units.of(middle, spread, self._strengths(self.alpha_)[0], self.fit_intercept)
+            units = Units.of(middle, spread, self.fit_intercept, units.strength)
         if model.targets is not None:
             more = Moments.of(samples.targets[:, None], samples.weights, centred=self.fit_intercept)
             model.targets = model.targets.joined(more)
@@ -306,12 +317,6 @@ class LinearEstimator(BaseEstimator):
         self.gamma_, self.t_ = model.descent.gamma, model.descent.steps
         self.objective_ = np.asarray(model.history)
 
-    def _outputs(self, X: Any) -> Floats:
-        """The outputs of the linear model for each sample."""
-        check_is_fitted(self)
-        samples = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return safe_sparse_dot(samples, self.coef_.T, dense_output=True) + self.intercept_
-
 
 def _entries(X: Any) -> int:
     """The number of entries of a sample. For sparse samples, the mean number of stored entries."""
@@ -322,20 +327,3 @@ def scale_of(targets: Moments) -> float:
     """The spread of regression targets; 1 while they are all equal."""
     spread = float(targets.spread[0])
     return spread if spread > 1e-300 else 1.0
-
-
-def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Raises unless the value is one of these."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}.")
-
-
-def number(name: str, value: Any, holds: Callable[[Any], bool], rule: str, kind: Any = numbers.Real) -> None:
-    """Raises unless the value is a number for which ``holds`` is true."""
-    if not isinstance(value, kind) or isinstance(value, bool) or not holds(value):
-        raise ValueError(f"{name} must be {rule}, got {value!r}.")
-
-
-def whole(name: str, value: Any, rule: str) -> None:
-    """Raises unless the value is 1, 2, 3, …"""
-    number(name, value, lambda a: a >= 1, rule, numbers.Integral)

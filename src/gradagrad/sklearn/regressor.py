@@ -1,16 +1,20 @@
 """Linear regression without a learning rate."""
 
 import math
-from typing import Any, Self
+from numbers import Real
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gradagrad.sklearn.batches import Moments
 from gradagrad.sklearn.descent import Floats
-from gradagrad.sklearn.estimator import LinearEstimator, number, scale_of
+from gradagrad.sklearn.estimator import LinearEstimator, needs_no_learning_rate, scale_of
 from gradagrad.sklearn.losses import Huber, Loss
 from gradagrad.sklearn.training import Model
 
@@ -42,8 +46,13 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
     """
 
     epsilon: float
-    _losses = ("squared_error", "huber")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearEstimator._parameter_constraints,
+        "loss": [StrOptions({"squared_error", "huber"})],
+        "epsilon": [Interval(Real, 0, math.inf, closed="right")],
+    }
 
+    @needs_no_learning_rate
     def __init__(
         self,
         loss: str = "squared_error",
@@ -77,11 +86,10 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
 
     def predict(self, X: Any) -> Floats:
         """The predicted numbers, of shape (samples,)."""
-        return np.ravel(self._outputs(X))  # a sparsified coef_ is a matrix
-
-    def _check_arguments(self, *, streaming: bool) -> None:
-        super()._check_arguments(streaming=streaming)
-        number("epsilon", self.epsilon, lambda a: a > 0.0, "above 0")
+        check_is_fitted(self)
+        samples = validate_data(self, X, accept_sparse="csr", reset=False)
+        outputs = safe_sparse_dot(samples, self.coef_.T, dense_output=True) + self.intercept_
+        return np.ravel(outputs)  # a sparsified coef_ is a matrix
 
     def _read_targets(self, y: NDArray[Any], classes: Any, *, first: bool, streaming: bool) -> NDArray[Any]:
         if np.abs(y).max() > LARGEST_TARGET:

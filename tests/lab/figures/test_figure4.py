@@ -11,6 +11,7 @@ from rich.console import Console
 from gradagrad_lab.data.clicks import tables as clicks_tables
 from gradagrad_lab.data.clicks.stream import ClickStream
 from gradagrad_lab.data.criteo import cache as criteo_cache
+from gradagrad_lab.data.criteo.text import folder_of
 from gradagrad_lab.errors import DATA, UserError
 from gradagrad_lab.figures.figure4 import claims as figure4_claims
 from gradagrad_lab.figures.figure4 import study as figure4
@@ -176,7 +177,7 @@ def test_real_criteo_is_used_where_it_is(criteo: Path, tmp_path: Path) -> None:
     assert not figure4.plan_of(Context(tmp_path / "out")).setup.criteo
     small = dataclasses.replace(found, rows=400, held_out=50, batch=16, cap=50, bottom=(4,), top=(4,))
     run = Run(ClickProblem(small), of_rule("adagrad", 0.05), 0, small.steps)
-    (criteo_cache.folder_of(criteo) / "manifest.json").unlink()
+    (folder_of(criteo) / "ids.npz").unlink()
     with pytest.raises(UserError, match="gradagrad data criteo") as raised:
         train([run])
     assert raised.value.exit_code == DATA

@@ -2,26 +2,33 @@
 
 A line has 40 tab-separated fields: the label, 13 integers and 26 ids of up to eight hexadecimal digits; integers and
 ids may be blank. Text is parsed a few megabytes at a time with array operations: no Python loop touches a row. The
-binary cache that training reads is made by `gradagrad_lab.data.criteo.cache`.
+memory map that training reads is made by `gradagrad_lab.data.criteo.cache`.
 """
 
 import gzip
+import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gradagrad_lab.data.clicks.stream import CAP, DENSE_FIELDS, ID_FIELDS
+from gradagrad_lab.data import cache_folder
+from gradagrad_lab.data.clicks.stream import DENSE_FIELDS, ID_FIELDS, Rows
 from gradagrad_lab.data.clicks.tables import CARDINALITIES
 from gradagrad_lab.errors import DATA, UserError
 
 FIELDS = 1 + DENSE_FIELDS + ID_FIELDS
 PART_BYTES = 8 * 2**20
-NAMED_BAD_ROWS = 5
+ROW = np.dtype(
+    [("ids", "<u4", ID_FIELDS), ("dense", "<f4", DENSE_FIELDS), ("missing", "u1", -(-ID_FIELDS // 8)), ("click", "u1")]
+)
+"""A row in the memory map. The version of this format is part of the map's place."""
+FORMAT = 3
+_EDGE = _CHUNK = 2**20
 _TAB, _NEWLINE, _MINUS = 9, 10, 45
 _LONGEST_INTEGER, _LONGEST_ID = 10, 8
 _NO_DIGIT = 255
@@ -53,8 +60,15 @@ class Parsed:
         """log(1 + max(x, 0)), and 0 where missing."""
         return np.log1p(np.maximum(self.integers, 0).astype(np.float32))
 
+    def records(self) -> NDArray[Any]:
+        """The rows as the memory map holds them."""
+        records = np.empty(self.rows, ROW)
+        records["ids"], records["dense"], records["click"] = self.ids, self.dense(), self.clicks
+        records["missing"] = np.packbits(self.ids_missing, axis=1)
+        return records
 
-def hashed_sizes(cap: int = CAP) -> tuple[int, ...]:
+
+def hashed_sizes(cap: int) -> tuple[int, ...]:
     """Table rows per field: ten times the field's known cardinality, so that few ids share a row, up to ``cap``."""
     return tuple(min(10 * cardinality + 1, cap) for cardinality in CARDINALITIES)
 
@@ -166,22 +180,6 @@ def is_compressed(path: Path) -> bool:
     return path.suffix == ".gz"
 
 
-def byte_ranges(path: Path, size: int = PART_BYTES) -> list[tuple[int, int]]:
-    """Consecutive pieces of an uncompressed file; `read_range` moves both ends to ends of lines."""
-    total = path.stat().st_size
-    return [(begin, min(begin + size, total)) for begin in range(0, total, size)]
-
-
-def read_range(path: Path, begin: int, end: int) -> bytes:
-    """The lines that begin within [begin, end)."""
-    with path.open("rb") as file:
-        if begin:
-            file.seek(begin - 1)
-            begin += len(file.readline()) - 1  # from the byte before: a line that begins exactly here is ours
-        text = file.read(end - begin) if begin < end else b""
-        return text if not text or text.endswith(b"\n") else text + file.readline()
-
-
 def pieces(path: Path, size: int = PART_BYTES) -> Iterator[tuple[bytes, int]]:
     """Whole lines, about ``size`` bytes at a time, and how many bytes of the file have been read so far; also .gz."""
     with path.open("rb") as file:
@@ -191,3 +189,70 @@ def pieces(path: Path, size: int = PART_BYTES) -> Iterator[tuple[bytes, int]]:
                 yield (text if text.endswith(b"\n") else text + source.readline()), file.tell()
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise UserError(f"{path} is not a complete gzip file ({error}); download it again.", DATA) from error
+
+
+def write_records(source: Path, path: Path, progress: Callable[[int], None]) -> None:
+    """Appends the records that ``path`` does not have yet. Raises at the first bad line."""
+    lines = 0
+    with path.open("ab") as file:
+        stored = file.tell() // ROW.itemsize
+        for text, done in pieces(source, PART_BYTES):
+            here = text.count(b"\n") + (not text.endswith(b"\n"))
+            if lines + here > stored:
+                file.truncate(lines * ROW.itemsize)  # An interruption may have left a part of a piece.
+                parsed = parse(text)
+                for line, what in parsed.bad[:1]:
+                    raise UserError(f"{source}, line {lines + line + 1}: {what}. Is it Criteo's train.txt?", DATA)
+                file.write(parsed.records().tobytes())
+                file.flush()
+            lines += here
+            progress(done)
+    if not lines:
+        raise UserError(f"{source} holds no rows.", DATA)
+
+
+def ids_by_field(records: NDArray[Any]) -> list[NDArray[np.uint32]]:
+    """All ids of each field, ascending."""
+    found = [np.empty(0, np.uint32)] * ID_FIELDS
+    for begin in range(0, len(records), _CHUNK):
+        ids, seen = records["ids"][begin : begin + _CHUNK], ~_missing(records[begin : begin + _CHUNK])
+        found = [np.union1d(old, ids[seen[:, field], field]) for field, old in enumerate(found)]
+    return found
+
+
+def rows_of(records: NDArray[Any], sizes: tuple[int, ...], known: list[NDArray[np.uint32]] | None) -> Rows:
+    """Ids as rows of the one flat table: hashes, or places among the known ids. A missing one is its field's first."""
+    if known is None:
+        places = table_rows(records["ids"], sizes)
+    else:
+        own = zip(known, records["ids"].T, strict=True)
+        places = np.stack([np.searchsorted(sorted_ids, ids) + 1 for sorted_ids, ids in own], axis=1)
+    flat = np.where(_missing(records), 0, places) + offsets_of(sizes)
+    return Rows(np.array(records["dense"]), flat.astype(np.int32), records["click"].astype(np.float32), None)
+
+
+def _missing(records: NDArray[Any]) -> NDArray[np.bool_]:
+    return np.unpackbits(records["missing"], axis=1, count=ID_FIELDS).astype(bool)
+
+
+def folder_of(source: Path) -> Path:
+    """Where the memory map of this file lies, as the file is now."""
+    file, version = (
+        hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
+        for text in (str(source.resolve()), f"{FORMAT} {fingerprint(source)}")
+    )
+    return cache_folder() / "criteo" / f"{source.name}-{file}" / version
+
+
+def fingerprint(source: Path) -> dict[str, Any]:
+    """Size, time of change and both ends of the file: enough to notice another file under the same name."""
+    try:
+        state = source.stat()
+        with source.open("rb") as file:
+            edges = file.read(_EDGE)
+            file.seek(max(state.st_size - _EDGE, 0))
+            edges += file.read(_EDGE)
+    except OSError as error:
+        raise UserError(f"The data file {source} cannot be read: {error.strerror}.", DATA) from error
+    edges = hashlib.blake2b(edges, digest_size=16).hexdigest()
+    return {"size": state.st_size, "changed": state.st_mtime_ns, "edges": edges}

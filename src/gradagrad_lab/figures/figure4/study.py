@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.data.criteo.cache import DAYS
+from gradagrad_lab.data.criteo.text import fingerprint
 from gradagrad_lab.errors import DATA, UserError
 from gradagrad_lab.figures.figure4.claims import all_claims, how_judged, in_a_sentence
 from gradagrad_lab.figures.figure4.draw import pictures
@@ -83,9 +84,7 @@ def on_file(context: Context, setup: Setup, path: Path) -> Setup:
     """The setup on a Criteo file, its cache built or completed: rows to train on from its first six days, held-out
     rows from the seventh."""
     with context.progress(path.stat().st_size, "Criteo: building the cache") as bar:
-        cache = criteo_cache.build(
-            path, setup.settings(), workers=context.cores, progress=lambda done: bar.set(done, None)
-        )
+        cache = criteo_cache.build(path, setup.settings(), progress=lambda done: bar.set(done, None))
     (first, last), (begin, end) = cache.span("train"), cache.span("validation")
     if last - first < 2 * setup.batch or end == begin:
         raise UserError(
@@ -93,7 +92,7 @@ def on_file(context: Context, setup: Setup, path: Path) -> Setup:
             "train on and a seventh of the file to evaluate on.",
             DATA,
         )
-    version = criteo_cache.fingerprint(path)["edges"]
+    version = fingerprint(path)["edges"]
     return on_rows(setup, last - first, end - begin, criteo=str(path), version=version)
 
 

@@ -94,10 +94,10 @@ class Clicks:
         self.training: list[Cut] = []
         self._held_out: Rows | None = None
         if setup.paper:
-            sample = _cache(setup).counts if setup.criteo else None
-            self.click_rate = (
-                sample.clicks / sample.rows if sample else float(rows_of(setup, TRAINING, 0, BLOCK).clicks.mean())
-            )
+            if setup.criteo:
+                self.click_rate = float(_cache(setup).clicks / len(_cache(setup)))
+            else:
+                self.click_rate = float(rows_of(setup, TRAINING, 0, BLOCK).clicks.mean())
             return
         training, held_out = rows_of(setup, TRAINING, 0, setup.rows), rows_of(setup, HELD_OUT, 0, setup.held_out)
         self.click_rate = float(training.clicks.mean())

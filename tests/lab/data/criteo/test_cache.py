@@ -1,4 +1,4 @@
-"""The binary cache: same rows as the text, resumable, verified, rebuilt when it must be."""
+"""The memory map: same rows as the text, resumed after an interruption, made again when the file has changed."""
 
 import gzip
 import os
@@ -17,22 +17,18 @@ from lab.rows import parsed_slowly, real_rows, text_rows
 
 SMALL = Settings(cap=5000)
 EVERY = Settings(every_id=True)
-PART = 20_000
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Path:
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(criteo, "PART_BYTES", 20_000)
     path = tmp_path / "train.txt"
     path.write_bytes(b"\n".join(text_rows(700)) + b"\n")
     return path
 
 
-def built(source: Path, settings: Settings = SMALL, **options: int) -> criteo_cache.CriteoCache:
-    return criteo_cache.build(source, settings, part_bytes=PART, **options)
-
-
 def same(cache: criteo_cache.CriteoCache, text: Path, cap: int = SMALL.cap) -> None:
-    """The cache holds exactly what parsing the whole text at once gives."""
+    """The map holds exactly what parsing the whole text at once gives."""
     parsed, sizes = criteo.parse(text.read_bytes()), criteo.hashed_sizes(cap)
     ids = np.where(parsed.ids_missing, 0, criteo.table_rows(parsed.ids, sizes)) + criteo.offsets_of(sizes)
     whole = cache.rows(0, len(cache))
@@ -40,24 +36,22 @@ def same(cache: criteo_cache.CriteoCache, text: Path, cap: int = SMALL.cap) -> N
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_cache_holds_the_rows_of_the_text(source: Path) -> None:
-    cache = built(source, SMALL)
+def test_map_holds_the_rows_of_the_text(source: Path, tmp_path: Path) -> None:
+    cache = criteo_cache.build(source, SMALL)
     other = criteo_cache.open_cache(source, Settings(cap=60))
     assert other is not None
     same(other, source, 60)
     same(cache, source)
-    cache.verify()
-    assert len(list(cache.folder.glob("part-*.bin"))) > 3
     clicks, _, ids = parsed_slowly(source.read_bytes().splitlines())
-    assert (len(cache), cache.counts.clicks, cache.counts.bad) == (700, clicks.sum(), 0)
-    assert cache.counts.ids_missing == (ids < 0).sum(axis=0).tolist()
+    assert (len(cache), cache.clicks) == (700, clicks.sum())
     assert cache.distinct == [len(np.unique(column[column >= 0])) for column in ids.T]
+    packed = tmp_path / "packed.txt.gz"
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    same(criteo_cache.build(packed, SMALL), source)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_every_id_gets_a_row_of_its_own(source: Path, workers: int) -> None:
-    cache = built(source, EVERY, workers=workers)
-    cache.verify()
+def test_every_id_gets_a_row_of_its_own(source: Path) -> None:
+    cache = criteo_cache.build(source, EVERY)
     assert cache.table_sizes == tuple(cardinality + 1 for cardinality in CARDINALITIES)
     rows = cache.rows(0, len(cache))
     clicks, _, ids = parsed_slowly(source.read_bytes().splitlines())
@@ -68,52 +62,36 @@ def test_every_id_gets_a_row_of_its_own(source: Path, workers: int) -> None:
         assert (own[:, field][ids[:, field] < 0] == 0).all()
         assert len(unique) == cache.distinct[field]
     np.testing.assert_array_equal(rows.clicks, clicks)
-    hashed = built(source, SMALL).rows(0, len(cache))
+    hashed = criteo_cache.build(source, SMALL).rows(0, len(cache))
     np.testing.assert_array_equal(rows.dense, hashed.dense)
-    again = criteo_cache.open_cache(source, EVERY)
-    assert again is not None
-    np.testing.assert_array_equal(again.rows(100, 300).ids, rows.ids[100:300])
-    (cache.folder / "field-03.ids").unlink()
-    with pytest.raises(UserError, match=r"field-03\.ids is damaged or missing"):
-        criteo_cache.open_cache(source, EVERY)
 
 
 def test_real_rows_go_through_all_of_it() -> None:
     path = real_rows()
-    cache = built(path, Settings())
+    cache = criteo_cache.build(path)
     same(cache, path, Settings().cap)
-    cache.verify()
-    assert (cache.counts.rows, cache.counts.clicks) == (1999, 418)
+    assert (len(cache), cache.clicks) == (1999, 418)
     assert cache.span("train") == (0, 1713)
     assert cache.span("validation")[1] == cache.span("test")[0]
     assert cache.span("test")[1] == 1999
     assert sum(cache.table_sizes) < 26 * 100_000
 
 
-def test_parallel_and_compressed_builds_are_the_same(source: Path, tmp_path: Path) -> None:
-    packed = tmp_path / "packed.txt.gz"
-    packed.write_bytes(gzip.compress(source.read_bytes()))
-    plain = built(source, SMALL)
-    parallel = built(packed, SMALL, workers=2)
-    assert parallel.counts == plain.counts
-    same(parallel, source)
-
-
 def test_batches_are_whole_and_in_order(source: Path) -> None:
-    cache = built(source, SMALL)
+    cache = criteo_cache.build(source, SMALL)
     whole = cache.rows(0, len(cache))
-    for begin, end, size in ((0, None, 64), (37, 611, 50), (0, None, 699), (0, 10, 20)):
+    for begin, end, size in ((0, 700, 64), (37, 611, 50), (0, 700, 699), (0, 10, 20)):
         batches = list(cache.batches(size, begin, end))
-        span = (end or len(cache)) - begin
-        assert [len(batch.clicks) for batch in batches] == [size] * (span // size)
+        assert [len(batch.clicks) for batch in batches] == [size] * ((end - begin) // size)
         if batches:
             joined = np.concatenate([batch.ids for batch in batches])
             np.testing.assert_array_equal(joined, whole.ids[begin : begin + len(joined)])
 
 
-def test_an_interrupted_build_goes_on(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    parse = criteo.parse
-    calls: list[int] = []
+@pytest.mark.parametrize("torn", [0, 1, 1000, -1000], ids="{:+} bytes".format)
+def test_an_interrupted_build_goes_on(source: Path, monkeypatch: pytest.MonkeyPatch, torn: int) -> None:
+    """Also where the interruption, or a dying disk, has left a part of a row or of a piece."""
+    parse, calls = criteo.parse, list[int]()
 
     def failing(text: bytes) -> criteo.Parsed:
         calls.append(len(text))
@@ -123,78 +101,68 @@ def test_an_interrupted_build_goes_on(source: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(criteo, "parse", failing)
     with pytest.raises(KeyboardInterrupt):
-        built(source, SMALL)
+        criteo_cache.build(source, SMALL)
     assert criteo_cache.open_cache(source, SMALL) is None
-    parts = len(criteo.byte_ranges(source, PART))
-    cache = built(source, SMALL)
-    assert len(calls) == 4 + parts - 3  # the three finished parts were not parsed again
-    monkeypatch.undo()
+    rows = criteo.folder_of(source) / "rows.bin"
+    os.truncate(rows, rows.stat().st_size + torn)
+    cache = criteo_cache.build(source, SMALL)
+    pieces = len(list(criteo.pieces(source, criteo.PART_BYTES)))
+    finished = 3 if torn >= 0 else 2
+    assert len(calls) == 4 + pieces - finished  # the finished pieces were not parsed again
+    monkeypatch.setattr(criteo, "parse", parse)
     same(cache, source)
 
 
-def test_a_damaged_part_of_an_interrupted_build_is_made_again(source: Path) -> None:
-    folder = built(source, SMALL).folder
-    # As an interruption just before the end leaves it, with one part half written by a dying disk.
-    (folder / "manifest.json").unlink()
-    (folder / "part-00001.bin").write_bytes(b"x")
-    same(built(source, SMALL), source)
+def test_ids_that_are_damaged_are_made_again(source: Path) -> None:
+    ids = criteo_cache.build(source, SMALL).folder / "ids.npz"
+    for content in (b"", b"{}", ids.read_bytes()[:-100]):
+        ids.write_bytes(content)
+        assert criteo_cache.open_cache(source, SMALL) is None
+        same(criteo_cache.build(source, SMALL), source)
 
 
-def test_damage_is_found(source: Path) -> None:
-    cache = built(source, SMALL)
-    path = cache.folder / "part-00002.bin"
-    content = bytearray(path.read_bytes())
-    content[50] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=r"part-00002\.bin is damaged") as raised:
-        cache.verify()
-    assert raised.value.exit_code == DATA
-    path.write_bytes(content[:-1])
-    with pytest.raises(UserError, match="damaged"):
-        cache.rows(0, len(cache))
-
-
-def test_rebuilt_when_the_source_changes(source: Path) -> None:
-    built(source, SMALL)
+def test_made_again_when_the_source_changes(source: Path) -> None:
+    old = criteo_cache.build(source, SMALL).folder
     state = source.stat()
     text = source.read_bytes()
     source.write_bytes((b"0" if text[:1] == b"1" else b"1") + text[1:])
     os.utime(source, ns=(state.st_atime_ns, state.st_mtime_ns))  # even where size and time stay as they were
     assert criteo_cache.open_cache(source, SMALL) is None
-    same(built(source, SMALL), source)
+    same(criteo_cache.build(source, SMALL), source)
+    assert not old.exists()
 
 
-def test_bad_rows_are_counted_and_limited(source: Path) -> None:
+def test_a_bad_row_is_refused(source: Path) -> None:
     lines = source.read_bytes().splitlines()
-    lines[3] = b"nonsense"
-    lines[400] = b"9" + lines[400][1:]
+    good = lines[400]
+    for bad, what in ((b"nonsense", "1 fields instead of 40"), (b"9" + good[1:], "the label must be 0 or 1, got '9'")):
+        lines[400] = bad
+        source.write_bytes(b"\n".join(lines))
+        for _ in range(2):  # The second time, the rows before it are there already.
+            with pytest.raises(UserError, match=r"train\.txt, line 401: ") as raised:
+                criteo_cache.build(source, SMALL)
+            assert what in raised.value.message
+            assert raised.value.exit_code == DATA
+    lines[400] = good
     source.write_bytes(b"\n".join(lines))
-    with pytest.raises(UserError, match="more than 1 bad rows") as raised:
-        built(source, SMALL, max_bad=1)
-    assert "line 4: 1 fields instead of 40" in raised.value.message
-    assert "line 401: the label must be 0 or 1, got '9'" in raised.value.message
-    cache = built(source, SMALL, max_bad=2)
-    assert (cache.counts.bad, len(cache)) == (2, 698)
-    with pytest.raises(UserError, match="more than 1 bad rows"):  # a finished cache does not hide them
-        built(source, SMALL, max_bad=1)
+    same(criteo_cache.build(source, SMALL), source)
 
 
 def test_command(source: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    arguments = ["data", "criteo", str(source), "--cap", "5000", "--workers", "1"]
-    assert cli.run(arguments) == 0
-    said = capsys.readouterr().out
-    for part in ("700 rows", "0 bad rows", "distinct", "Cache built", "train 600", "examples/dlrm.py"):
-        assert part in said
-    assert cli.run(arguments) == 0
-    assert "Cache built" not in capsys.readouterr().out
+    arguments = ["data", "criteo", str(source), "--cap", "5000"]
+    for _ in range(2):
+        assert cli.run(arguments) == 0
+        said = capsys.readouterr().out
+        for part in ("700 rows", "clicks (", "Distinct ids: C1 ", "train 600", "examples/dlrm.py"):
+            assert part in said
     assert cli.run(["data", "criteo", str(tmp_path / "nowhere.txt")]) == DATA
     assert "does not exist" in capsys.readouterr().err
     wrong = tmp_path / "wrong.txt"
     wrong.write_text("a,b\n" * 200)
-    assert cli.run(["data", "criteo", str(wrong), "--workers", "1"]) == DATA
+    assert cli.run(["data", "criteo", str(wrong)]) == DATA
     said = capsys.readouterr().err
-    assert "bad rows" in said
+    assert "wrong.txt, line 1: 1 fields instead of 40" in said
     assert "Traceback" not in said
     empty = tmp_path / "empty.txt"
     empty.touch()
-    assert cli.run(["data", "criteo", str(empty), "--workers", "1"]) == DATA
+    assert cli.run(["data", "criteo", str(empty)]) == DATA
