@@ -17,11 +17,11 @@ from typing import Any
 
 from benchmarks import pages
 from benchmarks.evidence.methods import rule_digest
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.data import data_folder
 from gradagrad_lab.figures.experiments import STUDIES
 from gradagrad_lab.report.page import command
-from gradagrad_lab.runs.context import Context, Size
-from gradagrad_lab.runs.study import conduct
+from gradagrad_lab.study import conduct
 
 PAGE = pages.DOCS / "reproducing.md"
 OURS = "autogradagrad"

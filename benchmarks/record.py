@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from gradagrad.kernel.load import kernel_status
-from gradagrad_lab.runs.records import git_hash, write_atomically
+from gradagrad_lab.records import git_hash, write_atomically
 
 PACKAGES = ("torch", "scikit-learn", "schedulefree", "prodigyopt", "transformers")
 

@@ -46,7 +46,7 @@ def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1
     """Trains some runs of an experiment as its command does, in this process or in workers."""
 
     def context(out: Path) -> Any:
-        from gradagrad_lab.runs.context import Context
+        from gradagrad_lab.context import Context
 
         folder = os.environ.get("GRADAGRAD_DATA")
         return Context(out, Path(folder) if folder else None, seeds=1, workers=workers)
@@ -56,8 +56,9 @@ def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1
         return runs(context(Path()))
 
     def train(out: Path, after_round: Callable[[], None]) -> None:
+        from gradagrad_lab import pool
+        from gradagrad_lab import train as training
         from gradagrad_lab.problems.clicks import runs as click_runs
-        from gradagrad_lab.runs import pool, training
 
         def train_and_tell(group: Any, progress: Callable[[float], None], checkpoint: Path) -> Any:
             # Progress is reported after each round, before its checkpoint.

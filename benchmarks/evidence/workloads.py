@@ -13,7 +13,7 @@ from torch.optim.swa_utils import update_bn
 
 from benchmarks.evidence import data, models
 from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows
-from gradagrad_lab.data.pictures import pictures
+from gradagrad_lab.data.pictures import Pair, pictures
 from gradagrad_lab.problems.blocks import Transformer, at_each_place
 from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 
@@ -68,7 +68,7 @@ def _random(seed: int, number: int) -> torch.Generator:
     return torch.Generator().manual_seed(100_003 * seed + number)
 
 
-def _classifier(parts: dict[str, data.Pair], model: nn.Module, seed: int, size: int, measured: int = MEASURED) -> Task:
+def _classifier(parts: dict[str, Pair], model: nn.Module, seed: int, size: int, measured: int = MEASURED) -> Task:
     """Trains in whole epochs, each in an order of its own."""
     inputs, targets = parts["train"]
     per_epoch = len(targets) // size
@@ -110,7 +110,7 @@ def gpt(seed: int, width: int = 256, blocks: int = 5) -> Task:
 
 
 @functools.cache
-def _tokens() -> dict[str, data.Pair]:
+def _tokens() -> dict[str, Pair]:
     folder, transformers = models.pretrained()
     tokenize = transformers.AutoTokenizer.from_pretrained(folder)
 

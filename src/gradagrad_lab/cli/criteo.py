@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.table import Table
 
 from gradagrad_lab.cli.options import DEFAULT_OUT, Workers
+from gradagrad_lab.context import Context, usable_cores
 from gradagrad_lab.data.clicks.stream import CAP, DENSE_FIELDS
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.data.criteo.cache import Counts, CriteoCache, Settings
 from gradagrad_lab.errors import DATA, UserError
-from gradagrad_lab.runs.context import Context, usable_cores
 
 HELP = """Check a Criteo file (train.txt or .gz), print what is in it, and build the binary cache that training reads.
 

@@ -9,15 +9,15 @@ from rich.console import Console
 
 from gradagrad_lab import data as data_sets
 from gradagrad_lab.cli.options import DEFAULT_OUT, DataDir, FirstSeed, Out, Resume, Seeds, Workers
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.errors import USAGE, UserError, unknown
 from gradagrad_lab.figures import experiments
 from gradagrad_lab.figures.suite.catalogue import words_of
+from gradagrad_lab.records import prepare
 from gradagrad_lab.report.content import Section
 from gradagrad_lab.report.page import write_report
 from gradagrad_lab.report.style import LONGEST_RAMP
-from gradagrad_lab.runs.context import Context, Size
-from gradagrad_lab.runs.records import prepare
-from gradagrad_lab.runs.study import conduct
+from gradagrad_lab.study import conduct
 
 HELP = (
     """Reproduce the paper: train what is missing, draw the figures, write report.html.

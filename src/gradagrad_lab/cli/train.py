@@ -9,14 +9,14 @@ from rich.table import Table
 
 from gradagrad_lab import data as data_sets
 from gradagrad_lab.cli.options import DEFAULT_OUT, Batch, DataDir, Epochs, Out, Resume, Seeds, Workers, parse_options
+from gradagrad_lab.context import Context
 from gradagrad_lab.figures import curves
 from gradagrad_lab.figures.figure3.plan import Trial
+from gradagrad_lab.methods import BASELINES, LEARNING_RATE, OPTIMIZERS, check_options, power_of_two
 from gradagrad_lab.problems.logistic import AVERAGED, Logistic
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.optimizers import BASELINES, LEARNING_RATE, OPTIMIZERS, check_options, power_of_two
-from gradagrad_lab.runs.records import key_of
-from gradagrad_lab.runs.study import Frame, Method, Plan, count
-from gradagrad_lab.runs.study import train as train_plan
+from gradagrad_lab.records import key_of
+from gradagrad_lab.study import Frame, Method, Plan, count
+from gradagrad_lab.study import train as train_plan
 
 TRAIN_HELP = """Train one optimizer on one data set, and plot accuracy, loss and the adapted learning rate.
 

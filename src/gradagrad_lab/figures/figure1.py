@@ -12,11 +12,11 @@ import numpy as np
 import torch
 
 from gradagrad import GradaGrad
+from gradagrad_lab.context import Context
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import About, Claim, Panel, Picture, Table
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.strategies import ComputedProblem
-from gradagrad_lab.runs.study import Floats, Frame, Method, Plan, Run, Study
+from gradagrad_lab.stacked import ComputedProblem
+from gradagrad_lab.study import Floats, Frame, Method, Plan, Run, Study
 
 Curves = dict[str, Floats]
 RHO = 2.0

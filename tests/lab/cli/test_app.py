@@ -11,7 +11,7 @@ import pytest
 from gradagrad_lab.cli import app as cli
 from gradagrad_lab.errors import DATA, INTERRUPTED, USAGE
 from gradagrad_lab.figures import experiments
-from gradagrad_lab.runs.records import MARKER
+from gradagrad_lab.records import MARKER
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from gradagrad import GradaGrad
+from gradagrad_lab.context import Context
 from gradagrad_lab.figures import figure1
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import conduct
+from gradagrad_lab.study import conduct
 
 
 def test_the_naive_rule_explodes_and_ours_does_not() -> None:

@@ -12,12 +12,12 @@ import torch
 from torch.optim import Adagrad
 
 from gradagrad import GradaGrad
+from gradagrad_lab import pool
+from gradagrad_lab.context import Context
 from gradagrad_lab.figures import figure2
 from gradagrad_lab.problems.toy import AbsoluteValue
-from gradagrad_lab.runs import pool
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import conduct
-from gradagrad_lab.runs.training import train
+from gradagrad_lab.study import conduct
+from gradagrad_lab.train import train
 
 Drawn = dict[str, list[figure2.Trajectory]]
 

@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from gradagrad_lab import data
+from gradagrad_lab import data, pool
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.figures.figure3 import plan as figure3_plan
 from gradagrad_lab.figures.figure3 import study as figure3
 from gradagrad_lab.figures.figure3.claims import matches
 from gradagrad_lab.figures.figure3.plan import DEFAULT, INITIAL_RATES, Trial, setting, variants
 from gradagrad_lab.figures.figure3.results import Contest
 from gradagrad_lab.problems.logistic import Logistic
-from gradagrad_lab.runs import pool
-from gradagrad_lab.runs.context import Context, Size
-from gradagrad_lab.runs.records import Record
-from gradagrad_lab.runs.study import Method, Plan, conduct, train
-from gradagrad_lab.runs.tuning import choose
+from gradagrad_lab.records import Record
+from gradagrad_lab.study import Method, Plan, conduct, train
+from gradagrad_lab.tune import choose
 
 GRID = [2.0**power for power in range(-12, 7)]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.data.clicks import tables as clicks_tables
 from gradagrad_lab.data.clicks.stream import ClickStream
 from gradagrad_lab.data.criteo import cache as criteo_cache
@@ -20,10 +21,9 @@ from gradagrad_lab.problems.clicks import runs as click_runs
 from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.clicks.runs import AUTO, SCALAR, ClickProblem
 from gradagrad_lab.report import style
-from gradagrad_lab.runs.context import Context, Size
-from gradagrad_lab.runs.study import Frame, Plan, Run, conduct, present
-from gradagrad_lab.runs.study import train as train_plan
-from gradagrad_lab.runs.training import train
+from gradagrad_lab.study import Frame, Plan, Run, conduct, present
+from gradagrad_lab.study import train as train_plan
+from gradagrad_lab.train import train
 from lab.rows import text_rows
 
 SETUP = Setup(rows=26 * 16, held_out=128, batch=16, cap=50, bottom=(4,), top=(4,))

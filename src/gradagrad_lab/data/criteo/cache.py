@@ -25,7 +25,7 @@ from gradagrad_lab.data.clicks.stream import CAP, DENSE_FIELDS, ID_FIELDS, Rows,
 from gradagrad_lab.data.clicks.tables import CARDINALITIES
 from gradagrad_lab.data.criteo import text as criteo
 from gradagrad_lab.errors import DATA, UserError
-from gradagrad_lab.runs.records import write_atomically
+from gradagrad_lab.records import write_atomically
 
 FORMAT = 2
 DAYS = 7  # the Kaggle file is a week in order of time; its days are seven equal parts, as in DLRM's script

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from gradagrad_lab.context import Context
 from gradagrad_lab.figures.bound import agreement
 from gradagrad_lab.figures.bound.claims import all_claims, summary
 from gradagrad_lab.figures.bound.proofs import Noiseless, Settings
@@ -15,9 +16,8 @@ from gradagrad_lab.figures.bound.theorem import Measured, OnBox, Results, read
 from gradagrad_lab.problems.toy import AbsoluteValue, BoxRegression, Loss
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import About, Panel, Picture, Source
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.strategies import ComputedProblem
-from gradagrad_lab.runs.study import Frame, Method, Plan, Run, Study, runs_of
+from gradagrad_lab.stacked import ComputedProblem
+from gradagrad_lab.study import Frame, Method, Plan, Run, Study, runs_of
 
 INITIAL = (2.0, 1.0, 0.1, 0.01)
 """γ₀; the first is D∞, the cap."""

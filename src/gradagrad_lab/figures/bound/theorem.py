@@ -16,8 +16,8 @@ from gradagrad import GradaGrad
 from gradagrad.projections import Box
 from gradagrad_lab.figures.bound.proofs import FORMS, constant
 from gradagrad_lab.problems.toy import AbsoluteValue, BoxRegression
-from gradagrad_lab.runs.strategies import Stack, Stacked, StackedProblem
-from gradagrad_lab.runs.study import Floats, Frame, Method, Run
+from gradagrad_lab.stacked import Stack, Stacked, StackedProblem
+from gradagrad_lab.study import Floats, Frame, Method, Run
 
 SUBOPTIMALITY, SUM, NUMERATOR = "suboptimality", "largest sum", "largest numerator"
 

@@ -5,12 +5,12 @@ from functools import cached_property
 
 import numpy as np
 
+from gradagrad_lab.average import AVERAGED
+from gradagrad_lab.methods import power_of_two
 from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.clicks.runs import AUTO, NORM, REFERENCES, SCALAR, ClickProblem
-from gradagrad_lab.runs.average import AVERAGED
-from gradagrad_lab.runs.optimizers import power_of_two
-from gradagrad_lab.runs.study import Floats, Frame, Method, Run
-from gradagrad_lab.runs.tuning import Tuning
+from gradagrad_lab.study import Floats, Frame, Method, Run
+from gradagrad_lab.tune import Tuning
 
 INITIAL = (1.0, 1e-2, 1e-4, 1e-6)
 RHO = (2.0, 10.0, 50.0, 100.0, 200.0, 500.0)

@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from gradagrad_lab.context import Context
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.data.criteo.cache import DAYS
 from gradagrad_lab.errors import DATA, UserError
@@ -24,8 +25,7 @@ from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.clicks.runs import ClickProblem, ClickReader
 from gradagrad_lab.report.content import About, Source
 from gradagrad_lab.report.page import duration
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import Plan, Run, Study, count
+from gradagrad_lab.study import Plan, Run, Study, count
 
 SEEDS, FIRST_SEED = 6, 100
 """Initialisations of which nothing was known when the criteria in `gradagrad_lab.figures.figure4.claims` were fixed."""

@@ -4,8 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gradagrad_lab.average import AVERAGED
 from gradagrad_lab.problems.training import ACCURACY, LOSS
-from gradagrad_lab.runs.average import AVERAGED
 
 # A run has diverged when a number is not finite or the final loss exceeds this many times the loss at the start.
 DIVERGED = 10.0

@@ -1,4 +1,4 @@
-"""The contestants and their settings. All are the real optimizers, made by `gradagrad_lab.runs.optimizers`."""
+"""The contestants and their settings. All are the real optimizers, made by `gradagrad_lab.methods`."""
 
 import inspect
 from dataclasses import dataclass, field, replace
@@ -8,9 +8,9 @@ from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from gradagrad import AutoGradaGrad
+from gradagrad_lab.methods import OPTIMIZERS, entry_of
 from gradagrad_lab.problems.training import Kind
-from gradagrad_lab.runs.optimizers import OPTIMIZERS, entry_of
-from gradagrad_lab.runs.study import Method
+from gradagrad_lab.study import Method
 
 Side = Literal["tuned", "peer", "gradagrad", "ours"]
 DEFAULT_GAMMA0: float = inspect.signature(AutoGradaGrad).parameters["gamma0"].default

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gradagrad_lab import data
+from gradagrad_lab.context import Context
 from gradagrad_lab.data import libsvm
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS, Entry, problems_at_hand
@@ -22,12 +23,11 @@ from gradagrad_lab.figures.suite.methods import (
     Contestant,
     build,
 )
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.optimizers import entry_of
-from gradagrad_lab.runs.single import MEASURES, Single
-from gradagrad_lab.runs.study import Method, Plan, Run
-from gradagrad_lab.runs.training import Training
-from gradagrad_lab.runs.tuning import Tuning
+from gradagrad_lab.methods import entry_of
+from gradagrad_lab.single import MEASURES, Single
+from gradagrad_lab.study import Method, Plan, Run
+from gradagrad_lab.train import Training
+from gradagrad_lab.tune import Tuning
 
 PROTOCOL = 2  # raised when a change of a problem makes old records incomparable
 FULL_SEEDS, QUICK_SEEDS = 5, 2

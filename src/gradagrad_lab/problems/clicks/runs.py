@@ -22,14 +22,14 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad_lab.average import AVERAGED
 from gradagrad_lab.data.clicks.stream import log_loss
 from gradagrad_lab.problems.clicks.batched import BatchedDLRM
 from gradagrad_lab.problems.clicks.dlrm import DLRM
 from gradagrad_lab.problems.clicks.rows import Cut, Setup, clicks_of
 from gradagrad_lab.problems.clicks.scalar import ScalarStack
-from gradagrad_lab.runs.average import AVERAGED
-from gradagrad_lab.runs.study import Method, Run
-from gradagrad_lab.runs.training import Resumable, Training
+from gradagrad_lab.study import Method, Run
+from gradagrad_lab.train import Resumable, Training
 
 SCALAR, NORM, AUTO = "gradagrad scalar", "adagrad-norm", "autogradagrad"
 STACK = 8  # runs side by side: more no longer helps, and each has a table of its own

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 
+from gradagrad_lab.context import Context
 from gradagrad_lab.figures.bound import claims as bound_claims
 from gradagrad_lab.figures.bound import proofs, theorem
 from gradagrad_lab.figures.bound import study as bound
 from gradagrad_lab.figures.bound.theorem import Measured, OnBox
 from gradagrad_lab.problems.toy import BoxRegression, Loss
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import Frame, Method, Plan, conduct, runs_of
-from gradagrad_lab.runs.training import train
+from gradagrad_lab.study import Frame, Method, Plan, conduct, runs_of
+from gradagrad_lab.train import train
 
 LOSSES: tuple[Loss, ...] = ("absolute", "logistic")
 

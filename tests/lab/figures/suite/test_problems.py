@@ -5,13 +5,13 @@ import hashlib
 import pytest
 import torch
 
+from gradagrad_lab.average import Average
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS, problems_at_hand
 from gradagrad_lab.figures.suite.evaluate import has_diverged, outcome_of
 from gradagrad_lab.figures.suite.methods import OURS, build
 from gradagrad_lab.problems import convex, language
 from gradagrad_lab.problems.training import ACCURACY, LOSS, RowOrder, split
-from gradagrad_lab.runs.average import Average
-from gradagrad_lab.runs.single import Single
+from gradagrad_lab.single import Single
 
 STEPS = 30
 BUNDLED = [entry.problem for entry in PROBLEMS.values() if not entry.needs]

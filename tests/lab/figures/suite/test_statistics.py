@@ -6,9 +6,9 @@ import pytest
 from gradagrad_lab.figures.suite.evaluate import Outcome, loss_of
 from gradagrad_lab.figures.suite.plan import START, SuiteProblem
 from gradagrad_lab.figures.suite.statistics import Pairing, profile, standing
-from gradagrad_lab.runs.records import Record
-from gradagrad_lab.runs.study import Method
-from gradagrad_lab.runs.tuning import Tuning, choose, needed
+from gradagrad_lab.records import Record
+from gradagrad_lab.study import Method
+from gradagrad_lab.tune import Tuning, choose, needed
 
 
 def test_intervals_whose_width_is_known():

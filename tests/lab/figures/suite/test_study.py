@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from gradagrad_lab import pool
 from gradagrad_lab.cli import app as cli
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.errors import INTERRUPTED, UserError
 from gradagrad_lab.figures.suite import claims as suite_claims
 from gradagrad_lab.figures.suite import plan as planning
@@ -15,9 +17,7 @@ from gradagrad_lab.figures.suite.evaluate import outcome_of
 from gradagrad_lab.figures.suite.methods import BY_KEY, CONTESTANTS, build
 from gradagrad_lab.figures.suite.plan import size_of
 from gradagrad_lab.figures.suite.results import Standings
-from gradagrad_lab.runs import pool
-from gradagrad_lab.runs.context import Context, Size
-from gradagrad_lab.runs.study import Frame, Method, Plan, conduct
+from gradagrad_lab.study import Frame, Method, Plan, conduct
 
 TUNED = ("sgd", "adagrad", "adam")
 SMALL = [*TUNED, *(f"{one}-averaged" for one in TUNED), "ours", "ours-averaged", "cocob"]

@@ -20,8 +20,8 @@ from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.clicks.runs import NORM, SCALAR, ClickProblem
 from gradagrad_lab.problems.clicks.scalar import ScalarStack
-from gradagrad_lab.runs.study import Method, Run
-from gradagrad_lab.runs.training import train
+from gradagrad_lab.study import Method, Run
+from gradagrad_lab.train import train
 
 TINY = Size(cap=60, dimension=4, bottom=(8,), top=(8,))
 SIZES = table_sizes(TINY.cap)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from gradagrad_lab.errors import OUTPUT, UserError
 
 if TYPE_CHECKING:
-    from gradagrad_lab.runs.study import Run
+    from gradagrad_lab.study import Run
 
 SCHEMA = 2
 Status = Literal["done", "diverged"]

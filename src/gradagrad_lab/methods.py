@@ -99,7 +99,7 @@ _ENTRIES = (
     Entry("prodigy", "Prodigy", "prodigyopt", "Prodigy", "prodigyopt", defaults={"lr": 1.0}),
     # Its authors' own wrapper around Adam, at their defaults.
     Entry(
-        *("mechanic", "Mechanic (Adam)", "gradagrad_lab.runs.peers", "mechanic", "mechanic-pytorch"),
+        *("mechanic", "Mechanic (Adam)", "gradagrad_lab.peers", "mechanic", "mechanic-pytorch"),
         defaults={"lr": 1.0},
     ),
     Entry("dog", "DoG", "dog", "DoG", "dog-optimizer"),

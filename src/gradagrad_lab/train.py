@@ -1,6 +1,6 @@
 """The only training loop: a group of runs side by side, round by round.
 
-How a group is trained is its strategy (`gradagrad_lab.runs.strategies`); the loop ignores problems and optimizers.
+How a group is trained is its strategy (`gradagrad_lab.stacked`); the loop ignores problems and optimizers.
 """
 
 import math
@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from gradagrad_lab.runs.records import Record, key_of, writing_failed
-from gradagrad_lab.runs.study import Run
+from gradagrad_lab.records import Record, key_of, writing_failed
+from gradagrad_lab.study import Run
 
 LOSS = "loss"
 Progress = Callable[[float], None]

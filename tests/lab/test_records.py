@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from gradagrad_lab import methods, pool, records
+from gradagrad_lab.context import Context
 from gradagrad_lab.errors import OUTPUT, UserError
 from gradagrad_lab.figures.figure4.results import of_rule
 from gradagrad_lab.problems.clicks import runs as click_runs
 from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.toy import AbsoluteValue
-from gradagrad_lab.runs import optimizers, pool, records
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.records import MARKER, SCHEMA, Record, RecordStore, key_of, prepare
-from gradagrad_lab.runs.study import Method, Run, runs_of
+from gradagrad_lab.records import MARKER, SCHEMA, Record, RecordStore, key_of, prepare
+from gradagrad_lab.study import Method, Run, runs_of
 
 CONFIG = {"optimizer": "adam", "options": {"lr": 0.1, "gamma_max": math.inf}}
 PROBLEM = AbsoluteValue()
@@ -63,12 +63,12 @@ def test_key_depends_on_everything_that_decides_a_run() -> None:
 @pytest.fixture
 def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of the rule's source, which the lab takes for the rule."""
-    own = Path(optimizers.gradagrad.__file__).parent / optimizers.RULE_SOURCES["gradagrad"]
+    own = Path(methods.gradagrad.__file__).parent / methods.RULE_SOURCES["gradagrad"]
     copy = tmp_path / "rule.py"
     copy.write_text(own.read_text())
-    monkeypatch.setitem(optimizers.RULE_SOURCES, "gradagrad", str(copy))
+    monkeypatch.setitem(methods.RULE_SOURCES, "gradagrad", str(copy))
     yield copy
-    optimizers.rule_of.cache_clear()
+    methods.rule_of.cache_clear()
 
 
 def test_a_changed_rule_is_trained_again(tmp_path: Path, rule: Path) -> None:
@@ -77,11 +77,11 @@ def test_a_changed_rule_is_trained_again(tmp_path: Path, rule: Path) -> None:
     text = rule.read_text()
     for new, believed in ((text + "\nEXTRA = 1\n", False), ("# A remark.\n" + text, True)):
         rule.write_text(new)
-        optimizers.rule_of.cache_clear()
+        methods.rule_of.cache_clear()
         assert (store.find(a_run()) is not None) is believed
-    optimizers.rule_of.cache_clear()
-    assert optimizers.rule_of("adam").startswith("torch ")
-    assert len({optimizers.rule_of(name) for name in ("adam", "gradagrad", "autogradagrad")}) == 3
+    methods.rule_of.cache_clear()
+    assert methods.rule_of("adam").startswith("torch ")
+    assert len({methods.rule_of(name) for name in ("adam", "gradagrad", "autogradagrad")}) == 3
 
 
 def test_without_reuse_old_records_are_trained_again_but_own_ones_are_read(tmp_path: Path) -> None:

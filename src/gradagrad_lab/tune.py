@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from gradagrad_lab.runs.records import Record, RecordStore
-from gradagrad_lab.runs.study import Method, Run
+from gradagrad_lab.records import Record, RecordStore
+from gradagrad_lab.study import Method, Run
 
 FURTHER = 3
 Goal = Callable[[Record], float]

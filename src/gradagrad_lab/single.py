@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
+from gradagrad_lab.average import AVERAGED, Average, has_average
+from gradagrad_lab.methods import evaluation_point
 from gradagrad_lab.problems.training import ACCURACY, LOSS, Task
-from gradagrad_lab.runs.average import AVERAGED, Average, has_average
-from gradagrad_lab.runs.optimizers import evaluation_point
-from gradagrad_lab.runs.training import Training
+from gradagrad_lab.train import Training
 
 ROUNDS = 40
 MEASURES: dict[str, int] = {

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from gradagrad_lab.runs.records import RecordStore
+from gradagrad_lab.records import RecordStore
 
 if TYPE_CHECKING:
-    from gradagrad_lab.runs.pool import Pool
+    from gradagrad_lab.pool import Pool
 
 
 class Size(StrEnum):
@@ -83,7 +83,7 @@ class Context:
     @functools.cached_property
     def pool(self) -> Pool:
         """The pool that trains runs. Its processes live as long as the command."""
-        from gradagrad_lab.runs.pool import Pool
+        from gradagrad_lab.pool import Pool
 
         return Pool(self)
 

@@ -1,7 +1,7 @@
 """How a group of runs is trained.
 
 `Stacked` trains settings × seeds of one small problem in one computation, with one param group per setting. Nothing
-couples two runs, so each gives the curve that it would give alone. `gradagrad_lab.runs.single.Single` trains one model
+couples two runs, so each gives the curve that it would give alone. `gradagrad_lab.single.Single` trains one model
 with one optimizer. `Computed` trains nothing: a formula gives the numbers.
 """
 
@@ -15,10 +15,10 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from gradagrad_lab.runs import optimizers
-from gradagrad_lab.runs.average import AVERAGED, POWER, Average, has_average
-from gradagrad_lab.runs.study import Method, Run
-from gradagrad_lab.runs.training import Training
+from gradagrad_lab.average import AVERAGED, POWER, Average, has_average
+from gradagrad_lab.methods import entry_of, evaluation_point, make, watch
+from gradagrad_lab.study import Method, Run
+from gradagrad_lab.train import Training
 
 
 class Stack(Protocol):
@@ -63,7 +63,7 @@ class StackedProblem(ABC):
     def stack(self, lanes: int, seeds: Sequence[int]) -> Stack: ...
 
     def measures(self, method: Method, size: int) -> Mapping[str, int]:
-        return dict.fromkeys((*self.metrics, *optimizers.entry_of(method.optimizer).watched), size)
+        return dict.fromkeys((*self.metrics, *entry_of(method.optimizer).watched), size)
 
     def together(self, runs: Sequence[Run]) -> list[list[Run]]:
         """Settings of one optimizer and length that lack the same seeds; peers, which keep scalars, one by one."""
@@ -72,7 +72,7 @@ class StackedProblem(ABC):
         for run in runs:
             seeds.setdefault((run.method, run.size), []).append(run.seed)
         for place, run in enumerate(runs):
-            alone = () if optimizers.entry_of(run.method.optimizer).stackable else (place,)
+            alone = () if entry_of(run.method.optimizer).stackable else (place,)
             own = tuple(seeds[run.method, run.size])
             groups.setdefault((run.method.optimizer, run.size, own, alone), []).append(run)
         return list(groups.values())
@@ -83,7 +83,7 @@ class StackedProblem(ABC):
         stack = self.stack(1, [runs[0].seed])
         steps, numbers = runs[0].size * stack.steps_per_epoch, stack.start().numel()
         optimizer = runs[0].method.optimizer
-        if not optimizers.entry_of(optimizer).stackable:
+        if not entry_of(optimizer).stackable:
             return len(runs) * steps * 400e-6
         return steps * (150e-6 + settings * (15e-6 if optimizer == "sgd" else 45e-6) + len(runs) * 2.5e-9 * numbers)
 
@@ -115,7 +115,7 @@ class Stacked(Training):
         self._beside = Average([self.points], POWER) if self._averages and not has_average(self.optimizer) else None
 
     def make_optimizer(self) -> tuple[Optimizer, list[Parameter]]:
-        return optimizers.make(self.name, self.points, [dict(method.options) for method in self.methods])
+        return make(self.name, self.points, [dict(method.options) for method in self.methods])
 
     def step(self, batch: Any) -> None:
         self.stack.gradient(self.points, batch, out=self.gradients)
@@ -130,7 +130,7 @@ class Stacked(Training):
 
     def measure(self) -> dict[str, Tensor]:
         """All measures that the problem promises, each of shape (settings, seeds)."""
-        with optimizers.evaluation_point(self.optimizer):
+        with evaluation_point(self.optimizer):
             measured = self.stack.evaluate(self.points)
             if self._averages:
                 with getattr(self._beside or self.optimizer, "averaged", nullcontext)():
@@ -140,7 +140,7 @@ class Stacked(Training):
         broken = ~torch.isfinite(self.points.flatten(start_dim=2)).all(dim=2)
         for values in measured.values():
             values[broken] = torch.nan
-        return measured | optimizers.watch(self.name, self.optimizer, len(self.seeds))
+        return measured | watch(self.name, self.optimizer, len(self.seeds))
 
     def curves(self) -> list[dict[str, list[float]]]:
         measured = {name: torch.stack([row[name] for row in self._history], dim=-1) for name in self._history[0]}

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from gradagrad_lab.errors import OUTPUT, UserError
-from gradagrad_lab.runs.records import RecordStore, prepare
-from gradagrad_lab.runs.study import Run
-from gradagrad_lab.runs.training import Progress, group_key, train
+from gradagrad_lab.records import RecordStore, prepare
+from gradagrad_lab.study import Run
+from gradagrad_lab.train import Progress, group_key, train
 
 if TYPE_CHECKING:
-    from gradagrad_lab.runs.context import Bar, Context
+    from gradagrad_lab.context import Bar, Context
 
 _WORTH_PROCESSES = 5.0  # seconds of work below which starting processes takes longer than it saves
 

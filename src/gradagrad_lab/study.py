@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from gradagrad_lab.methods import rule_of
+from gradagrad_lab.records import Record, key_of
 from gradagrad_lab.report.content import About, Claim, Picture, Section, Table
-from gradagrad_lab.runs.optimizers import rule_of
-from gradagrad_lab.runs.records import Record, key_of
 
 if TYPE_CHECKING:
-    from gradagrad_lab.runs.context import Context
-    from gradagrad_lab.runs.training import Training
-    from gradagrad_lab.runs.tuning import Choice, Tuning
+    from gradagrad_lab.context import Context
+    from gradagrad_lab.train import Training
+    from gradagrad_lab.tune import Choice, Tuning
 
 Floats = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ class Method:
 
 
 class Problem(Protocol):
-    """What is trained. A problem knows how its runs are trained together (see `gradagrad_lab.runs.strategies`) and what
+    """What is trained. A problem knows how its runs are trained together (see `gradagrad_lab.stacked`) and what
     they measure. It must be small enough to be sent to another process."""
 
     @property
@@ -167,7 +167,7 @@ class Frame:
 
     def choice(self, tuning: Tuning, goal: str = "") -> Choice:
         """What tuning chose, for one of its goals (the first, unless named)."""
-        from gradagrad_lab.runs.tuning import choose
+        from gradagrad_lab.tune import choose
 
         place = id(tuning), goal
         if place not in self._choices:
@@ -199,7 +199,7 @@ def conduct(study: Study, context: Context) -> Section:
 
 def train(plan: Plan, context: Context, name: str) -> Plan:
     """Train everything planned that has no record. Grids of tuned baselines grow while they must."""
-    from gradagrad_lab.runs.tuning import needed
+    from gradagrad_lab.tune import needed
 
     wanted = [*plan.runs, *(run for tuning in plan.tunings for run in tuning.first())]
     context.pool.train(wanted, f"{name}: training")

@@ -10,13 +10,13 @@ from torch import nn
 
 import gradagrad
 from gradagrad_lab import data
+from gradagrad_lab.average import POWER, Average
 from gradagrad_lab.data.dataset import Dataset
+from gradagrad_lab.methods import LEARNING_RATE, OPTIMIZERS
 from gradagrad_lab.problems.logistic import Logistic, row_order
-from gradagrad_lab.runs.average import POWER, Average
-from gradagrad_lab.runs.optimizers import LEARNING_RATE, OPTIMIZERS
-from gradagrad_lab.runs.records import Record
-from gradagrad_lab.runs.study import Method, Run, runs_of
-from gradagrad_lab.runs.training import train
+from gradagrad_lab.records import Record
+from gradagrad_lab.study import Method, Run, runs_of
+from gradagrad_lab.train import train
 
 SEEDS = (0, 1, 2)
 EPOCHS = 4
