@@ -33,7 +33,12 @@ def write_record(name: str, context: Context) -> None:
     """Writes what the figure says at this size, with the dates, commits and versions of the runs behind it."""
     section = conduct(STUDIES[name], context)
     made = {
-        (run.finished[:10], run.git[:7] + run.git[40:], run.versions["torch"], run.config["optimizer"] == OURS)
+        (
+            run.made["date"],
+            run.made["commit"][:7] + run.made["commit"][40:],
+            run.made["torch"],
+            run.config["optimizer"] == OURS,
+        )
         for run in context.records.used()
     }
     content: dict[str, Any] = {

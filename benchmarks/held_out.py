@@ -21,10 +21,11 @@ import torch
 
 from benchmarks import pages
 from benchmarks.held_out_problems import DEVELOPMENT, PROBLEMS, Problem
-from benchmarks.record import RunFile, best_place, rate
 from gradagrad import AutoGradaGrad
 from gradagrad_lab.average import POWER, Average
 from gradagrad_lab.methods import entry_of, evaluation_point
+from gradagrad_lab.records import RunFile
+from gradagrad_lab.tune import best_place, rate
 
 TUNING_SEEDS = 2
 STARTS = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0)

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import Patch
 
 from benchmarks import pages
-from benchmarks.record import RunFile
+from gradagrad_lab.records import RunFile
 
 Row = dict[str, Any]
 LARGE, TABLE = ("one tensor", "ResNet-50-like list"), "embedding table"

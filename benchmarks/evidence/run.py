@@ -16,9 +16,10 @@ from benchmarks.evidence import methods
 from benchmarks.evidence.methods import AVERAGED, COMPARED, GRID, METHODS, OURS, ROWS, SWEEPS, Row
 from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
 from benchmarks.pages import DOCS
-from benchmarks.record import RunFile, best_place, rate
 from gradagrad_lab.average import POWER, Average
 from gradagrad_lab.methods import evaluation_point
+from gradagrad_lab.records import RunFile
+from gradagrad_lab.tune import best_place, rate
 
 FEW, MANY, T_95 = 3, 5, {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # seeds, and Student's t for 95 % by their number
 

@@ -9,15 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from gradagrad_lab.records import RecordStore
-
-if TYPE_CHECKING:
-    from gradagrad_lab.pool import Pool
 
 
 class Size(StrEnum):
@@ -79,13 +75,6 @@ class Context:
     def records(self) -> RecordStore:
         """The finished runs of this output folder; with ``resume`` off, old ones are ignored and overwritten."""
         return RecordStore(self.out, reuse=self.resume)
-
-    @functools.cached_property
-    def pool(self) -> Pool:
-        """The pool that trains runs. Its processes live as long as the command."""
-        from gradagrad_lab.pool import Pool
-
-        return Pool(self)
 
     @property
     def cores(self) -> int:

@@ -1,9 +1,7 @@
-"""What a run leaves behind: its configuration, seeds, versions, status and curves, in one JSON file.
+"""The only store of results: one JSON file for each workload, with a line for each finished run.
 
-Figures only read records. A record is written under a temporary name and then renamed, so a killed run leaves either
-a whole record or none; its file name is a hash of the configuration and the seeds, so a finished run is found again.
-It is used only if its checksum, key, configuration, seeds and the lengths of its curves fit. Otherwise the run is
-trained again, and a message says so.
+A run lies in the file of its workload under a key that says everything that decides its numbers. A file is written
+under a temporary name and then renamed, so a killed command leaves whole files. Figures and tables only read records.
 """
 
 from __future__ import annotations
@@ -15,43 +13,105 @@ import json
 import math
 import os
 import platform
+import re
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gradagrad_lab.errors import OUTPUT, UserError
 
 if TYPE_CHECKING:
     from gradagrad_lab.study import Run
 
-SCHEMA = 2
-Status = Literal["done", "diverged"]
+SCHEMA = 3
 MARKER = "gradagrad-lab.json"
-_CHECKSUM, _BATCH = "checksum", ".records.json"
+PACKAGES = ("gradagrad", "torch", "numpy", "scikit-learn", "schedulefree", "prodigyopt", "transformers")
+PAUSE = 1.0  # seconds between two writes of a file, so that writing stays cheap beside runs of milliseconds
+
+
+class DamagedError(UserError):
+    """A file that is not what this version writes."""
+
+
+class RunFile:
+    """The finished runs of one workload by key. ``made``: notes of what they were made with; a run names its note."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.made: list[dict[str, str]] = []
+        self.runs: dict[str, dict[str, Any]] = {}
+        self._seen: Any = None
+        self._merge()
+
+    def note(self) -> int:
+        """The place of this process's note."""
+        return self._place(made_now())
+
+    def save(self) -> None:
+        self._merge()
+        lines = [
+            f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(_to_json(run), allow_nan=False)}"
+            for key, run in sorted(self.runs.items())
+        ]
+        text = f'{{"made": {json.dumps(self.made)},\n"runs": {{\n' + ",\n".join(lines) + "\n}}\n"
+        write_atomically(self.path, text.encode(), wait=False)
+        self._seen = self._stamp()
+
+    def made_with(self) -> str:
+        """Everything that the runs were made with, as words."""
+        notes = {f"{name} {note[name]}" for note in self.made for name in note}
+        return ", ".join(sorted(notes)) or "nothing"
+
+    def _place(self, note: dict[str, str]) -> int:
+        if note not in self.made:
+            self.made.append(note)
+        return self.made.index(note)
+
+    def _stamp(self) -> Any:
+        found = self.path.stat() if self.path.exists() else None
+        return found and (found.st_ino, found.st_mtime_ns, found.st_size)
+
+    def _merge(self) -> None:
+        """Adds the runs that another command has written since, and that are not known here."""
+        if (stamp := self._stamp()) == self._seen:
+            return
+        self._seen = stamp
+        try:
+            content = _from_json(json.loads(self.path.read_bytes()))
+            notes, runs = content["made"], content["runs"]
+            for key, run in runs.items():
+                if key not in self.runs:
+                    self.runs[key] = {**run, "made": self._place(notes[run["made"]])} if "made" in run else run
+        except OSError as error:
+            raise UserError(f"The record {self.path} cannot be read: {error.strerror}.", OUTPUT) from error
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
+            raise DamagedError(f"The record {self.path} is damaged ({error}).", OUTPUT) from error
 
 
 @dataclass
 class Record:
-    """One run. ``curves`` maps a measure to its points; ``status`` is "diverged" where its last loss is not finite."""
+    """One finished run. ``workload`` names its file; ``curves`` maps a measure to its points."""
 
+    workload: str
     config: dict[str, Any]
-    seeds: list[int]
-    status: Status
+    seed: int
     curves: dict[str, Any]
     seconds: float = 0.0
-    versions: dict[str, str] = field(default_factory=lambda: dict(versions()))
-    git: str = field(default_factory=lambda: git_hash())
-    finished: str = field(default_factory=lambda: time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()))
-    schema: int = SCHEMA
+    made: Mapping[str, str] = field(default_factory=lambda: made_now())
 
     @property
     def key(self) -> str:
-        return key_of(self.config, self.seeds)
+        return key_of(self.config, [self.seed])
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the last loss is not finite."""
+        return "loss" in self.curves and not math.isfinite(self.curves["loss"][-1])
 
 
 def key_of(config: Mapping[str, Any], seeds: Sequence[int]) -> str:
@@ -61,39 +121,50 @@ def key_of(config: Mapping[str, Any], seeds: Sequence[int]) -> str:
 
 
 class RecordStore:
-    """The records of one output folder, each read once."""
+    """The records of one output folder. Without ``reuse`` only what this command has added counts."""
 
     def __init__(self, out: Path, reuse: bool = True) -> None:
-        self.out = out
+        self.out, self.reuse = out, reuse
         self.folder = out / "records"
-        self.reuse = reuse
-        self._written: set[str] = set()
+        self._files: dict[Path, RunFile] = {}
         self._known: dict[str, Record] = {}
         self._error_texts: list[str] = []
+        self._written = 0.0
+        self._unwritten: set[Path] = set()
 
-    def path(self, key: str) -> Path:
-        return self.folder / f"{key}.json"
+    def path(self, workload: str) -> Path:
+        return self.folder / (re.sub(r"[^\w.-]+", "-", workload).strip("-") + ".json")
 
     def find(self, run: Run) -> Record | None:
         """The record of this run, or None where it has still to be trained."""
-        key = run.key
-        if key in self._known:
-            return self._known[key]
-        path = self.path(key)
-        # Without reuse a record counts only if this command has written it.
-        if (not self.reuse and key not in self._written) or not path.exists():
+        if run.key in self._known or not self.reuse:
+            return self._known.get(run.key)
+        file = self._file(run.problem.label)
+        if (found := file.runs.get(run.key)) is None:
             return None
         try:
-            record = read_record(path)
-        except UserError as error:
-            reason = error.message.rstrip(".")
-        else:
-            reason = _why_invalid(record, run)
-            if not reason:
-                self._known[key] = record
-                return record
-        self._error_texts.append(f"{reason}: trained again.")
-        return None
+            made = file.made[found["made"]]
+            record = Record(run.problem.label, found["config"], found["seed"], found["curves"], found["seconds"], made)
+            fits = {name: len(points) for name, points in record.curves.items()} == run.measures
+        except (KeyError, TypeError, IndexError, AttributeError):
+            fits = False
+        if not fits:
+            what = f"{run.method.optimizer}, seed {run.seed}"
+            self._error_texts.append(f"{file.path}: the record of {what}, does not fit the run: trained again.")
+            return None
+        self._known[run.key] = record
+        return record
+
+    def _file(self, workload: str) -> RunFile:
+        path = self.path(workload)
+        if path not in self._files:
+            try:
+                self._files[path] = RunFile(path)
+            except DamagedError as error:
+                self._error_texts.append(f"{error.message} Its runs are trained again.")
+                path.replace(path.with_suffix(".damaged"))
+                self._files[path] = RunFile(path)
+        return self._files[path]
 
     def error_texts(self) -> list[str]:
         """Why records were not used since the last call, one sentence for each."""
@@ -102,98 +173,27 @@ class RecordStore:
         return sentences
 
     def used(self) -> list[Record]:
-        """All records that were read."""
+        """All records that were read or added."""
         return list(self._known.values())
 
-    def save(self, record: Record) -> Path:
+    def add(self, *records: Record) -> None:
+        """Keeps records, and writes them if the last write is a moment ago; `write` writes the rest."""
+        for record in records:
+            file = self._file(record.workload)
+            self._known[record.key] = record
+            content = {"config": record.config, "seed": record.seed, "seconds": record.seconds, "curves": record.curves}
+            file.runs[record.key] = {**content, "made": file._place(dict(record.made))}
+            self._unwritten.add(file.path)
+        if time.monotonic() > self._written + PAUSE:
+            self.write()
+
+    def write(self) -> None:
+        """Writes the files that have new records."""
         prepare(self.out)
-        path = self.path(record.key)
-        _write(path, _content(record))
-        self.mark_written([path.stem])
-        return path
-
-    def save_together(self, records: Sequence[Record]) -> list[str]:
-        """Runs that were trained side by side: all their records or none. Until all are written they also lie in one
-        file, from which the next command continues. Trained without the others, a run may differ in its last digits.
-        """
-        batch = self.out / "partial" / f"{key_of({'records': [record.key for record in records]}, [])}{_BATCH}"
-        if len(records) > 1:
-            _write(batch, [_content(record) for record in records])
-        keys = [self.save(record).stem for record in records]
-        batch.unlink(missing_ok=True)
-        return keys
-
-    def finish_writing(self) -> None:
-        """Write the records that a killed command has left in batches, or delete them without reuse."""
-        for batch in (self.out / "partial").glob(f"*{_BATCH}"):
-            left: list[Record] = []
-            with suppress(OSError, ValueError, TypeError, RecursionError, UserError):  # damaged: trained again
-                left = [_record(content, batch) for content in json.loads(batch.read_bytes())]
-            for record in left if self.reuse else ():
-                if not self.path(record.key).exists():
-                    self.save(record)
-            batch.unlink(missing_ok=True)
-
-    def mark_written(self, keys: Iterable[str]) -> None:
-        """Note records that this command, or a worker process of it, has just written."""
-        for key in keys:
-            self._written.add(key)
-            self._known.pop(key, None)
-
-
-def _why_invalid(record: Record, run: Run) -> str:
-    """Why a readable record does not belong to the run; empty if it does."""
-    name = f"The record {run.key}.json"
-    if record.seeds != [run.seed]:
-        return f"{name} is of seed {', '.join(map(str, record.seeds))}, not {run.seed}"
-    if record.key != run.key or _to_json(record.config) != _to_json(dict(run.config)):
-        return f"{name} is of another run"
-    lengths = {measure: len(points) for measure, points in record.curves.items() if isinstance(points, list)}
-    if lengths != dict(run.measures):
-        return f"{name} has curves of other lengths than the run"
-    return ""
-
-
-def _content(record: Record) -> dict[str, Any]:
-    """A record as JSON, with its checksum."""
-    content = _to_json(asdict(record))
-    return {**content, _CHECKSUM: _checksum(content)}
-
-
-def _write(path: Path, content: Any) -> None:
-    # No sync: if a power failure cuts a record short, its checksum does not match, and the run is trained again.
-    write_atomically(path, json.dumps(content, separators=(",", ":"), allow_nan=False).encode(), wait=False)
-
-
-def _checksum(content: Mapping[str, Any]) -> str:
-    text = json.dumps({key: value for key, value in content.items() if key != _CHECKSUM}, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def read_record(path: Path) -> Record:
-    """Read one record; refuse damaged files and those of another schema."""
-    try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise UserError(f"The record {path} cannot be read: {error.strerror}.", OUTPUT) from error
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"The record {path} is damaged ({error}).", OUTPUT) from error
-    return _record(content, path)
-
-
-def _record(content: Any, path: Path) -> Record:
-    if not isinstance(content, dict) or "schema" not in content:
-        raise UserError(f"{path} is not a record of gradagrad.", OUTPUT)
-    if content["schema"] != SCHEMA:
-        raise UserError(
-            f"The record {path} has format {content['schema']}, this version reads format {SCHEMA}.", OUTPUT
-        )
-    if content.pop(_CHECKSUM, None) != _checksum(content):
-        raise UserError(f"The record {path} is damaged (its checksum does not match).", OUTPUT)
-    try:
-        return Record(**cast(dict[str, Any], _from_json(content)))
-    except TypeError as error:  # fields of another version
-        raise UserError(f"The record {path} is damaged ({error}).", OUTPUT) from error
+        for path in sorted(self._unwritten):
+            self._files[path].save()
+        self._unwritten.clear()
+        self._written = time.monotonic()
 
 
 def prepare(out: Path) -> None:
@@ -231,44 +231,35 @@ def write_atomically(path: Path, content: bytes, *, wait: bool = True) -> None:
         os.replace(temporary, path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise writing_failed(path, error) from error
-
-
-def writing_failed(path: Path, error: OSError | RuntimeError) -> UserError:
-    """The error for a file that could not be written."""
-    number = error.errno if isinstance(error, OSError) else _errno_of(path.parent)
-    if number in (errno.ENOSPC, errno.EDQUOT):
-        return UserError(
-            f"The disk is full: {path} could not be written; free some space and run the same command again, "
-            "finished runs are kept.",
-            OUTPUT,
-        )
-    reason = os.strerror(number) if number else str(error).splitlines()[0]
-    return UserError(f"{path} could not be written: {reason}.", OUTPUT)
-
-
-def _errno_of(folder: Path) -> int | None:
-    """Why nothing can be written here, for libraries that do not say why."""
-    trial = folder / f".trial.{os.getpid()}.tmp"
-    try:
-        trial.write_bytes(bytes(2**20))
-    except OSError as error:
-        return error.errno
-    finally:
-        trial.unlink(missing_ok=True)
-    return None
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise UserError(
+                f"The disk is full: {path} could not be written; free some space and run the same command again, "
+                "finished runs are kept.",
+                OUTPUT,
+            ) from error
+        raise UserError(f"{path} could not be written: {error.strerror}.", OUTPUT) from error
 
 
 @functools.cache
 def versions() -> Mapping[str, str]:
-    """Versions of all software that can change a number."""
+    """Versions of all installed software that can change a number."""
     found = {"python": platform.python_version()}
-    for package in ("gradagrad", "torch", "numpy", "scikit-learn"):
-        try:
+    for package in PACKAGES:
+        with suppress(PackageNotFoundError):
             found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
     return found
+
+
+@functools.cache
+def made_now() -> dict[str, str]:
+    """When, from which commit and with what this process trains. "+": files had changes beside the commit."""
+    import torch  # imported here because reading records does not need it
+
+    from gradagrad.kernel.load import kernel_status
+
+    here = {"threads": torch.get_num_threads(), "cores": os.cpu_count(), "kernel": kernel_status().loaded}
+    made = {"date": time.strftime("%Y-%m-%d"), "commit": git_hash()}
+    return {**made, **{name: str(value) for name, value in here.items()}, **versions()}
 
 
 @functools.cache

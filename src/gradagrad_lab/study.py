@@ -199,15 +199,16 @@ def conduct(study: Study, context: Context) -> Section:
 
 def train(plan: Plan, context: Context, name: str) -> Plan:
     """Train everything planned that has no record. Grids of tuned baselines grow while they must."""
+    from gradagrad_lab import pool
     from gradagrad_lab.tune import needed
 
     wanted = [*plan.runs, *(run for tuning in plan.tunings for run in tuning.first())]
-    context.pool.train(wanted, f"{name}: training")
+    pool.train_missing(context, wanted, f"{name}: training")
     for number in range(1, 1000):
         more = [run for tuning in plan.tunings for run in needed(tuning, context.records)]
         if not more:
             break
-        context.pool.train(more, f"{name}: tuning, round {number}")
+        pool.train_missing(context, more, f"{name}: tuning, round {number}")
     return plan
 
 

@@ -149,3 +149,17 @@ class _Search:
         centres = {self.lowest(self.scores(goal, tuning.scouting)), self.best(goal)}
         low, high = tuning.limits
         return [place for centre in centres for place in (centre - 1, centre, centre + 1) if low <= place <= high]
+
+
+def rate(place: int) -> float:
+    """The learning rate of a place on the grid of half-decades."""
+    return float(f"{10 ** (place / 2):.3g}")
+
+
+def best_place(losses: dict[int, float], start: Sequence[int], grid: range) -> tuple[int | None, list[int]]:
+    """The place with the least loss, or None and what is to be tried first: places to start from, then neighbours."""
+    if missing := [place for place in start if place not in losses]:
+        return None, missing
+    best = min(sorted(losses), key=losses.__getitem__)
+    missing = [place for place in (best - 1, best + 1) if place in grid and place not in losses]
+    return (None, missing) if missing else (best, [])

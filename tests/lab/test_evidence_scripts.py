@@ -13,10 +13,11 @@ import pytest
 import torch
 from sklearn import datasets
 
-from benchmarks import figures, held_out, record
+from benchmarks import figures, held_out
 from benchmarks.evidence import data, methods, models, show, workloads
 from benchmarks.evidence.run import Job, Records, train
 from gradagrad import AutoGradaGrad
+from gradagrad_lab import tune
 
 STEPS = 6
 
@@ -170,7 +171,7 @@ def test_tuning_goes_on_until_the_best_rate_has_neighbours_and_nothing_is_traine
 def test_the_other_rule_is_trained_again_and_marked(tmp_path):
     own = Records("fashion-mlp", tmp_path)
     _finish(own)
-    assert {job.value for job in own.sweep("AdamW")} == {record.rate(place) for place in range(-12, 1)}
+    assert {job.value for job in own.sweep("AdamW")} == {tune.rate(place) for place in range(-12, 1)}
     assert all(own.get(job) for lr in methods.FIRST_SCREEN for job in own.seeds("AdamW", lr))
     assert "Not trained: none." in show.table(own)
     assert "an older rule" not in show.table(own)

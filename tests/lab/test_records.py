@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gradagrad_lab import methods, pool, records
+from gradagrad_lab import methods, pool
 from gradagrad_lab.context import Context
 from gradagrad_lab.errors import OUTPUT, UserError
 from gradagrad_lab.figures.figure4.results import of_rule
@@ -20,6 +20,7 @@ from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.toy import AbsoluteValue
 from gradagrad_lab.records import MARKER, SCHEMA, Record, RecordStore, key_of, prepare
 from gradagrad_lab.study import Method, Run, runs_of
+from gradagrad_lab.train import train
 
 CONFIG = {"optimizer": "adam", "options": {"lr": 0.1, "gamma_max": math.inf}}
 PROBLEM = AbsoluteValue()
@@ -33,17 +34,26 @@ def a_run(**changes: Any) -> Run:
 def a_record(run: Run | None = None) -> Record:
     run = run or a_run()
     curves = {name: [1.0] * (points - 1) + [math.nan] for name, points in run.measures.items()}
-    return Record(run.config, [run.seed], "diverged", curves)
+    return Record(PROBLEM.label, run.config, run.seed, curves)
+
+
+def kept(out: Path, record: Record | None = None) -> Path:
+    """The file in which a store has written a record."""
+    store = RecordStore(out)
+    store.add(record or a_record())
+    store.write()
+    return store.path(PROBLEM.label)
 
 
 def test_round_trip_keeps_numbers_that_json_does_not_know(tmp_path: Path) -> None:
-    path = RecordStore(tmp_path).save(a_record())
-    assert json.loads(path.read_text())["curves"]["loss"] == [1.0, 1.0, "nan"]
+    content = json.loads(kept(tmp_path).read_text())
+    assert content["runs"][a_run().key]["curves"]["loss"] == [1.0, 1.0, "nan"]
     found = RecordStore(tmp_path).find(a_run())
     assert found is not None
     assert math.isnan(found.curves["loss"][-1])
-    assert found.versions["torch"]
-    assert found.key == path.stem == a_run().key
+    assert found.diverged
+    assert {"torch", "commit", "date"} <= set(found.made)
+    assert found.key == a_run().key
 
 
 def test_key_depends_on_everything_that_decides_a_run() -> None:
@@ -73,7 +83,7 @@ def rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def test_a_changed_rule_is_trained_again(tmp_path: Path, rule: Path) -> None:
     store = RecordStore(tmp_path)
-    store.save(a_record())
+    store.add(a_record())
     text = rule.read_text()
     for new, believed in ((text + "\nEXTRA = 1\n", False), ("# A remark.\n" + text, True)):
         rule.write_text(new)
@@ -85,20 +95,29 @@ def test_a_changed_rule_is_trained_again(tmp_path: Path, rule: Path) -> None:
 
 
 def test_without_reuse_old_records_are_trained_again_but_own_ones_are_read(tmp_path: Path) -> None:
-    RecordStore(tmp_path).save(a_record())
+    kept(tmp_path)
     assert RecordStore(tmp_path).find(a_run()) is not None
     fresh = RecordStore(tmp_path, reuse=False)
     assert fresh.find(a_run()) is None
-    fresh.save(a_record())
+    fresh.add(a_record())
     assert fresh.find(a_run()) is not None
 
 
+def test_two_commands_in_one_folder_keep_each_other_s_runs(tmp_path: Path) -> None:
+    stores = [RecordStore(tmp_path), RecordStore(tmp_path)]
+    for seed in range(4):
+        stores[seed % 2].add(a_record(a_run(seed=seed)))
+        stores[seed % 2].write()
+    assert all(RecordStore(tmp_path).find(a_run(seed=seed)) is not None for seed in range(4))
+
+
 def changed(**content: Any) -> Callable[[str], str]:
-    """A record rewritten with a checksum that fits, as a program gone wrong would write it."""
+    """A record as a program gone wrong would write it."""
 
     def change(text: str) -> str:
-        new = {**json.loads(text), **content}
-        return json.dumps({**new, "checksum": records._checksum(new)})
+        whole = json.loads(text)
+        whole["runs"][a_run().key] |= content
+        return json.dumps(whole)
 
     return change
 
@@ -108,71 +127,43 @@ def changed(**content: Any) -> Callable[[str], str]:
     [
         (lambda text: "", "is damaged"),
         (lambda text: text[: len(text) // 2], "is damaged"),
-        (lambda text: text.replace("[1.0,1.0", "[1.0,7.0", 1), "its checksum does not match"),
-        (lambda text: text.replace(f'"schema":{SCHEMA}', '"schema":99'), "has format 99"),
-        (lambda text: "[]", "is not a record"),
-        (changed(sekunden=1.0), "is damaged"),
-        (changed(seeds=[1]), "is of seed 1, not 0"),
-        (changed(config=a_run(size=4).config), "is of another run"),
-        (changed(curves={}), "has curves of other lengths"),
-        (changed(curves={name: [1.0] for name in a_run().measures}), "has curves of other lengths"),
+        (lambda text: "[]", "is damaged"),
+        (changed(made=7), "is damaged"),
+        (changed(curves={}), "does not fit the run"),
+        (changed(curves={name: [1.0] for name in a_run().measures}), "does not fit the run"),
+        (changed(curves=3), "does not fit the run"),
     ],
-    ids=["empty", "cut", "flipped", "newer", "foreign", "field", "seed", "config", "no-curves", "short-curves"],
+    ids=["empty", "cut", "foreign", "no-note", "no-curves", "short-curves", "no-table"],
 )
 def test_a_record_that_does_not_fit_is_trained_again_with_a_message(
     tmp_path: Path, change: Callable[[str], str], word: str
 ) -> None:
-    path = RecordStore(tmp_path).save(a_record())
+    path = kept(tmp_path)
     path.write_text(change(path.read_text()))
     console = Console(record=True, width=300, file=io.StringIO())
     context = Context(tmp_path, console=console)
-    context.pool.train([a_run()], "test")
+    pool.train_missing(context, [a_run()], "test")
     told = console.export_text()
     assert word in told
     assert "trained again" in told
     found = RecordStore(tmp_path).find(a_run())
     assert found is not None
-    assert found.status == "done", "the invented record was a diverged one"
+    assert not found.diverged, "the invented record was a diverged one"
 
 
-def test_only_what_is_missing_is_trained(tmp_path: Path) -> None:
+def test_only_what_is_missing_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = runs_of(PROBLEM, [Method.of("gradagrad", lr=lr) for lr in (1.0, 0.1)], [0, 1], 3)
-    context = Context(tmp_path)
-    context.pool.train(runs, "test")
-    written = {run.key: context.records.path(run.key).stat().st_mtime_ns for run in runs}
-    context.records.path(runs[2].key).write_text("")
+    pool.train_missing(Context(tmp_path), runs, "test")
+    path = Context(tmp_path).records.path(PROBLEM.label)
+    content = json.loads(path.read_text())
+    del content["runs"][runs[2].key]
+    path.write_text(json.dumps(content))
+    trained: list[Run] = []
+    monkeypatch.setattr(pool, "train", lambda group: trained.extend(group) or train(group))
     again = Context(tmp_path, console=Console(quiet=True))
-    again.pool.train(runs, "test")
-    assert again.records.find(runs[2]) is not None
-    for run in runs:
-        same = again.records.path(run.key).stat().st_mtime_ns == written[run.key]
-        assert same == (run is not runs[2])
-
-
-@pytest.mark.parametrize("damage", [False, True])
-def test_records_of_one_training_are_written_all_or_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bool
-) -> None:
-    wanted = [a_run(seed=seed) for seed in range(3)]
-    save, saved = RecordStore.save, list[str]()
-
-    def die(store: RecordStore, record: Record) -> Path:
-        if saved:
-            raise KeyboardInterrupt
-        saved.append(record.key)
-        return save(store, record)
-
-    monkeypatch.setattr(RecordStore, "save", die)
-    with pytest.raises(KeyboardInterrupt):
-        RecordStore(tmp_path).save_together([a_record(run) for run in wanted])
-    monkeypatch.setattr(RecordStore, "save", save)
-    (left,) = (tmp_path / "partial").iterdir()
-    if damage:
-        left.write_bytes(left.read_bytes()[:-5])
-    store = RecordStore(tmp_path)
-    store.finish_writing()
-    assert [store.find(run) is not None for run in wanted] == [True, not damage, not damage]
-    assert not list((tmp_path / "partial").iterdir())
+    pool.train_missing(again, runs, "test")
+    assert trained == [runs[2]]
+    assert all(RecordStore(tmp_path).find(run) is not None for run in runs)
 
 
 def test_what_is_missing_is_trained_in_the_groups_of_an_undisturbed_command(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,5 +200,5 @@ def test_full_disk_leaves_nothing_half_written(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr("os.replace", full)
     with pytest.raises(UserError, match=r"The disk is full.*finished runs are kept"):
-        store.save(a_record())
+        store.add(a_record())
     assert list(store.folder.iterdir()) == []

@@ -102,15 +102,12 @@ def reproduce(
     started = time.perf_counter()
     acquire(names, context)
     sections: list[Section] = []
-    try:
-        for name in names:
-            study = experiments.STUDIES[name]
-            console.print(f"[bold]{name}[/]: {study.shows}", highlight=False)
-            sections.append(conduct(study, context))
-            for claim in sections[-1].claims:
-                console.print(f"  {claim.verdict}: {claim.text}", highlight=False, markup=False)
-    finally:
-        context.pool.close()
+    for name in names:
+        study = experiments.STUDIES[name]
+        console.print(f"[bold]{name}[/]: {study.shows}", highlight=False)
+        sections.append(conduct(study, context))
+        for claim in sections[-1].claims:
+            console.print(f"  {claim.verdict}: {claim.text}", highlight=False, markup=False)
     path = write_report(sections, context)
     minutes, rest = divmod(round(time.perf_counter() - started), 60)
     console.print(f"Done in {minutes} min {rest} s. Open {path}", highlight=False, markup=False)

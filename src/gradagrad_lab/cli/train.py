@@ -69,8 +69,7 @@ def train(
     trial = trial_of(data, context, batch, epochs)
     method = Method.of(optimizer, **options)
     show(context, trial, {title_of(optimizer, options): method}, stem="train")
-    for run in trial.runs([method]):
-        context.console.print(f"Record: {context.records.path(run.key)}", highlight=False, markup=False)
+    console.print(f"Records: {context.records.path(trial.problem.label)}", highlight=False, markup=False)
 
 
 def compare(
@@ -132,7 +131,6 @@ def show(context: Context, trial: Trial, methods: dict[str, Method], stem: str) 
     """Trains what is missing, draws the curves and prints a table of the outcome: means over the last epochs."""
     runs = trial.runs(methods.values())
     frame = Frame(context, train_plan(Plan(runs), context, trial.label))
-    context.pool.close()
     paths = curves.draw(frame, trial, methods, f"{stem}-{key_of({'runs': [run.key for run in runs]}, [])[:8]}")
     print_table(frame, trial, methods)
     for path in paths:
@@ -149,7 +147,7 @@ def print_table(frame: Frame, trial: Trial, methods: dict[str, Method]) -> None:
         records = [frame.record(run) for run in trial.runs([method])]
         accuracy, loss = trial.finals(frame, method), trial.finals(frame, method, "loss")
         rates = [record.curves[LEARNING_RATE][-1] for record in records if LEARNING_RATE in record.curves]
-        bad = sum(record.status == "diverged" for record in records)
+        bad = sum(record.diverged for record in records)
         status = f"diverged ({bad} of {count(len(records), 'seed')})" if bad else "done"
         averaged = trial.finals(frame, method, AVERAGED)
         cells = [*(f"{_plus_minus(100 * share, '{:.2f}')} %" for share in (accuracy, averaged))]

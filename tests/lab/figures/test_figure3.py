@@ -29,7 +29,7 @@ def invent(context: Context, runs, score) -> None:
     for run in runs:
         value = score(run.method["lr"])
         curves = {name: [value] * points for name, points in run.measures.items()}
-        context.records.save(Record(run.config, [run.seed], "done", curves | {"loss": [1 - value] * run.size}))
+        context.records.add(Record("iris", run.config, run.seed, curves | {"loss": [1 - value] * run.size}))
 
 
 @pytest.fixture
@@ -57,12 +57,12 @@ def test_the_grid_grows_until_the_best_lies_inside(context, trial, monkeypatch):
     """Training is replaced by a known optimum at 2^9, outside the grid; everything else is real."""
     asked = []
 
-    def pretend(runs, description):
+    def pretend(context, runs, description):
         rates = sorted({run.method["lr"] for run in runs})
         asked.append(rates)
         invent(context, runs, lambda lr: 1 - abs(np.log2(lr) - 9) / 100)
 
-    monkeypatch.setattr(context.pool, "train", pretend)
+    monkeypatch.setattr(pool, "train_missing", pretend)
     train(Plan(tunings=[trial.tuning("sgd")]), context, "test")
     assert asked == [GRID, [2.0**7, 2.0**8, 2.0**9], [2.0**10, 2.0**11, 2.0**12]]
     choice = choose(trial.tuning("sgd"), context.records)

@@ -128,7 +128,7 @@ def announce(context: Context, chosen: Figure4Plan, missing: list[Run]) -> None:
     )
     say(
         f"{len(missing)} runs of {setup.steps:,} steps, {workers} at a time: about {duration(total)}. Ctrl-C keeps "
-        "finished runs, and of the others what was done up to ten minutes before; the same command goes on from there.",
+        "finished runs, and the same command trains the others.",
         highlight=False,
     )
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from gradagrad_lab import pool
 from gradagrad_lab.context import Context
 from gradagrad_lab.figures.bound import claims as bound_claims
 from gradagrad_lab.figures.bound import proofs, theorem
@@ -16,6 +17,7 @@ from gradagrad_lab.figures.bound.theorem import Measured, OnBox
 from gradagrad_lab.problems.toy import BoxRegression, Loss
 from gradagrad_lab.study import Frame, Method, Plan, conduct, runs_of
 from gradagrad_lab.train import train
+from lab.store import recorded
 
 LOSSES: tuple[Loss, ...] = ("absolute", "logistic")
 
@@ -66,8 +68,7 @@ def settings(*initial: float, rho: float = 2.0, momentum: float = 0.0) -> list[M
 
 def measured(out: Path, problem: OnBox, methods: list[Method], seeds: tuple[int, ...], steps: int) -> list[Measured]:
     context = Context(out=out)
-    for record in train(runs_of(problem, methods, seeds, steps)):
-        context.records.save(record)
+    context.records.add(*train(runs_of(problem, methods, seeds, steps)))
     return [theorem.read(Frame(context, Plan()), problem, method, seeds, steps) for method in methods]
 
 
@@ -147,8 +148,8 @@ def test_the_verdicts_follow_from_the_runs(tmp_path: Path, monkeypatch: pytest.M
     assert section.claims[0].verdict == "holds"
     assert "ρ ≈ 5.4" in section.claims[1].evidence
     assert section.summary.startswith("The printed bound held in all")
-    assert len(list((tmp_path / "records").iterdir())) == 2 * (12 + 8) + 6 + 2
-    monkeypatch.setattr(context.pool, "train", None)  # whoever trains now fails
+    assert len(recorded(tmp_path)) == 2 * (12 + 8) + 6 + 2
+    monkeypatch.setattr(pool, "train", None)  # whoever trains now fails
     again = bound.plan(context)
     assert bound_claims.all_claims(bound.read_all(Frame(context, again))) == section.claims
 

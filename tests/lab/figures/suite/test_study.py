@@ -18,6 +18,7 @@ from gradagrad_lab.figures.suite.methods import BY_KEY, CONTESTANTS, build
 from gradagrad_lab.figures.suite.plan import size_of
 from gradagrad_lab.figures.suite.results import Standings
 from gradagrad_lab.study import Frame, Method, Plan, conduct
+from lab.store import recorded
 
 TUNED = ("sgd", "adagrad", "adam")
 SMALL = [*TUNED, *(f"{one}-averaged" for one in TUNED), "ours", "ours-averaged", "cocob"]
@@ -103,12 +104,12 @@ def test_interrupted_runs_are_kept(context, size, monkeypatch):
     monkeypatch.setattr(figure, "size_of", lambda context: size)
     monkeypatch.setattr(pool, "train", interrupted)
     assert cli.run(["suite", "--out", str(context.out), "--workers", "1"]) == INTERRUPTED
-    assert len(list((context.out / "records").glob("*.json"))) == 3
+    assert len(recorded(context.out)) == 3
 
     counted = []
     monkeypatch.setattr(pool, "train", lambda runs, *others: counted.extend(runs) or real(runs, *others))
     wanted = size.untuned()[:5]
-    context.pool.train([*trained, *wanted], "again")
+    pool.train_missing(context, [*trained, *wanted], "again")
     assert set(trained) | set(counted) == {*trained, *wanted}
     assert not set(trained) & set(counted)
 
@@ -116,11 +117,10 @@ def test_interrupted_runs_are_kept(context, size, monkeypatch):
 def test_processes_give_the_same_numbers(context, size):
     wanted = [size.run(PROBLEMS["quadratic"], Method.of("adam", lr=0.01), seed) for seed in (0, 1)]
     elsewhere = Context(context.out.parent / "pool", console=context.console, workers=2)
-    context.pool.train(wanted, "here")
+    pool.train_missing(context, wanted, "here")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "_WORTH_PROCESSES", 0.0)
-        elsewhere.pool.train(wanted, "pool")
-    elsewhere.pool.close()
+        pool.train_missing(elsewhere, wanted, "pool")
     for run in wanted:
         found, same = context.records.find(run), elsewhere.records.find(run)
         assert found is not None
