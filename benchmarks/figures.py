@@ -19,7 +19,7 @@ from benchmarks import pages
 from benchmarks.evidence.methods import rule_digest
 from gradagrad_lab.context import Context, Size
 from gradagrad_lab.data import data_folder
-from gradagrad_lab.figures.experiments import STUDIES
+from gradagrad_lab.figures.experiments import study_of
 from gradagrad_lab.report.page import command
 from gradagrad_lab.study import conduct
 
@@ -31,7 +31,7 @@ KEPT = {"figure3": (0, 1), "figure4": (0, 1)}
 
 def write_record(name: str, context: Context) -> None:
     """Writes what the figure says at this size, with the dates, commits and versions of the runs behind it."""
-    section = conduct(STUDIES[name], context)
+    section = conduct(study_of(name), context)
     made = {
         (
             run.made["date"],

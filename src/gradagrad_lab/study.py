@@ -4,7 +4,7 @@ A `Run` is one training, fully described: a problem, a method, a seed and a size
 hash of the rule's own source, is the key of its record. A figure is a module or a folder of `gradagrad_lab.figures`
 that ends in
 
-    STUDY = Study(name="figure2", shows="…", title="…", plan=plan, read=read, draw=draw, tables=tables, …)
+    STUDY = Study(name="figure2", title="…", plan=plan, read=read, draw=draw, tables=tables, …)
 
 ``plan(context)`` says which runs must exist. ``read(frame)`` reads their records into one object, and the other
 functions take that object. A new figure is added to the list in `gradagrad_lab.figures.experiments`.
@@ -180,7 +180,6 @@ class Study:
     """A figure: what it is called, what it needs, and what it makes of the results that ``read`` returns."""
 
     name: str
-    shows: str
     title: str
     plan: Callable[[Context], Plan]
     read: Callable[[Frame], Any]

@@ -199,7 +199,6 @@ def about(curves: Curves) -> About:
 
 STUDY = Study(
     name="figure1",
-    shows="the naive learning rate, which explodes, against the reparametrised",
     title="Figure 1: growing the numerator instead of shrinking the sum",
     plan=plan,
     read=read,

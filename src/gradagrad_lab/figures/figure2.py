@@ -289,7 +289,6 @@ def _constant(flat: list[Trajectory], adagrad: list[Trajectory]) -> Claim:
 
 STUDY = Study(
     name="figure2",
-    shows="|x| from good and bad initial learning rates",
     title="Figure 2: |x| from good and bad initial learning rates",
     plan=plan,
     read=read,

@@ -153,3 +153,12 @@ def test_ctrl_c_stops_soon_and_keeps_what_is_finished(tmp_path, workers):
     assert "Interrupted; finished work is kept" in said
     assert "Traceback" not in said
     assert recorded(out) == kept
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["train", "iris", "--frobnicate"], ["reproduce", "figure9"]])
+def test_an_answer_imports_nothing_slow(arguments):
+    """`gradagrad --help` took 2.6 s of CPU while it imported these."""
+    slow = ("torch", "scipy", "sklearn", "matplotlib")
+    code = f"import sys; from gradagrad_lab.cli import app; app.run({arguments}); print(set({slow}) & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.splitlines()[-1] == "set()"

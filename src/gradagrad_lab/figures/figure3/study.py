@@ -41,7 +41,6 @@ def about(results: Results) -> About:
 
 STUDY = Study(
     name="figure3",
-    shows="logistic regression on six data sets against tuned baselines",
     title="Figure 3: convex problems, tuned baselines against GradaGrad untuned",
     plan=plan,
     read=Results,

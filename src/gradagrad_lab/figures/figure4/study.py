@@ -190,7 +190,6 @@ def source_of(results: Results) -> Source:
 
 STUDY = Study(
     name="figure4",
-    shows="DLRM with embedding tables: what ρ does to a bad γ₀",
     title="Figure 4: DLRM and the meaning of ρ",
     plan=plan,
     read=Results,

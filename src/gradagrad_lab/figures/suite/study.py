@@ -78,7 +78,6 @@ _OTHER_SOURCES = {
 
 STUDY = Study(
     name="suite",
-    shows="AutoGradaGrad untuned beside tuned optimizers and parameter-free peers",
     title="The suite: AutoGradaGrad, no learning rate to choose",
     plan=plan,
     read=Standings,
