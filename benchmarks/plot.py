@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.patches import Patch
 
-from benchmarks import pages
+from gradagrad_lab import pages
 from gradagrad_lab.records import RunFile
 
 Row = dict[str, Any]

@@ -9,14 +9,15 @@ from torch.optim import Optimizer
 
 AVERAGED = "averaged "
 """The prefix of measures taken at the average."""
-POWER = 4
-"""Baselines are averaged with weights k⁴. AutoGradaGrad's own weights are k⁶ while γ is constant."""
+POWER, DOG = 4, 8
+"""Baselines are averaged with weights k⁴; in the suite k⁸, as DoG's authors recommend. AutoGradaGrad's own weights are
+k⁶ while γ is constant."""
 
 
 class Average:
-    """x̄ += (p + 1)/(k + p)·(x − x̄), kept beside any optimizer; p = 8 is the average that DoG's authors recommend."""
+    """x̄ += (p + 1)/(k + p)·(x − x̄), kept beside any optimizer; p is ``power``."""
 
-    def __init__(self, parameters: Sequence[Tensor], power: int = 8) -> None:
+    def __init__(self, parameters: Sequence[Tensor], power: int = DOG) -> None:
         self._parameters: list[Tensor] = list(parameters)
         self._average: list[Tensor] = [parameter.detach().clone() for parameter in parameters]
         self._steps, self._power = 0, power

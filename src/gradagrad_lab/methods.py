@@ -1,6 +1,9 @@
-"""Optimizers by name: how to make one, which options it takes and on which grid it is tuned. They ignore problems."""
+"""The only list of optimizers: how to make one, which options it takes, how it is compared. They ignore problems.
 
-import ast
+A rival that is compared at its defaults is one `Entry` with ``peer``: the suite, the held-out problems and the evidence
+then train it.
+"""
+
 import functools
 import hashlib
 import importlib
@@ -9,8 +12,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -31,7 +33,11 @@ class Entry:
     """One optimizer of the lab.
 
     ``stackable``: runs may share one instance through param groups (peers keep scalars per instance and may not).
-    ``fixed``: arguments that only make it faster and do not change the method.
+    ``peer``: compared at its defaults; ``evidence``: in whole trainings too. ``averages``: it is evaluated at an
+    average of its own. ``lr`` is the documented rate, and ``varied`` names the argument that takes it. ``fixed``:
+    arguments that only make it faster and do not change the method. ``cosine``: its rate falls to 0 along a cosine.
+    ``tables``: torch's optimizer of tables with sparse gradients, where it takes none itself; "rows": row by row, at
+    ten times the rate.
     ``watched``: what is recorded during training: by name, a function of (group, state) for every coordinate, or None
     to ask `gradagrad.learning_rates`.
     """
@@ -43,9 +49,28 @@ class Entry:
     package: str
     stackable: bool = False
     tuned: bool = False
+    peer: bool = False
+    evidence: bool = False
+    averages: bool = False
+    lr: float = 1.0
+    varied: str = "lr"
+    cosine: bool = False
+    tables: str = ""
     defaults: dict[str, Any] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
     watched: dict[str, Watch | None] = field(default_factory=dict)
+
+    def build(self, parameters: Any, **options: Any) -> Any:
+        """The optimizer at its defaults here, but for the options."""
+        optimizer: Any = self.factory()(parameters, **{**self.defaults, **options})
+        if hasattr(optimizer, "train"):  # Schedule-Free refuses to step before train() is called
+            optimizer.train()
+        return optimizer
+
+    @property
+    def sparse(self) -> bool:
+        """Whether it trains tables with sparse gradients. The parameter-free peers do not."""
+        return self.package in ("torch", "gradagrad")
 
     def factory(self) -> Callable[..., Optimizer]:
         try:
@@ -78,13 +103,19 @@ def _torch(name: str, title: str, attribute: str, step_size: Watch, **fixed: boo
     return Entry(name, title, "torch.optim", attribute, "torch", True, True, fixed=fixed, watched=watched)
 
 
+def _peer(name: str, title: str, module: str, attribute: str, package: str = "", **more: Any) -> Entry:
+    return Entry(name, title, module, attribute, package or module, peer=True, **more)
+
+
 _OURS = ("gradagrad", "GradaGrad", "gradagrad")
 _ENTRIES = (
     Entry(
         *("gradagrad", "GradaGrad", *_OURS, True),
+        lr=1e-2,
+        tables="rows",
         watched={LEARNING_RATE: _gradagrad_step_size, GROWTH: lambda _, state: state["growth"]},
     ),
-    _torch("adagrad", "AdaGrad", "Adagrad", _adagrad_step_size, fused=True),
+    replace(_torch("adagrad", "AdaGrad", "Adagrad", _adagrad_step_size, fused=True), lr=1e-2),
     _torch("adam", "Adam", "Adam", _adam_step_size, fused=True),
     # Plain SGD is one in-place addition per group: the fused path only adds overhead.
     _torch("sgd", "SGD", "SGD", lambda group, _: float(group["lr"]), foreach=False),
@@ -95,41 +126,74 @@ _ENTRIES = (
         watched={LEARNING_RATE: _gradagrad_step_size},
     ),
     Entry("autogradagrad", "AutoGradaGrad", "gradagrad", "AutoGradaGrad", "gradagrad", watched={LEARNING_RATE: None}),
-    Entry("dadapt_adam", "D-Adaptation Adam", "dadaptation", "DAdaptAdam", "dadaptation", defaults={"lr": 1.0}),
-    Entry("prodigy", "Prodigy", "prodigyopt", "Prodigy", "prodigyopt", defaults={"lr": 1.0}),
+    _peer("prodigy", "Prodigy", "prodigyopt", "Prodigy", evidence=True, defaults={"lr": 1.0}),
+    _peer("dadapt_adam", "D-Adaptation Adam", "dadaptation", "DAdaptAdam", defaults={"lr": 1.0}),
     # Its authors' own wrapper around Adam, at their defaults.
-    Entry(
-        *("mechanic", "Mechanic (Adam)", "gradagrad_lab.peers", "mechanic", "mechanic-pytorch"),
-        defaults={"lr": 1.0},
+    _peer("mechanic", "Mechanic (Adam)", "gradagrad_lab.peers", "mechanic", "mechanic-pytorch", defaults={"lr": 1.0}),
+    _peer("dog", "DoG", "dog", "DoG", "dog-optimizer"),
+    _peer("cocob", "COCOB", "parameterfree", "COCOB"),
+    _peer(
+        *("schedulefree", "Schedule-Free AdamW", "schedulefree", "AdamWScheduleFree"),
+        lr=2.5e-3,
+        averages=True,
+        evidence=True,
     ),
-    Entry("dog", "DoG", "dog", "DoG", "dog-optimizer"),
-    Entry("cocob", "COCOB", "parameterfree", "COCOB", "parameterfree"),
-    Entry("schedulefree", "Schedule-Free AdamW", "schedulefree", "AdamWScheduleFree", "schedulefree"),
+    Entry("adamw", "AdamW", "torch.optim", "AdamW", "torch", lr=1e-3, tables="SparseAdam"),
 )
 OPTIMIZERS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 BASELINES = ("adam", "sgd", "adagrad")
+_SGD = Entry("sgd momentum", "SGD", "torch.optim", "SGD", "torch", lr=1e-3, tables="SGD", defaults={"momentum": 0.9})
+_AUTO, _LAZY = OPTIMIZERS["autogradagrad"], {"lazy": True}
+VARIANTS: tuple[Entry, ...] = (
+    _SGD,
+    *(
+        replace(entry, name=f"{entry.name} cosine", title=f"{entry.title}, cosine", cosine=True, peer=False)
+        for entry in (OPTIMIZERS["adamw"], _SGD, OPTIMIZERS["prodigy"])
+    ),
+    replace(_AUTO, name="autogradagrad gamma0", title="AutoGradaGrad, γ₀", varied="gamma0", lr=1e-4),
+    replace(OPTIMIZERS["gradagrad"], name="gradagrad lazy", title="GradaGrad by element", tables="", defaults=_LAZY),
+)
+"""Other ways to run some of them, in the evidence only."""
+PEERS = tuple(entry.name for entry in _ENTRIES if entry.peer)
 
 
-# The files of the package gradagrad that define our own rules.
-RULE_SOURCES = {"gradagrad": "rules/gradagrad.py", "autogradagrad": "rules/auto.py"}
+def build(name: str, parameters: Any, **options: Any) -> Any:
+    """An optimizer by name."""
+    return entry_of(name).build(parameters, **options)
 
 
 @functools.cache
 def rule_of(name: str) -> str:
-    """The version of an optimizer's rule, so that records of another rule are not used: for ours a hash of the rule's
-    code without docstrings and of the defaults, for others the version of their package."""
-    name = "gradagrad" if name == "adagrad_norm" else name
-    if name not in RULE_SOURCES:
-        package = entry_of(name).package
-        return f"{package} {importlib.metadata.version(package)}"
-    tree = ast.parse((Path(gradagrad.__file__).parent / RULE_SOURCES[name]).read_text("utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
-            del node.body[0]
-    text = ast.dump(tree)
-    if name == "autogradagrad":  # It runs at its defaults; GradaGrad's options are written out in every record.
-        text += str([argument.default for argument in inspect.signature(gradagrad.AutoGradaGrad).parameters.values()])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """The version of an optimizer's rule, so that records of another rule are not used: for ours a digest of what it
+    does, for others the version of their package."""
+    if name == "autogradagrad":
+        return _digest([gradagrad.AutoGradaGrad])
+    if name in ("gradagrad", "adagrad_norm"):
+        kinds: list[dict[str, Any]] = [{"granularity": kind} for kind in ("element", "row", "tensor", "group", "all")]
+        kinds += [{"momentum": 0.9}, {"momentum": 0.9, "granularity": "group"}, {"gamma_max": 0.02, "grad_bound": 1.0}]
+        return _digest([functools.partial(gradagrad.GradaGrad, lr=0.01, **options) for options in kinds])
+    package = entry_of(name).package
+    return f"{package} {importlib.metadata.version(package)}"
+
+
+def _digest(makes: Sequence[Callable[..., Any]]) -> str:
+    """A digest of what optimizers do in forty steps with noise, zeros and an outlier: a rule that is only written in
+    another way has the same."""
+    found: list[float] = []
+    for make in makes:
+        random = torch.Generator().manual_seed(0)
+        tensors = [Parameter(torch.ones(size, dtype=torch.float64)) for size in (1, 5)]
+        optimizer = make(tensors, foreach=False, fused=False)
+        for step in range(40):
+            for tensor in tensors:
+                noise = torch.randn(tensor.shape, generator=random, dtype=torch.float64)
+                tensor.grad = (tensor.detach() + noise * (1000 if step == 20 else 1)) * (noise > -1)
+            optimizer.step()
+        found += torch.cat((*tensors,)).tolist()
+        if hasattr(optimizer, "averaged"):
+            with optimizer.averaged():
+                found += torch.cat((*tensors,)).tolist()
+    return hashlib.sha256(" ".join(f"{value:.4g}" for value in found).encode()).hexdigest()[:12]
 
 
 def entry_of(name: str) -> Entry:
@@ -168,10 +232,7 @@ def make(name: str, points: Tensor, lanes: Sequence[dict[str, Any]]) -> tuple[Op
         own, shape = _stacked({**entry.defaults, **options} if entry.attribute == "GradaGrad" else options, lane)
         parameters.append(Parameter(lane.view(shape)))
         groups.append({"params": [parameters[-1]], **own})
-    optimizer = entry.factory()(groups, **entry.defaults, **entry.fixed)
-    if hasattr(optimizer, "train"):  # Schedule-Free refuses to step before train() is called
-        optimizer.train()  # pyright: ignore[reportAttributeAccessIssue]
-    return optimizer, parameters
+    return entry.build(groups, **entry.fixed), parameters
 
 
 def _stacked(options: dict[str, Any], lane: Tensor) -> tuple[dict[str, Any], tuple[int, ...]]:

@@ -1,12 +1,10 @@
-"""How a group of runs is trained.
+"""Settings × seeds of one small problem in one computation, with one param group per setting.
 
-`Stacked` trains settings × seeds of one small problem in one computation, with one param group per setting. Nothing
-couples two runs, so each gives the curve that it would give alone. `gradagrad_lab.single.Single` trains one model
-with one optimizer. `Computed` trains nothing: a formula gives the numbers.
+Nothing couples two runs, so each gives the curve that it would give alone.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any, Protocol
 
@@ -145,42 +143,3 @@ class Stacked(Training):
     def curves(self) -> list[dict[str, list[float]]]:
         measured = {name: torch.stack([row[name] for row in self._history], dim=-1) for name in self._history[0]}
         return [{name: values[place].tolist() for name, values in measured.items()} for place in self._places]
-
-
-class Computed(Training):
-    """Trains nothing: a formula gives the numbers of every run."""
-
-    rounds = 1
-
-    def __init__(self, compute: Callable[[], list[dict[str, list[float]]]]) -> None:
-        self._compute = compute
-
-    def advance(self, number: int) -> None:
-        self._found = self._compute()
-
-    def curves(self) -> list[dict[str, list[float]]]:
-        return self._found
-
-
-class ComputedProblem(ABC):
-    """A problem whose numbers a formula gives; a size is whatever `compute` makes of it."""
-
-    label: str
-
-    @abstractmethod
-    def config(self) -> dict[str, Any]: ...
-
-    @abstractmethod
-    def measures(self, method: Method, size: int) -> Mapping[str, int]: ...
-
-    @abstractmethod
-    def compute(self, size: int) -> dict[str, list[float]]: ...
-
-    def together(self, runs: Sequence[Run]) -> list[list[Run]]:
-        return [[run] for run in runs]
-
-    def cost(self, runs: Sequence[Run]) -> float:
-        return 3.0
-
-    def begin(self, runs: Sequence[Run]) -> Training:
-        return Computed(lambda: [self.compute(run.size) for run in runs])

@@ -1,7 +1,7 @@
 """A study: which runs must exist, their records, and what a figure says about them.
 
 A `Run` is one training, fully described: a problem, a method, a seed and a size. Its configuration, which contains a
-hash of the rule's own source, is the key of its record. A figure is a module or a folder of `gradagrad_lab.figures`
+digest of what the rule does, is the key of its record. A figure is a module or a folder of `gradagrad_lab.figures`
 that ends in
 
     STUDY = Study(name="figure2", title="…", plan=plan, read=read, draw=draw, tables=tables, …)

@@ -1,8 +1,9 @@
-"""The only tuner: a learning rate from a grid that grows while the best lies at one of its ends.
+"""The only tuner: a learning rate from a grid that grows until the best has a worse neighbour on both sides.
 
-A coarse pass trains the grid from the scouting seeds. If there are more seeds, the best rate and its neighbours are
-then trained from every seed, until the rate that is best over all seeds has both neighbours trained too. Every goal
-(accuracy, loss, the loss of the averaged iterate) is tuned by itself, on the same runs.
+`best_place` is the search. `Tuning` uses it for runs with records: a coarse pass trains the grid from the scouting
+seeds. If there are more seeds, the best rate and its neighbours are then trained from every seed, until the rate that
+is best over all seeds has both neighbours trained too. Every goal (accuracy, loss, the loss of the averaged iterate) is
+tuned by itself, on the same runs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +15,30 @@ import numpy as np
 from gradagrad_lab.records import Record, RecordStore
 from gradagrad_lab.study import Method, Run
 
-FURTHER = 3
 Goal = Callable[[Record], float]
+
+
+def rate(place: int) -> float:
+    """The learning rate of a place on the grid of half-decades."""
+    return float(f"{10 ** (place / 2):.3g}")
+
+
+def best_place(losses: Mapping[int, float], start: Sequence[int], grid: range) -> tuple[int | None, list[int]]:
+    """The place with the least loss, or None and what is to be tried first: places to start from, then neighbours."""
+    if missing := [place for place in start if place not in losses]:
+        return None, missing
+    best = lowest(losses)
+    around = (best - 1, best + 1)
+    if len(set(losses.values())) == 1:  # equal losses say nothing, so smaller rates are tried
+        around = (min(losses) - 1,)
+    missing = [place for place in around if place in grid and place not in losses]
+    return (None, missing) if missing else (best, [])
+
+
+def lowest(losses: Mapping[int, float]) -> int:
+    """Among equals, the place nearest to the middle: a flat optimum is no reason to extend the grid."""
+    middle = (min(losses) + max(losses)) / 2
+    return min(losses, key=lambda place: (losses[place], abs(place - middle), place))
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +59,6 @@ class Tuning:
     base: float = 2.0
     scouts: int | None = None
     limits: tuple[int, int] = (-30, 20)
-    further: int = FURTHER
     also: Mapping[str, Goal] = field(default_factory=dict)
 
     def rate(self, place: int) -> float:
@@ -119,47 +141,20 @@ class _Search:
             self._known[goal, seeds] = found
         return self._known[goal, seeds]
 
-    def lowest(self, scores: Mapping[int, float]) -> int:
-        """Among equals, the one nearest to the middle: a flat optimum is no reason to extend the grid."""
-        middle = (min(scores) + max(scores)) / 2
-        return min(scores, key=lambda place: (scores[place], abs(place - middle), place))
-
     def further(self, goal: str) -> list[int]:
-        """Places of the start that are missing, else further ones where the best lies at an end."""
-        tuning, scores = self._tuning, self.scores(goal, self._tuning.scouting)
-        if missing := [place for place in tuning.places if place not in scores]:
-            return missing
-        best, low, high = self.lowest(scores), min(scores), max(scores)
-        # If all scores are equal, they say nothing, so smaller rates are tried.
-        if best == low or len(set(scores.values())) == 1:
-            return list(range(max(low - tuning.further, tuning.limits[0]), low))
-        if best == high:
-            return list(range(high + 1, min(high + tuning.further, tuning.limits[1]) + 1))
-        return []
+        """Places that the coarse pass lacks."""
+        low, high = self._tuning.limits
+        return best_place(self.scores(goal, self._tuning.scouting), self._tuning.places, range(low, high + 1))[1]
 
     def best(self, goal: str) -> int:
         tuning = self._tuning
-        return self.lowest(self.scores(goal, tuning.seeds) or self.scores(goal, tuning.scouting))
+        return lowest(self.scores(goal, tuning.seeds) or self.scores(goal, tuning.scouting))
 
     def around(self, goal: str) -> list[int]:
         """The best and its neighbours, which must be trained from every seed: of the coarse pass, and of all seeds."""
         tuning = self._tuning
         if tuning.scouting == tuning.seeds:
             return []
-        centres = {self.lowest(self.scores(goal, tuning.scouting)), self.best(goal)}
+        centres = {lowest(self.scores(goal, tuning.scouting)), self.best(goal)}
         low, high = tuning.limits
         return [place for centre in centres for place in (centre - 1, centre, centre + 1) if low <= place <= high]
-
-
-def rate(place: int) -> float:
-    """The learning rate of a place on the grid of half-decades."""
-    return float(f"{10 ** (place / 2):.3g}")
-
-
-def best_place(losses: dict[int, float], start: Sequence[int], grid: range) -> tuple[int | None, list[int]]:
-    """The place with the least loss, or None and what is to be tried first: places to start from, then neighbours."""
-    if missing := [place for place in start if place not in losses]:
-        return None, missing
-    best = min(sorted(losses), key=losses.__getitem__)
-    missing = [place for place in (best - 1, best + 1) if place in grid and place not in losses]
-    return (None, missing) if missing else (best, [])

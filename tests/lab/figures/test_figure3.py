@@ -64,7 +64,7 @@ def test_the_grid_grows_until_the_best_lies_inside(context, trial, monkeypatch):
 
     monkeypatch.setattr(pool, "train_missing", pretend)
     train(Plan(tunings=[trial.tuning("sgd")]), context, "test")
-    assert asked == [GRID, [2.0**7, 2.0**8, 2.0**9], [2.0**10, 2.0**11, 2.0**12]]
+    assert asked == [GRID, [2.0**7], [2.0**8], [2.0**9], [2.0**10]]
     choice = choose(trial.tuning("sgd"), context.records)
     assert (choice.lr, choice.grid[-1] > choice.lr, choice.extended) == (2.0**9, True, True)
     assert choice.method == Method.of("sgd", lr=2.0**9)

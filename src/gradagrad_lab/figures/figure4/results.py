@@ -86,7 +86,7 @@ class Figure4Plan:
     def _tuning(self, name: str, places: tuple[int, ...]) -> Tuning:
         goals = {"held-out loss": lambda record: float(record.curves["loss"][0])}
         few, steps = len(self.few_seeds), self.setup.steps
-        return Tuning(ClickProblem(self.setup), of_rule(name), self.seeds, steps, goals, places, scouts=few, further=2)
+        return Tuning(ClickProblem(self.setup), of_rule(name), self.seeds, steps, goals, places, scouts=few)
 
 
 def comparable(losses: Floats) -> Floats:

@@ -13,10 +13,11 @@ from gradagrad_lab.figures.suite import claims as suite_claims
 from gradagrad_lab.figures.suite import plan as planning
 from gradagrad_lab.figures.suite import study as figure
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS
-from gradagrad_lab.figures.suite.evaluate import outcome_of
-from gradagrad_lab.figures.suite.methods import BY_KEY, CONTESTANTS, build
+from gradagrad_lab.figures.suite.methods import BY_KEY, CONTESTANTS
 from gradagrad_lab.figures.suite.plan import size_of
 from gradagrad_lab.figures.suite.results import Standings
+from gradagrad_lab.methods import build
+from gradagrad_lab.single import outcome_of
 from gradagrad_lab.study import Frame, Method, Plan, conduct
 from lab.store import recorded
 
@@ -134,7 +135,8 @@ def test_every_method_can_be_built_and_stepped():
     for one in CONTESTANTS:
         task = problem.make(0, steps=1)
         method = one.method("embeddings")
-        optimizer = build(method.but(lr=0.1) if one.side == "tuned" else method, task.parameters)
+        options = dict((method.but(lr=0.1) if one.side == "tuned" else method).options)
+        optimizer = build(method.optimizer, task.parameters, **options)
         assert optimizer.param_groups[0]["params"][0] is task.parameters[0]
 
 

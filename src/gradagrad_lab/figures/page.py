@@ -1,7 +1,7 @@
 """Figures 3 and 4 at the full size, kept as small records that the documentation quotes.
 
-python -m benchmarks.figures figure3 --out FOLDER   trains what FOLDER lacks, writes docs/records/figure3.json
-python -m benchmarks.figures                        writes the tables of docs/reproducing.md anew from the records
+python -m gradagrad_lab.figures.page figure3 --out FOLDER   trains what FOLDER lacks, writes docs/records/figure3.json
+python -m gradagrad_lab.figures.page                        writes the tables of docs/reproducing.md anew
 
 Figure 3 takes half an hour on one core and Figure 4 a third of that. After a change of AutoGradaGrad's rule or defaults
 only its runs are trained again, if FOLDER still holds the others: eleven minutes for Figure 3, seconds for Figure 4.
@@ -15,11 +15,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from benchmarks import pages
-from benchmarks.evidence.methods import rule_digest
+from gradagrad_lab import pages
 from gradagrad_lab.context import Context, Size
 from gradagrad_lab.data import data_folder
 from gradagrad_lab.figures.experiments import study_of
+from gradagrad_lab.methods import rule_of
 from gradagrad_lab.report.page import command
 from gradagrad_lab.study import conduct
 
@@ -43,7 +43,7 @@ def write_record(name: str, context: Context) -> None:
     }
     content: dict[str, Any] = {
         "made": [dict(zip(("date", "commit", "torch", "ours"), one, strict=True)) for one in sorted(made)],
-        "rule of AutoGradaGrad": rule_digest(),
+        "rule of AutoGradaGrad": rule_of(OURS),
         "command": command([section], context).partition(" --data-dir")[0].partition(" --out")[0],
         "summary": section.summary,
         "claims": [
@@ -66,7 +66,7 @@ def block(name: str) -> str:
     record = json.loads((pages.DOCS / "records" / f"{name}.json").read_text("utf-8"))
     made, ours = (_made(record, ours) for ours in (False, True))
     head = f"`{record['command']}`, run on {made}" + (f" (AutoGradaGrad on {ours})" if ours != made else "")
-    outdated = record["rule of AutoGradaGrad"] != rule_digest()
+    outdated = record["rule of AutoGradaGrad"] != rule_of(OURS)
     head += "; AutoGradaGrad's rule has changed since:" if outdated else ":"
     first, second = record["tables"]
     if name == "figure4":

@@ -17,6 +17,7 @@ CLASSES, LETTERS, RANK = 10, 128, 8
 
 
 def mlp() -> nn.Module:
+    """Two hidden layers."""
     return nn.Sequential(nn.Flatten(), *layers((784, 256, 128, CLASSES)))
 
 
@@ -51,6 +52,7 @@ class Patches(nn.Conv2d):
 
 
 def vit() -> nn.Module:
+    """Four blocks over 16 squares."""
     return Transformer(Patches(1, 64, 7, stride=7), 16, 64, CLASSES, heads=4, blocks=4, wider=4, pooled=True)
 
 

@@ -1,7 +1,7 @@
 """AutoGradaGrad, untuned, against tuned baselines and parameter-free peers on problems that no choice was made on.
 
-    python -m benchmarks.held_out docs/auto-held-out.json [problem ...]
-    python -m benchmarks.held_out docs/auto-development.json --development
+    python -m gradagrad_lab.held_out docs/auto-held-out.json [problem ...]
+    python -m gradagrad_lab.held_out docs/auto-development.json --development
 
 Prints the tables, and trains what the file lacks: about half an hour of one core. An interruption loses one run.
 ``--development``: problems that choices *were* made on, with 20 seeds and without peers.
@@ -19,69 +19,52 @@ from typing import Any
 
 import torch
 
-from benchmarks import pages
-from benchmarks.held_out_problems import DEVELOPMENT, PROBLEMS, Problem
 from gradagrad import AutoGradaGrad
-from gradagrad_lab.average import POWER, Average
-from gradagrad_lab.methods import entry_of, evaluation_point
+from gradagrad_lab import pages
+from gradagrad_lab.average import POWER
+from gradagrad_lab.methods import PEERS, build, entry_of
+from gradagrad_lab.problems.held_out import DEVELOPMENT, HELD_OUT
+from gradagrad_lab.problems.training import TrainingProblem
 from gradagrad_lab.records import RunFile
+from gradagrad_lab.single import Single, loss_of, outcome_of
 from gradagrad_lab.tune import best_place, rate
 
 TUNING_SEEDS = 2
 STARTS = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0)
-DIVERGED = 10.0
-"""A run counts at most as so many times its first loss."""
 GRIDS = {"sgd": range(-6, 2), "adagrad": range(-6, 2), "adam": range(-8, 0), "schedulefree": range(-8, 2)}
 """Exponents of √10."""
-PEERS = ("prodigy", "dadapt_adam", "dog", "cocob", "mechanic", "schedulefree")
 Make = Callable[[Any], Any]
 
 
 def _make(name: str, **options: float) -> Make:
     """An optimizer of the lab, as its authors recommend it. SGD has momentum."""
-    entry = entry_of(name)
-    own = {**entry.defaults, **({"momentum": 0.9} if name == "sgd" else {}), **options}
-    return lambda params: entry.factory()(params, **own)
+    own = {"momentum": 0.9, **options} if name == "sgd" else options
+    return partial(build, name, **own)
 
 
-def run(problem: Problem, seed: int, make: Make) -> tuple[float, float]:
+def run(problem: TrainingProblem, seed: int, make: Make) -> tuple[float, float]:
     """The loss over all rows after training, at the last iterate and at the average."""
-    model, order = problem.start(seed)
-    params = list(model.parameters())
-    optimizer, average = make(params), Average(params, POWER)
-    ours = isinstance(optimizer, AutoGradaGrad)
-    inputs, targets = problem.rows()
-    first = _loss(problem, model)
-    if hasattr(optimizer, "train"):
-        optimizer.train()
-    for step in range(problem.steps):
-        optimizer.zero_grad()
-        problem.loss(model(inputs[order[step]]), targets[order[step]]).backward()
-        for p in params if not ours else ():
-            if p.grad is not None and p.grad.is_sparse:  # Most of the others cannot take it, and it is the same.
-                p.grad = p.grad.to_dense()
-        optimizer.step()
-        average.update()
-    with evaluation_point(optimizer):
-        last = averaged = _loss(problem, model)
-    if not hasattr(optimizer, "eval"):
-        with optimizer.averaged() if ours else average.averaged():
-            averaged = _loss(problem, model)
-    limit = DIVERGED * abs(first)
-    return tuple(min(loss, limit) if math.isfinite(loss) else limit for loss in (last, averaged))  # pyright: ignore
+    task = problem.make(seed)
+    training = Single(task, make, seed, problem.steps, POWER)
+    if not isinstance(training.optimizer, AutoGradaGrad):
+        for parameter in task.parameters:
+            parameter.register_post_accumulate_grad_hook(_dense)
+    for number in range(training.rounds):
+        training.advance(number)
+    outcome = outcome_of(training.curves()[0])
+    return loss_of(outcome, averaged=False), loss_of(outcome, averaged=True)
 
 
-@torch.no_grad()
-def _loss(problem: Problem, model: torch.nn.Module) -> float:
-    inputs, targets = problem.rows()
-    parts = zip(inputs.split(2000), targets.split(2000), strict=True)
-    return sum(float(problem.loss(model(a), b)) * len(b) for a, b in parts) / len(targets)
+def _dense(parameter: torch.Tensor) -> None:
+    """Most optimizers cannot take a sparse gradient, and a dense one is the same."""
+    if parameter.grad is not None and parameter.grad.is_sparse:
+        parameter.grad = parameter.grad.to_dense()
 
 
 class Results(RunFile):
     """By problem and method, the two losses of every seed."""
 
-    def get(self, problem: Problem, method: str, seed: int, make: Make) -> tuple[float, float]:
+    def get(self, problem: TrainingProblem, method: str, seed: int, make: Make) -> tuple[float, float]:
         """A run's losses, trained now if they are not there."""
         runs = self.runs.setdefault(problem.name, {}).setdefault(method, {})
         if str(seed) not in runs:
@@ -90,11 +73,11 @@ class Results(RunFile):
             self.save()
         return runs[str(seed)]
 
-    def mean(self, problem: Problem, method: str, make: Make, at: int, seeds: int = 0) -> float:
-        seeds = seeds or problem.seeds
+    def mean(self, problem: TrainingProblem, method: str, make: Make, at: int, seeds: int = 0) -> float:
+        seeds = seeds or (20 if problem in DEVELOPMENT else 5)
         return sum(self.get(problem, method, seed, make)[at] for seed in range(seeds)) / seeds
 
-    def tuned(self, problem: Problem, name: str, at: int) -> tuple[str, Make]:
+    def tuned(self, problem: TrainingProblem, name: str, at: int) -> tuple[str, Make]:
         """The best rate of a grid, which is extended while the best one is at its end."""
         losses: dict[int, float] = {}
         while True:
@@ -109,7 +92,7 @@ def _named(name: str, place: int) -> tuple[str, Make]:
     return f"{entry_of(name).title}, lr {rate(place):g}", _make(name, lr=rate(place))
 
 
-def table(results: Results, problems: Sequence[Problem]) -> dict[str, list[float]]:
+def table(results: Results, problems: Sequence[TrainingProblem]) -> dict[str, list[float]]:
     """Each method's loss on each problem."""
     rows: dict[str, list[float]] = {}
     all_of_them = problems[0] not in DEVELOPMENT
@@ -130,7 +113,7 @@ def table(results: Results, problems: Sequence[Problem]) -> dict[str, list[float
     return rows
 
 
-def show(rows: dict[str, list[float]], problems: Sequence[Problem]) -> None:
+def show(rows: dict[str, list[float]], problems: Sequence[TrainingProblem]) -> None:
     """Prints ratios to the best tuned baseline at its last iterate."""
     best = [min(rows[f"{name} tuned, last"][i] for name in ("SGD", "AdaGrad", "Adam")) for i in range(len(problems))]
     lines: list[list[str]] = []
@@ -149,12 +132,12 @@ def show(rows: dict[str, list[float]], problems: Sequence[Problem]) -> None:
 
 def main() -> None:
     """Runs the command line."""
-    names = {problem.name: [problem] for problem in PROBLEMS} | {"--development": DEVELOPMENT}
+    names = {problem.name: [problem] for problem in HELD_OUT} | {"--development": DEVELOPMENT}
     if len(sys.argv) < 2 or not set(sys.argv[2:]) <= names.keys():
-        sys.exit(f"Usage: python -m benchmarks.held_out RESULTS.json [{' | '.join(names)} ...]")
+        sys.exit(f"Usage: python -m gradagrad_lab.held_out RESULTS.json [{' | '.join(names)} ...]")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    chosen = [problem for name in sys.argv[2:] for problem in names[name]] or PROBLEMS
+    chosen = [problem for name in sys.argv[2:] for problem in names[name]] or HELD_OUT
     results = Results(Path(sys.argv[1]))
     show(table(results, chosen), chosen)
     if chosen[0] in DEVELOPMENT:

@@ -13,11 +13,15 @@ import pytest
 import torch
 from sklearn import datasets
 
-from benchmarks import figures, held_out
-from benchmarks.evidence import data, methods, models, show, workloads
-from benchmarks.evidence.run import Job, Records, train
+import gradagrad
 from gradagrad import AutoGradaGrad
-from gradagrad_lab import tune
+from gradagrad_lab import held_out, tune
+from gradagrad_lab.data import pictures as pictures_data
+from gradagrad_lab.errors import UserError
+from gradagrad_lab.evidence import data, methods, models, show, workloads
+from gradagrad_lab.evidence.run import Job, Records, train
+from gradagrad_lab.figures import page as figures
+from gradagrad_lab.methods import rule_of
 
 STEPS = 6
 
@@ -30,7 +34,7 @@ def pictures(monkeypatch):
     names = torch.tensor(digits.target)
     parts = {"train": slice(0, 1300), "validation": slice(1300, 1400), "test": slice(1400, 1600)}
     made = {part: (images[rows] - images.mean(), names[rows]) for part, rows in parts.items()}
-    monkeypatch.setattr(data, "pictures", lambda name: made)
+    monkeypatch.setattr(workloads, "pictures", lambda name: made)
     monkeypatch.setattr(workloads, "REFRESHED", 2)
     return made
 
@@ -52,7 +56,7 @@ def test_a_quick_look_trains_every_kind_of_net(pictures, monkeypatch):
 @pytest.mark.parametrize("method", methods.METHODS)
 def test_a_run_measures_both_points_and_repeats(method, pictures):
     work = _short("fashion-cnn")
-    job = Job(method, methods.METHODS[method].default, 1, STEPS)
+    job = Job(method, methods.METHODS[method].lr, 1, STEPS)
     first, again = train(work, job), train(work, job)
     places = ["last"] if method.startswith("Schedule-Free") else ["last", "averaged"]
     assert [place for place in ("last", "averaged") if place in first] == places
@@ -73,7 +77,7 @@ def test_parts_do_not_overlap_and_a_changed_file_is_refused(tmp_path, monkeypatc
     def store(shift):
         (tmp_path / "mnist").mkdir(exist_ok=True)
         sums = []
-        for name, count in zip(data.FILES, (6000, 6000, 50, 50), strict=True):
+        for name, count in zip(pictures_data.FILES, (6000, 6000, 50, 50), strict=True):
             size, head = (784, 16) if "images" in name else (1, 8)
             content = bytes(head) + bytes((k * 7 + shift) % 251 for k in range(count * size))
             (tmp_path / "mnist" / f"{name}.gz").write_bytes(gzip.compress(content))
@@ -81,18 +85,18 @@ def test_parts_do_not_overlap_and_a_changed_file_is_refused(tmp_path, monkeypatc
         return tuple(sums)
 
     monkeypatch.setenv("GRADAGRAD_DATA", str(tmp_path))
-    monkeypatch.setitem(data.SUMS, "mnist", store(0))
-    found = data.pictures.__wrapped__("mnist")
+    monkeypatch.setitem(pictures_data.SUMS, "mnist", store(0))
+    found = pictures_data.pictures.__wrapped__("mnist")
     assert {part: len(names) for part, (_, names) in found.items()} == {"train": 1000, "validation": 5000, "test": 50}
     store(1)
-    with pytest.raises(SystemExit, match="not the expected file"):
-        data.pictures.__wrapped__("mnist")
+    with pytest.raises(UserError, match="not the expected file"):
+        pictures_data.pictures.__wrapped__("mnist")
     unreachable = urllib.error.URLError("nobody answers")
     monkeypatch.setenv("GRADAGRAD_OFFLINE", "0")
     monkeypatch.setattr(urllib.request, "urlopen", lambda _: (_ for _ in ()).throw(unreachable))
-    monkeypatch.setattr(data, "FILES", ("absent",) * 4)
-    with pytest.raises(SystemExit, match="nobody answers"):
-        data.pictures.__wrapped__("mnist")
+    monkeypatch.setattr(pictures_data, "FILES", ("absent",) * 4)
+    with pytest.raises(UserError, match="nobody answers"):
+        pictures_data.pictures.__wrapped__("mnist")
 
 
 def test_docstrings_do_not_name_their_package():
@@ -107,10 +111,10 @@ def test_clicks_touch_few_rows_of_large_tables(monkeypatch):
     monkeypatch.setattr(workloads, "CLICK_CAP", 1000)
     workloads._clicked.cache_clear()
     task = workloads.clicks(0, size=16, steps=3)
-    task.loss(2).backward()
+    task.loss_on(2).backward()
     assert task.tables[0].grad.is_sparse
     work = dataclasses.replace(_short("clicks", 3), make=lambda seed: workloads.clicks(seed, size=16, steps=3))
-    for method in ("AdamW", "SGD", "Adagrad", "GradaGrad", methods.OURS):
+    for method in ("AdamW", "SGD", "AdaGrad", "GradaGrad", methods.OURS):
         assert math.isfinite(train(work, Job(method, 1e-3, 0, 3))["last"]["test"]["loss"])
     workloads._clicked.cache_clear()
 
@@ -232,28 +236,29 @@ def test_pictures_are_drawn_from_records(tmp_path, monkeypatch):
 
 
 def test_the_page_shows_the_records():
-    """`python -m benchmarks.evidence --page` writes it anew."""
+    """`python -m gradagrad_lab.evidence --page` writes it anew."""
     text = show.PAGE.read_text("utf-8")
     assert show.filled(text) == text
 
 
 def test_the_page_shows_the_full_size_of_the_figures():
-    """`python -m benchmarks.figures` writes it anew."""
+    """`python -m gradagrad_lab.figures.page` writes it anew."""
     text = figures.PAGE.read_text("utf-8")
     assert figures.page(text) == text
     assert figures.page(text.replace("| glass |", "| grass |", 1)) == text
 
 
 def test_the_digest_of_the_rule_follows_what_it_does(monkeypatch):
-    before = methods.rule_digest()
+    before = rule_of("autogradagrad")
     for option in ({"momentum": 0.71}, {"guard": False}, {"gamma0": 1.1e-4}):
-        monkeypatch.setattr(methods, "AutoGradaGrad", functools.partial(AutoGradaGrad, **option))
-        assert methods.rule_digest.__wrapped__() != before
+        monkeypatch.setattr(gradagrad, "AutoGradaGrad", functools.partial(AutoGradaGrad, **option))
+        assert rule_of.__wrapped__("autogradagrad") != before
+    assert rule_of("gradagrad") != before
 
 
 def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path):
     """What is there is not trained again, and a grid ends with neighbours of its best rate."""
-    problem = dataclasses.replace(held_out.PROBLEMS[1], steps=4)
+    problem = dataclasses.replace(held_out.HELD_OUT[1], steps=4)
     results = held_out.Results(tmp_path / "runs.json")
     method, make = results.tuned(problem, "adagrad", 0)
     again = held_out.Results(tmp_path / "runs.json")

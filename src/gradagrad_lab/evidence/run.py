@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 import torch
 from torch.optim.lr_scheduler import LambdaLR
 
-from benchmarks.evidence import methods
-from benchmarks.evidence.methods import AVERAGED, COMPARED, GRID, METHODS, OURS, ROWS, SWEEPS, Row
-from benchmarks.evidence.workloads import WORKLOADS, Task, Workload
-from benchmarks.pages import DOCS
 from gradagrad_lab.average import POWER, Average
-from gradagrad_lab.methods import evaluation_point
+from gradagrad_lab.evidence import methods
+from gradagrad_lab.evidence.methods import AVERAGED, COMPARED, GRID, METHODS, OURS, ROWS, START, SWEEPS, Row
+from gradagrad_lab.evidence.workloads import WORKLOADS, Task, Workload
+from gradagrad_lab.methods import evaluation_point, rule_of
+from gradagrad_lab.pages import DOCS
 from gradagrad_lab.records import RunFile
+from gradagrad_lab.single import follow
 from gradagrad_lab.tune import best_place, rate
 
 FEW, MANY, T_95 = 3, 5, {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # seeds, and Student's t for 95 % by their number
@@ -55,13 +56,13 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     torch.manual_seed(job.seed)
     task = workload.make(job.seed)
     torch.manual_seed(job.seed)
-    optimizers = METHODS[job.method].make(task.dense, task.tables, job.value)
-    cosine = [lambda step: 0.5 * (1 + math.cos(math.pi * step / job.steps))] if "cosine" in job.method else []
+    method = METHODS[job.method]
+    optimizers = methods.make(method, task.dense, task.tables, job.value)
+    cosine = [lambda step: 0.5 * (1 + math.cos(math.pi * step / job.steps))] * method.cosine
     schedules = [LambdaLR(one, shape) for one in optimizers for shape in cosine]
     average = None
     places: dict[str, Any] = {"last": None}  # where the run is measured, and how to get there
     if hasattr(optimizers[0], "eval"):  # Schedule-Free evaluates at an average of its own
-        optimizers[0].train()
         places = {"last": functools.partial(evaluation_point, optimizers[0])}
     elif hasattr(optimizers[0], "averaged"):
         places["averaged"] = optimizers[0].averaged
@@ -71,24 +72,18 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     final = job.steps >= workload.steps
     stops = {max(1, round(share * job.steps)) for share in workload.points} if final else set()
     curve: dict[str, list[Any]] = {place: [] for place in places}
-    seconds = 0.0
-    for step in range(job.steps):
-        begin = time.process_time()
-        loss = task.loss(step)
-        for one in optimizers:
-            one.zero_grad()
-        loss.backward()
-        for one in (*optimizers, *schedules):
-            one.step()
+    seconds, begin = 0.0, time.process_time()
+    for step, loss in enumerate(follow(task, optimizers, range(job.steps), schedules), start=1):
         seconds += time.process_time() - begin
         if average is not None:
             average.update()
         advance()
         if not math.isfinite(loss.item()):
-            return {"diverged": step + 1}
-        if step + 1 in stops:
+            return {"diverged": step}
+        if step in stops:
             for place, found in _measured(task, places, "test").items():
-                curve[place].append([step + 1, *found["test"].values()])
+                curve[place].append([step, *found["test"].values()])
+        begin = time.process_time()
     measures = _measured(task, places, *(("train", "validation") if final else ("validation",)))
     for place in places if final else ():
         measures[place]["test"] = dict(zip(("loss", "accuracy"), curve[place][-1][1:], strict=False))
@@ -101,7 +96,7 @@ class Records(RunFile):
 
     def __init__(self, name: str, folder: Path = DOCS / "records") -> None:
         super().__init__(folder / f"{name}.json")
-        self.name, self.workload, self._rule = name, WORKLOADS[name], methods.rule_digest()
+        self.name, self.workload, self._rule = name, WORKLOADS[name], rule_of("autogradagrad")
 
     def outdated(self, key: str) -> bool:
         """Whether a run was made with another rule of AutoGradaGrad."""
@@ -126,7 +121,7 @@ class Records(RunFile):
             if found := self.get(Job(method, rate(place), 0, self.workload.tuning), averaged):
                 measures = found.get("averaged" if averaged else "last", {})
                 losses[place] = measures.get("validation", {}).get("loss", math.inf)
-        best, missing = best_place(losses, METHODS[method].start, GRID)
+        best, missing = best_place(losses, START[method], GRID)
         return None if best is None else rate(best), [rate(place) for place in missing]
 
     def rows(self) -> list[Row]:
@@ -136,7 +131,7 @@ class Records(RunFile):
         return [row for row in ROWS if row.method in (self.workload.methods or methods.DENSE)]
 
     def value(self, row: Row) -> float | None:
-        return self.best(row.method, row.averaged)[0] if row.tuned else METHODS[row.method].default
+        return self.best(row.method, row.averaged)[0] if row.tuned else METHODS[row.method].lr
 
     def seeds(self, method: str, value: float | None, count: int = FEW) -> list[Job]:
         """A run of whole length for each seed, or none while the learning rate is not known."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from benchmarks.evidence.models import LETTERS
+from gradagrad_lab.evidence.models import LETTERS
 
 PACKAGES = ("asyncio", "email", "http", "idlelib", "importlib", "logging", "multiprocessing", "tkinter", "unittest",
             "xml")  # fmt: skip

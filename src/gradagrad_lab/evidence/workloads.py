@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import update_bn
 
-from benchmarks.evidence import data, models
 from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows
 from gradagrad_lab.data.pictures import Pair, pictures
+from gradagrad_lab.evidence import data, models
 from gradagrad_lab.problems.blocks import Transformer, at_each_place
 from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 
@@ -33,10 +33,14 @@ class Task:
     tables: list[nn.Parameter] = field(default_factory=list)
 
     @property
+    def parameters(self) -> list[nn.Parameter]:
+        return self.dense + self.tables
+
+    @property
     def dense(self) -> list[nn.Parameter]:
         return [p for p in self.model.parameters() if p.requires_grad and not any(p is t for t in self.tables)]
 
-    def loss(self, step: int) -> Tensor:
+    def loss_on(self, step: int) -> Tensor:
         inputs, targets = self.batch(step)
         return self.objective(self.model(*inputs), targets)
 

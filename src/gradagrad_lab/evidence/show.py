@@ -8,13 +8,13 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 
-from benchmarks import pages
-from benchmarks.evidence.methods import AVERAGED, COMPARED, FIRST_SCREEN, METHODS, OURS, ROWS, SWEEPS, Row
-from benchmarks.evidence.run import FEW, Job, Records, half_width, train
-from benchmarks.evidence.workloads import WORKLOADS
+from gradagrad_lab import pages
+from gradagrad_lab.evidence.methods import AVERAGED, COMPARED, FIRST_SCREEN, METHODS, OURS, ROWS, SWEEPS, Row
+from gradagrad_lab.evidence.run import FEW, Job, Records, half_width, train
+from gradagrad_lab.evidence.workloads import WORKLOADS
 
 PAGE = pages.DOCS / "benchmarks.md"
-COLORS = {"AdamW": "#3f7fc4", "Schedule-Free AdamW": "#35915a", "Prodigy": "#a8780f", "Adagrad": "#9a62bb"}
+COLORS = {"AdamW": "#3f7fc4", "Schedule-Free AdamW": "#35915a", "Prodigy": "#a8780f", "AdaGrad": "#9a62bb"}
 COLORS |= {"SGD": pages.INK, "GradaGrad": "#9a62bb", OURS: "#e0475b"}
 DRAWN = (AVERAGED, Row("AdamW"), *COMPARED)
 SECONDARY = [row for row in ROWS if row.method in ("SGD", "SGD, cosine", "Prodigy, cosine")] + [ROWS[1]]
@@ -77,7 +77,12 @@ def summary(records: Sequence[Records]) -> str:
 
 def _style(method: str, dash: str) -> dict[str, Any]:
     ours = method.startswith(OURS)
-    return {"color": COLORS[method.partition(",")[0]], "linestyle": dash, "lw": 3 if ours else 1.8, "zorder": 2 + ours}
+    return {
+        "color": COLORS.get(method.partition(",")[0], pages.INK),
+        "linestyle": dash,
+        "lw": 3 if ours else 1.8,
+        "zorder": 2 + ours,
+    }
 
 
 def _save(figure: Any, name: str, shown: dict[str, Any], below: float) -> None:
@@ -169,7 +174,7 @@ def quick(plan: dict[str, int] | None = None) -> str:
         work = dataclasses.replace(WORKLOADS[name], steps=steps, points=(1.0,))
         lines.append([f"{work.title}: test {work.metric} after {steps} steps"])
         for method in QUICK_METHODS:
-            found = train(work, Job(method, METHODS[method].default, 0, steps))
+            found = train(work, Job(method, METHODS[method].lr, 0, steps))
             test = found.get("averaged" if method == OURS else "last", {}).get("test", {})
             lines[-1].append(f"{test[work.metric]:.3f}" if test else "diverged")
     return pages.table(["", *QUICK_METHODS], lines)

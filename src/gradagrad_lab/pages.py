@@ -10,7 +10,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 INK = "#767d87"  # pictures are transparent: the same contrast, about 4, on white and on a dark page
 _COLORED = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
 _STYLE: Any = {"font.size": 12, "axes.titlesize": 12, "axes.grid": True, "grid.alpha": 0.25, "legend.frameon": False}
@@ -30,5 +30,6 @@ def filled(text: str, mark: str, block: Callable[[str], str]) -> str:
 
 
 def save(figure: Any, path: Path) -> None:
+    """Writes a picture and closes it."""
     figure.savefig(path, dpi=150, transparent=True)
     plt.close(figure)

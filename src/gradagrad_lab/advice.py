@@ -1,4 +1,4 @@
-"""Measures what the documentation advises: ``python -m benchmarks.advice [schedules] [short] [tables] [bf16]``.
+"""Measures what the documentation advises: ``python -m gradagrad_lab.advice [schedules] [short] [tables] [bf16]``.
 
 Small trainings of the suite, means over three seeds: about ten minutes of one core. Every line names what it changed.
 """
@@ -18,6 +18,7 @@ import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad_lab.problems import language, nets, tables
 from gradagrad_lab.problems.training import TrainingProblem
+from gradagrad_lab.single import follow
 
 SEEDS = range(3)
 NETS = (nets.mlp, nets.cnn, language.characters)
@@ -53,11 +54,8 @@ class Trial(NamedTuple):
         optimizer = self.make(task.parameters)
         shape = SCHEDULES[self.schedule]
         planned = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: shape((k + 1) / steps))
-        for step in range(steps):
-            optimizer.zero_grad()
-            task.loss_on(step).backward()
-            optimizer.step()
-            planned.step()
+        for _ in follow(task, [optimizer], range(steps), [planned]):
+            pass
         found = [task.full_train_loss(), task.held_out()["loss"]]
         if isinstance(optimizer, AutoGradaGrad):
             with optimizer.averaged():
@@ -66,11 +64,13 @@ class Trial(NamedTuple):
 
 
 def schedules() -> Iterator[Trial]:
+    """Schedules of lr."""
     for problem in (*NETS, tables.factorisation):
         yield from (Trial(problem, name, AutoGradaGrad, 1000, name) for name in SCHEDULES)
 
 
 def short() -> Iterator[Trial]:
+    """Short runs."""
     for problem in NETS:
         for steps in (25, 50, 100, 500):
             yield Trial(problem, f"{steps} steps: AutoGradaGrad", AutoGradaGrad, steps)
@@ -80,6 +80,7 @@ def short() -> Iterator[Trial]:
 
 
 def embeddings() -> Iterator[Trial]:
+    """Tables of embeddings."""
     for problem in (tables.factorisation, tables.clicks, language.skipgram):
         yield Trial(problem, "AutoGradaGrad", AutoGradaGrad)
         for lr in (0.01, 0.1, 1.0):
@@ -91,6 +92,7 @@ def embeddings() -> Iterator[Trial]:
 
 
 def bf16() -> Iterator[Trial]:
+    """State and weights in bf16."""
     for problem in (nets.mlp, nets.autoencoder):
         for make in (partial(GradaGrad, lr=0.01), partial(AutoGradaGrad)):
             name = make.func.__name__

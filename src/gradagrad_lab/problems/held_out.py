@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from pathlib import Path
 from pydoc_data.topics import topics
 
 import torch
@@ -18,29 +18,28 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from gradagrad_lab.problems.blocks import BatchNorm1d, Transformer, at_each_place
-from gradagrad_lab.problems.training import RowOrder, layers, linear, squared
+from gradagrad_lab.problems.training import RowOrder, Supervised, Task, TrainingProblem, layers, linear, squared
 
 PATCH, CONTEXT, WORDS, GROUP = 16, 32, 4096, 50
+MEASURED = 2000  # rows measured at once, which batch norm and the contrast of views notice
 
 
-@dataclass(frozen=True)
-class Problem:
-    """A model and the rows it is trained on; ``loss(model(inputs), targets)`` is the loss of a mini-batch."""
+def problem(
+    name: str,
+    describe: str,
+    steps: int,
+    batch: int,
+    rows: Callable[[], tuple[Tensor, Tensor]],
+    build: Callable[[], nn.Module],
+    loss: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
+) -> TrainingProblem:
+    """A model and the rows it is trained on; none is held out. ``loss(model(inputs), targets)`` is that of a batch."""
 
-    name: str
-    describe: str
-    steps: int
-    batch: int
-    rows: Callable[[], tuple[Tensor, Tensor]]
-    build: Callable[[], nn.Module]
-    loss: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy
-    seeds: int = 5
+    def make(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
+        order = RowOrder(seed, len(rows()[1]), steps, batch)
+        return Supervised(build(), loss, rows(), None, order, at_once=MEASURED)
 
-    def start(self, seed: int) -> tuple[nn.Module, RowOrder]:
-        """The model at its start, and the rows of every mini-batch."""
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return self.build(), RowOrder(seed, len(self.rows()[1]), self.steps, self.batch)
+    return TrainingProblem(name, name, "net", steps, batch, make, describe)
 
 
 @functools.cache
@@ -217,35 +216,35 @@ def _factors() -> nn.Module:
     return _Two(table, lambda pair: pair.prod(1).sum(1), nn.Identity())
 
 
-PROBLEMS = (
-    Problem("counts", "Poisson regression; convex", 800, 8, _counts, lambda: linear(30, 1), _deviance),
-    Problem("diabetes", "regression on a quantile; convex, not smooth", 1000, 8, _diabetes,
+HELD_OUT = (
+    problem("counts", "Poisson regression; convex", 800, 8, _counts, lambda: linear(30, 1), _deviance),
+    problem("diabetes", "regression on a quantile; convex, not smooth", 1000, 8, _diabetes,
             lambda: linear(65, 1), _quantile),
-    Problem("places-vit", "a ViT names the part of a photograph", 400, 32, _patches,
+    problem("places-vit", "a ViT names the part of a photograph", 400, 32, _patches,
             lambda: Transformer(nn.Linear(48, 32), 16, 32, 12, heads=4, pooled=True)),
-    Problem("holes-wide", "1.2 million parameters fill holes in photographs", 400, 32, _holes,
+    problem("holes-wide", "1.2 million parameters fill holes in photographs", 400, 32, _holes,
             lambda: layers((576, 768, 768, 192)), functional.mse_loss),
-    Problem("henon-rnn", "a recurrent net follows a chaotic map", 500, 32, _henon,
+    problem("henon-rnn", "a recurrent net follows a chaotic map", 500, 32, _henon,
             lambda: _Two(nn.RNN(1, 32, batch_first=True), lambda told: told[0], nn.Linear(32, 1)), squared),
-    Problem("signals-batchnorm", "convolutions with batch norm name kinds of signal", 500, 32, _signals, _normalised),
-    Problem("topics-bag", "a table with sparse gradients names what words are about", 600, 64, _bags,
+    problem("signals-batchnorm", "convolutions with batch norm name kinds of signal", 500, 32, _signals, _normalised),
+    problem("topics-bag", "a table with sparse gradients names what words are about", 600, 64, _bags,
             lambda: _Two(nn.Embedding(WORDS, 32, sparse=True), lambda bag: bag.mean(1), nn.Linear(32, len(topics)))),
-    Problem("help-gpt", "a GPT writes Python's help", 400, 16, _text,
+    problem("help-gpt", "a GPT writes Python's help", 400, 16, _text,
             lambda: Transformer(nn.Embedding(128, 48), CONTEXT, 48, 128, heads=4, causal=True), at_each_place),
-    Problem("views-contrast", "a net finds what two views share", 600, GROUP, _views,
+    problem("views-contrast", "a net finds what two views share", 600, GROUP, _views,
             lambda: layers((32, 64, 16)), _contrast),
-    Problem("friedman", "four hidden layers with tanh, noise in the targets", 800, 32, _friedman,
+    problem("friedman", "four hidden layers with tanh, noise in the targets", 800, 32, _friedman,
             lambda: layers((20, 40, 40, 40, 40, 1), nn.Tanh), squared),
 )  # fmt: skip
 
 DEVELOPMENT = (
-    Problem("quadratic", "100 numbers, condition 1,000, noise", 1000, 1, lambda: _noise(100),
-            lambda: _Quadratic(100, 1e3, 1.0), lambda losses, _: losses.mean(), 20),
-    Problem("quadratic-small", "20 numbers, condition 10, much noise", 2000, 1, lambda: _noise(20),
-            lambda: _Quadratic(20, 10.0, 3.0), lambda losses, _: losses.mean(), 20),
-    Problem("factors", "a matrix of rank 8 with noise, by embeddings", 2000, 64, lambda: _matrix(8, 0.5), _factors,
-            functional.mse_loss, 20),
-    Problem("factors-exact", "a matrix of rank 4 with little noise", 3000, 64, lambda: _matrix(4, 0.1), _factors,
-            functional.mse_loss, 20),
+    problem("quadratic", "100 numbers, condition 1,000, noise", 1000, 1, lambda: _noise(100),
+            lambda: _Quadratic(100, 1e3, 1.0), lambda losses, _: losses.mean()),
+    problem("quadratic-small", "20 numbers, condition 10, much noise", 2000, 1, lambda: _noise(20),
+            lambda: _Quadratic(20, 10.0, 3.0), lambda losses, _: losses.mean()),
+    problem("factors", "a matrix of rank 8 with noise, by embeddings", 2000, 64, lambda: _matrix(8, 0.5), _factors,
+            functional.mse_loss),
+    problem("factors-exact", "a matrix of rank 4 with little noise", 3000, 64, lambda: _matrix(4, 0.1), _factors,
+            functional.mse_loss),
 )  # fmt: skip
 """Some of those that AutoGradaGrad's constants were chosen on: where they had to give way to what suits nets."""

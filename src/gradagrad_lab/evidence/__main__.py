@@ -1,10 +1,10 @@
 """Prints the tables from the records, trains what is missing, and writes the page and its pictures.
 
-python -m benchmarks.evidence                      training of what is missing, then the tables
-python -m benchmarks.evidence --only fashion-mlp   some workloads, in this order
-python -m benchmarks.evidence --show               tables only
-python -m benchmarks.evidence --page               tables and pictures of docs/benchmarks.md, and the README's
-python -m benchmarks.evidence --quick              two minutes, nothing recorded
+python -m gradagrad_lab.evidence                      training of what is missing, then the tables
+python -m gradagrad_lab.evidence --only fashion-mlp   some workloads, in this order
+python -m gradagrad_lab.evidence --show               tables only
+python -m gradagrad_lab.evidence --page               tables and pictures of docs/benchmarks.md, and the README's
+python -m gradagrad_lab.evidence --quick              two minutes, nothing recorded
 """
 
 import argparse
@@ -15,9 +15,9 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from benchmarks.evidence import show
-from benchmarks.evidence.run import Records, train
-from benchmarks.evidence.workloads import WORKLOADS
+from gradagrad_lab.evidence import show
+from gradagrad_lab.evidence.run import Records, train
+from gradagrad_lab.evidence.workloads import WORKLOADS
 
 
 def _train(records: list[Records]) -> None:
@@ -36,6 +36,7 @@ def _train(records: list[Records]) -> None:
 
 
 def main() -> None:
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=tuple(WORKLOADS), default=list(WORKLOADS), metavar="NAME")
     for word in ("show", "page", "quick"):
