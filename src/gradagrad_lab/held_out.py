@@ -96,19 +96,20 @@ def table(results: Results, problems: Sequence[TrainingProblem]) -> dict[str, li
     """Each method's loss on each problem."""
     rows: dict[str, list[float]] = {}
     all_of_them = problems[0] not in DEVELOPMENT
-    peers = PEERS if all_of_them else ()
-    untuned = {entry_of(name).title + ", default" * (name == "schedulefree"): _make(name) for name in peers}
+    peers = [entry_of(name) for name in PEERS if all_of_them]
+    untuned: dict[str, Make] = {peer.title + ", default" * (peer.name in GRIDS): _make(peer.name) for peer in peers}
+    averages = [name for name, peer in zip(untuned, peers, strict=True) if peer.averages]
     for start in STARTS if all_of_them else (1e-4,):
         name = "AutoGradaGrad" if start == 1e-4 else f"AutoGradaGrad, γ₀ = {start:g}"
         untuned[name] = partial(AutoGradaGrad, gamma0=start)
     for problem in problems:
         print(f"… {problem.name}", file=sys.stderr, flush=True)
         for name in GRIDS:
-            for at, where in enumerate(("last", "averaged")[: 2 - (name == "schedulefree")]):
+            for at, where in enumerate(("last", "averaged")[: 2 - entry_of(name).averages]):
                 loss = results.mean(problem, *results.tuned(problem, name, at), at)
                 rows.setdefault(f"{entry_of(name).title} tuned, {where}", []).append(loss)
         for name, make in untuned.items():
-            for at, where in enumerate(("last", "averaged")[: 2 - name.startswith("Schedule-Free")]):
+            for at, where in enumerate(("last", "averaged")[: 2 - (name in averages)]):
                 rows.setdefault(f"{name}, {where}", []).append(results.mean(problem, name, make, at))
     return rows
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from joblib import Parallel, delayed, parallel_config
@@ -52,8 +52,9 @@ def _trained(groups: Sequence[Sequence[Run]], cores: int) -> Iterator[tuple[int,
         return
     with parallel_config("loky", inner_max_num_threads=1):
         # In batches, finished groups would wait for unfinished ones. Arrays are copied, since torch refuses maps.
-        parallel = Parallel(workers, return_as="generator_unordered", batch_size=1, max_nbytes=None)
-        yield from parallel(delayed(_work)(*one) for one in enumerate(groups))  # pyright: ignore[reportReturnType]
+        options: Any = {"return_as": "generator_unordered", "batch_size": 1, "max_nbytes": None}
+        found: Any = Parallel(workers, **options)(delayed(_work)(*one) for one in enumerate(groups))
+        yield from found
 
 
 def _work(place: int, group: Sequence[Run]) -> tuple[int, list[Record]]:

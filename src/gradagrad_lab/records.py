@@ -143,17 +143,16 @@ class RecordStore:
         if (found := file.runs.get(run.key)) is None:
             return None
         try:
-            made = file.made[found["made"]]
-            record = Record(run.problem.label, found["config"], found["seed"], found["curves"], found["seconds"], made)
-            fits = {name: len(points) for name, points in record.curves.items()} == run.measures
+            made, curves = file.made[found["made"]], found["curves"]
+            record = Record(run.problem.label, found["config"], found["seed"], curves, found["seconds"], made)
+            if {name: len(points) for name, points in curves.items()} == run.measures:
+                self._known[run.key] = record
+                return record
         except (KeyError, TypeError, IndexError, AttributeError):
-            fits = False
-        if not fits:
-            what = f"{run.method.optimizer}, seed {run.seed}"
-            self._error_texts.append(f"{file.path}: the record of {what}, does not fit the run: trained again.")
-            return None
-        self._known[run.key] = record
-        return record
+            pass  # the message is the same as for other lengths
+        what = f"{run.method.optimizer}, seed {run.seed}"
+        self._error_texts.append(f"{file.path}: the record of {what}, does not fit the run: trained again.")
+        return None
 
     def _file(self, workload: str) -> RunFile:
         path = self.path(workload)

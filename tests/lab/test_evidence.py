@@ -21,7 +21,8 @@ from gradagrad_lab.errors import UserError
 from gradagrad_lab.evidence import data, methods, models, show, workloads
 from gradagrad_lab.evidence.run import Job, Records, train
 from gradagrad_lab.figures import page as figures
-from gradagrad_lab.methods import rule_of
+from gradagrad_lab.figures.suite.methods import CONTESTANTS
+from gradagrad_lab.methods import PEERS, entry_of, rule_of
 
 STEPS = 6
 
@@ -246,6 +247,13 @@ def test_the_page_shows_the_full_size_of_the_figures():
     text = figures.PAGE.read_text("utf-8")
     assert figures.page(text) == text
     assert figures.page(text.replace("| glass |", "| grass |", 1)) == text
+
+
+def test_a_rival_is_one_entry_of_the_list_of_methods():
+    for name in PEERS:
+        assert any(one.optimizer == name for one in CONTESTANTS)
+        entry = entry_of(name)
+        assert entry.evidence == (entry.title in methods.METHODS) == (methods.Row(entry.title) in methods.ROWS)
 
 
 def test_the_digest_of_the_rule_follows_what_it_does(monkeypatch):

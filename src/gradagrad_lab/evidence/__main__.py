@@ -13,8 +13,9 @@ import warnings
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
+from gradagrad_lab import pages
+from gradagrad_lab.context import Context
 from gradagrad_lab.evidence import show
 from gradagrad_lab.evidence.run import Records, train
 from gradagrad_lab.evidence.workloads import WORKLOADS
@@ -22,17 +23,14 @@ from gradagrad_lab.evidence.workloads import WORKLOADS
 
 def _train(records: list[Records]) -> None:
     """Trains workload after workload. What tuning finds decides what comes next, so the plan is made anew each time."""
-    console = Console(stderr=True)
-    columns = (BarColumn(), TextColumn("{task.completed}/{task.total} steps of {task.description}"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        while plans := [(own, jobs) for own in records if (jobs := own.missing())]:
-            left = sum(own.seconds(jobs) for own, jobs in plans) / 60
-            own, (job, *_) = plans[0]
-            words = f"{own.name}: {job.key}; about {left:.0f} min left"
-            bar = progress.add_task(words, total=job.steps)
-            own.add(job, found := train(own.workload, job, lambda bar=bar: progress.advance(bar)))
-            progress.remove_task(bar)
-            print(f"{words}; {found.get('last', {}).get('validation', 'diverged')}", file=sys.stderr, flush=True)
+    context = Context(pages.DOCS, console=Console(stderr=True))
+    while plans := [(own, jobs) for own in records if (jobs := own.missing())]:
+        left = sum(own.seconds(jobs) for own, jobs in plans) / 60
+        own, (job, *_) = plans[0]
+        words = f"{own.name}: {job.key}; about {left:.0f} min left"
+        with context.progress(job.steps, words) as bar:
+            own.add(job, found := train(own.workload, job, bar.advance))
+        print(f"{words}; {found.get('last', {}).get('validation', 'diverged')}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
