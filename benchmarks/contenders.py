@@ -10,7 +10,7 @@ from benchmarks.workloads import Workload
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.kernel.load import kernel_status
 from gradagrad_lab.errors import UserError
-from gradagrad_lab.runs.optimizers import entry_of
+from gradagrad_lab.methods import entry_of
 
 Step = Callable[[], object]
 

@@ -10,8 +10,8 @@ from typing import Any
 import matplotlib.pyplot as plt
 from matplotlib.patches import Patch
 
-from benchmarks import pages
-from benchmarks.record import RunFile
+from gradagrad_lab import pages
+from gradagrad_lab.records import RunFile
 
 Row = dict[str, Any]
 LARGE, TABLE = ("one tensor", "ResNet-50-like list"), "embedding table"

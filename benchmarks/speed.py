@@ -20,7 +20,7 @@ import torch
 from benchmarks import contenders as who
 from benchmarks import workloads as what
 from benchmarks.plot import draw, text
-from benchmarks.record import RunFile
+from gradagrad_lab.records import RunFile
 
 Row = dict[str, Any]
 

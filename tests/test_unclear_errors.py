@@ -14,7 +14,7 @@ from gradagrad_lab.data import data_folder
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.data.criteo.text import folder_of
 from gradagrad_lab.errors import UserError
-from gradagrad_lab.runs.records import read_record
+from gradagrad_lab.records import read_record
 
 META = torch.empty((), device="meta")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable
@@ -42,35 +41,33 @@ def temporary(out: Path) -> set[Path]:
     return set(out.rglob("*.tmp"))
 
 
-def lab(runs: Callable[[Any], list[Any]], *, workers: int = 1, trainers: int = 1) -> Kind:
-    """Trains some runs of an experiment as its command does, in this process or in workers."""
+def lab(runs: Callable[[Any], list[Any]], *, trainers: int = 1) -> Kind:
+    """Trains some runs of an experiment as its command does, in this process."""
 
     def context(out: Path) -> Any:
-        from gradagrad_lab.runs.context import Context
+        from gradagrad_lab.context import Context
 
         folder = os.environ.get("GRADAGRAD_DATA")
-        return Context(out, Path(folder) if folder else None, seeds=1, workers=workers)
+        return Context(out, Path(folder) if folder else None, seeds=1, workers=1)
 
     @functools.cache
     def plan() -> list[Any]:
         return runs(context(Path()))
 
     def train(out: Path, after_round: Callable[[], None]) -> None:
+        from gradagrad_lab import pool
+        from gradagrad_lab import records as records_module
+        from gradagrad_lab import train as training
         from gradagrad_lab.problems.clicks import runs as click_runs
-        from gradagrad_lab.runs import pool, training
 
-        def train_and_tell(group: Any, progress: Callable[[float], None], checkpoint: Path) -> Any:
-            # Progress is reported after each round, before its checkpoint.
-            return training.train(group, lambda part: (after_round(), progress(part))[1], checkpoint)
+        def train_and_tell(group: Any) -> Any:
+            trained = training.train(group)
+            after_round()
+            return trained
 
         pool.train = train_and_tell  # pyright: ignore[reportPrivateImportUsage]
-        pool._WORTH_PROCESSES = 0.0
-        forking = multiprocessing.get_context("fork")  # forks inherit these changes and the imported torch
-        pool.multiprocessing.get_context = lambda _: forking  # pyright: ignore[reportAttributeAccessIssue]
-        click_runs.PAUSE, click_runs.STACK = 0.0, 3
-        own_pool = context(out).pool
-        own_pool.train(plan(), "killed")
-        own_pool.close()
+        pool._WORTH_PROCESSES, records_module.PAUSE, click_runs.STACK = float("inf"), 0.0, 3
+        pool.train_missing(context(out), plan(), "killed")
 
     return Kind(train, records, lab_left, temporary, plan, trainers)
 
@@ -86,8 +83,7 @@ def figure3_runs(context: Any) -> list[Any]:
 
 
 def figure4_runs(context: Any) -> list[Any]:
-    """DLRM on few rows: stacks of runs that keep no checkpoint, and single runs as at the paper's size, which do, with
-    small tables."""
+    """DLRM on few rows: stacks of runs, and single runs as at the paper's size with small tables."""
     from gradagrad_lab.figures.figure4 import study as figure4
     from gradagrad_lab.problems.clicks.dlrm import Size
     from gradagrad_lab.problems.clicks.rows import Setup
@@ -115,16 +111,14 @@ def suite_runs(context: Any) -> list[Any]:
 
 def records(out: Path) -> dict[str, Any]:
     """All records without times and places."""
-    found = {}
-    for path in sorted((out / "records").glob("*.json")):
-        content = json.loads(path.read_bytes())
-        found[path.stem] = {name: content[name] for name in ("config", "seeds", "status", "curves")}
-    return found
+    files = sorted((out / "records").glob("*.json"))
+    runs = {key: run for path in files for key, run in json.loads(path.read_bytes())["runs"].items()}
+    return {key: {name: run[name] for name in ("config", "seed", "curves")} for key, run in runs.items()}
 
 
 def lab_left(out: Path) -> int:
-    """Finished runs, and unfinished ones with a checkpoint."""
-    return len(list((out / "records").glob("*.json"))) + len(list((out / "partial").glob("*.pt")))
+    """Finished runs."""
+    return len(records(out))
 
 
 def loop(out: Path, after_round: Callable[[], None]) -> None:
@@ -226,7 +220,6 @@ def sharded_torn(out: Path) -> set[Path]:
 
 KINDS = {
     "figure3": lab(figure3_runs),
-    "figure3, two workers": lab(figure3_runs, workers=2),
     "figure3, two commands": lab(figure3_runs, trainers=2),
     "figure4": lab(figure4_runs),
     "suite": lab(suite_runs),

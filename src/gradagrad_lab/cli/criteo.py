@@ -8,11 +8,11 @@ import typer
 from rich.console import Console
 
 from gradagrad_lab.cli.options import DEFAULT_OUT
+from gradagrad_lab.context import Context
 from gradagrad_lab.data.clicks.stream import CAP
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.data.criteo.cache import Settings
 from gradagrad_lab.errors import DATA, UserError
-from gradagrad_lab.runs.context import Context
 
 HELP = """Check a Criteo file (train.txt or .gz), print what is in it, and make the memory map that training reads.
 

@@ -10,10 +10,10 @@ from rich.table import Table
 from gradagrad_lab import data
 from gradagrad_lab.cli import criteo
 from gradagrad_lab.cli.options import DEFAULT_OUT, DataDir
+from gradagrad_lab.context import Context
 from gradagrad_lab.data import CATALOGUE, libsvm, pypi
 from gradagrad_lab.data.fetch import NOTE, UnreachableError, base_url, fetch, provenance
 from gradagrad_lab.errors import unknown
-from gradagrad_lab.runs.context import Context
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -9,15 +9,10 @@ from rich.console import Console
 
 from gradagrad_lab import data as data_sets
 from gradagrad_lab.cli.options import DEFAULT_OUT, DataDir, FirstSeed, Out, Resume, Seeds, Workers
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.errors import USAGE, UserError, unknown
 from gradagrad_lab.figures import experiments
-from gradagrad_lab.figures.suite.catalogue import words_of
-from gradagrad_lab.report.content import Section
-from gradagrad_lab.report.page import write_report
-from gradagrad_lab.report.style import LONGEST_RAMP
-from gradagrad_lab.runs.context import Context, Size
-from gradagrad_lab.runs.records import prepare
-from gradagrad_lab.runs.study import conduct
+from gradagrad_lab.records import prepare
 
 HELP = (
     """Reproduce the paper: train what is missing, draw the figures, write report.html.
@@ -29,7 +24,7 @@ HELP = (
     them, and are labelled as such. `gradagrad suite` is short for `gradagrad reproduce suite`.
 
     Experiments: """
-    + "; ".join(f"{study.name}: {study.shows}" for study in experiments.STUDIES.values())
+    + "; ".join(f"{name}: {shows}" for name, shows in experiments.SHOWS.items())
     + """.
 
     Examples:
@@ -80,7 +75,7 @@ def reproduce(
         str, typer.Option(help="Some of the suite's problems, by name or role: gru,held-out.", show_default=False)
     ] = "",
 ) -> None:
-    """Run experiments and write the report."""
+    """Run experiments and write the report. Slow imports wait until the options are known to be good."""
     names = experiments.chosen(experiment)
     given = {"gamma0": gamma0, "data": data, "only": only, "softmax": softmax, "rho": rho, "rows": rows, "on": on}
     check_owners(names, given)
@@ -88,7 +83,10 @@ def reproduce(
     for name in chosen:
         if name not in (known := (*data_sets.CATALOGUE, *data_sets.BUNDLED)):
             raise unknown("--only", name, known)
-    words_of(on)
+    if on:
+        from gradagrad_lab.figures.suite.catalogue import words_of
+
+        words_of(on)
     for path in data or ():
         if not path.expanduser().is_file():
             raise UserError(f"The data file {path} does not exist.", USAGE)
@@ -101,16 +99,16 @@ def reproduce(
     prepare(out)
     started = time.perf_counter()
     acquire(names, context)
-    sections: list[Section] = []
-    try:
-        for name in names:
-            study = experiments.STUDIES[name]
-            console.print(f"[bold]{name}[/]: {study.shows}", highlight=False)
-            sections.append(conduct(study, context))
-            for claim in sections[-1].claims:
-                console.print(f"  {claim.verdict}: {claim.text}", highlight=False, markup=False)
-    finally:
-        context.pool.close()
+
+    from gradagrad_lab.report.page import write_report
+    from gradagrad_lab.study import conduct
+
+    sections: list[Any] = []
+    for name in names:
+        console.print(f"[bold]{name}[/]: {experiments.SHOWS[name]}", highlight=False)
+        sections.append(conduct(experiments.study_of(name), context))
+        for claim in sections[-1].claims:
+            console.print(f"  {claim.verdict}: {claim.text}", highlight=False, markup=False)
     path = write_report(sections, context)
     minutes, rest = divmod(round(time.perf_counter() - started), 60)
     console.print(f"Done in {minutes} min {rest} s. Open {path}", highlight=False, markup=False)
@@ -121,9 +119,11 @@ def check_owners(names: list[str], given: dict[str, Any]) -> None:
     for option, value in given.items():
         if value and OWNERS[option] not in names:
             raise UserError(f"{names[0]} has no option --{option}; it belongs to {OWNERS[option]}.", USAGE)
-    gamma0 = given["gamma0"] or ()
-    if len(gamma0) > LONGEST_RAMP or any(not 0 < value < float("inf") for value in gamma0):
-        raise UserError(f"--gamma0 may be given at most {LONGEST_RAMP} times, each above 0.", USAGE)
+    if gamma0 := given["gamma0"]:
+        from gradagrad_lab.report.style import LONGEST_RAMP
+
+        if len(gamma0) > LONGEST_RAMP or any(not 0 < value < float("inf") for value in gamma0):
+            raise UserError(f"--gamma0 may be given at most {LONGEST_RAMP} times, each above 0.", USAGE)
 
 
 def acquire(names: list[str], context: Context) -> None:

@@ -4,22 +4,17 @@ import hashlib
 from typing import Any
 
 import numpy as np
-from sklearn import datasets
 
 from gradagrad_lab.data.dataset import Dataset
 
-_LOADERS = {
-    "digits": datasets.load_digits,
-    "wine": datasets.load_wine,
-    "breast_cancer": datasets.load_breast_cancer,
-    "iris": datasets.load_iris,
-}
-BUNDLED = tuple(_LOADERS)
+BUNDLED = ("digits", "wine", "breast_cancer", "iris")
 
 
 def load(name: str) -> Dataset:
     """A bundled data set, scaled to [-1, 1] as LIBSVM's are and labelled as a stand-in."""
-    bunch: Any = _LOADERS[name]()
+    from sklearn import datasets  # imported here because it takes longer than the command may for an answer
+
+    bunch: Any = getattr(datasets, f"load_{name}")()
     raw = np.asarray(bunch.data, dtype=np.float64)
     low, high = raw.min(axis=0), raw.max(axis=0)
     spread = np.where(high > low, high - low, 1.0)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from gradagrad_lab.data.catalogue import CATALOGUE, LIBSVM, Download
 from gradagrad_lab.errors import DATA, UserError, unknown
-from gradagrad_lab.runs.records import write_atomically
+from gradagrad_lab.records import write_atomically
 
 _PIECE = 1 << 16
 _TIMEOUT = 30.0

@@ -11,7 +11,7 @@ from pathlib import Path
 from gradagrad_lab.data import cache_folder, folders, pypi
 from gradagrad_lab.data.pypi import read_member, verified
 from gradagrad_lab.errors import DATA, UserError
-from gradagrad_lab.runs.records import write_atomically
+from gradagrad_lab.records import write_atomically
 
 WHEEL = pypi.KEEL.file
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.datasets import load_svmlight_file
 
 from gradagrad_lab.data.catalogue import CATALOGUE, Copy, LibsvmSet
 from gradagrad_lab.data.dataset import Dataset
@@ -88,6 +87,8 @@ def load_path(path: Path, *, name: str | None = None, label: str | None = None, 
     zero_based = name is None and re.search(rb"^\S+\s+0:", content, re.MULTILINE) is not None
     try:
         # The reader takes any white space between entries, as LIBSVM's protein (double blanks) needs.
+        from sklearn.datasets import load_svmlight_file  # imported here because it takes long
+
         read: Any = load_svmlight_file  # its annotations allow less than its documentation
         sparse, labels = read(io.BytesIO(content), n_features=features, zero_based=zero_based)
     except (ValueError, OverflowError) as error:

@@ -10,10 +10,10 @@ from matplotlib.ticker import PercentFormatter
 
 from gradagrad_lab.figures.figure3.draw import epoch_axis, mean_and_band, without_start
 from gradagrad_lab.figures.figure3.plan import Trial
+from gradagrad_lab.methods import LEARNING_RATE
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import Panel, Picture
-from gradagrad_lab.runs.optimizers import LEARNING_RATE
-from gradagrad_lab.runs.study import Floats, Frame, Method
+from gradagrad_lab.study import Floats, Frame, Method
 
 _TITLES = {"accuracy": "training accuracy", "loss": "training loss", LEARNING_RATE: "median learning rate"}
 

@@ -5,18 +5,16 @@ come from steps of `gradagrad.GradaGrad` itself, one coordinate for each value o
 """
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
 from gradagrad import GradaGrad
+from gradagrad_lab.context import Context
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import About, Claim, Panel, Picture, Table
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.strategies import ComputedProblem
-from gradagrad_lab.runs.study import Floats, Frame, Method, Plan, Run, Study
+from gradagrad_lab.study import Floats, Frame, Plan, Study
 
 Curves = dict[str, Floats]
 RHO = 2.0
@@ -53,26 +51,15 @@ def reparametrised(ratio: Floats, *, equal_gradients: bool = False) -> Floats:
     return (state["growth"] / state["accumulator"].sqrt()).numpy()
 
 
-class OneStep(ComputedProblem):
+def plan(context: Context) -> Plan:
+    """Nothing is trained."""
+    return Plan()
+
+
+def compute(frame: Frame | None = None) -> Curves:
     """Both rules over v/α from −4 to 3, and how they part near 0."""
-
-    label = "one step"
-
-    def config(self) -> dict[str, Any]:
-        return {"kind": "one step", "from": -4.0, "to": 3.0, "new gradient": NEW_GRADIENT}
-
-    def measures(self, method: Method, size: int) -> Mapping[str, int]:
-        curves: dict[str, int] = dict.fromkeys(("ratio", "naive", "reparametrised", "clipped"), size)
-        return {**curves, "near zero": len(NEAR_ZERO), "disagreement near zero": len(NEAR_ZERO)}
-
-    def compute(self, size: int) -> dict[str, list[float]]:
-        return compute(size)
-
-
-def compute(points: int = POINTS) -> dict[str, list[float]]:
-    """The numbers behind the figure."""
-    ratio, near = np.linspace(-4.0, 3.0, points), np.array(NEAR_ZERO)
-    curves = {
+    ratio, near = np.linspace(-4.0, 3.0, POINTS), np.array(NEAR_ZERO)
+    return {
         "ratio": ratio,
         "naive": naive(ratio),
         "reparametrised": reparametrised(ratio),
@@ -80,18 +67,6 @@ def compute(points: int = POINTS) -> dict[str, list[float]]:
         "near zero": near,
         "disagreement near zero": np.abs(reparametrised(near) - naive(near)) / near**2,
     }
-    return {name: values.tolist() for name, values in curves.items()}
-
-
-def plan(context: Context) -> Plan:
-    """One computation."""
-    return Plan([Run(OneStep(), Method.of("gradagrad", rho=RHO), 0, POINTS)])
-
-
-def read(frame: Frame) -> Curves:
-    """The curves by name."""
-    (run,) = frame.plan.runs
-    return {name: frame.curve(run, name) for name in run.measures}
 
 
 def draw(curves: Curves) -> list[Picture]:
@@ -199,10 +174,9 @@ def about(curves: Curves) -> About:
 
 STUDY = Study(
     name="figure1",
-    shows="the naive learning rate, which explodes, against the reparametrised",
     title="Figure 1: growing the numerator instead of shrinking the sum",
     plan=plan,
-    read=read,
+    read=compute,
     draw=draw,
     tables=tables,
     claims=claims,

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradagrad_lab.context import Context
+from gradagrad_lab.methods import LEARNING_RATE
 from gradagrad_lab.problems.toy import AbsoluteValue
+from gradagrad_lab.records import Record, write_atomically
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import About, Claim, Panel, Picture, Table
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.optimizers import LEARNING_RATE
-from gradagrad_lab.runs.records import Record, write_atomically
-from gradagrad_lab.runs.study import Frame, Method, Plan, Run, Study
-from gradagrad_lab.runs.training import train
+from gradagrad_lab.study import Frame, Method, Plan, Run, Study
+from gradagrad_lab.train import train
 
 INITIAL = (1.0, 1e-1, 1e-2, 1e-4, 1e-6, 1e-8, 1e-12)
 STEPS = 400
@@ -289,7 +289,6 @@ def _constant(flat: list[Trajectory], adagrad: list[Trajectory]) -> Claim:
 
 STUDY = Study(
     name="figure2",
-    shows="|x| from good and bad initial learning rates",
     title="Figure 2: |x| from good and bad initial learning rates",
     plan=plan,
     read=read,

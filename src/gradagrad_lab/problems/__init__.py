@@ -1,4 +1,4 @@
 """Problems to minimise. A problem does not know the optimizers. It gives gradients and measures how good an iterate is.
 
-`gradagrad_lab.runs.strategies` says how its runs are trained together.
+`gradagrad_lab.stacked` trains many runs in one computation, `gradagrad_lab.single` one model with one optimizer.
 """

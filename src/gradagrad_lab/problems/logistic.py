@@ -13,9 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
+from gradagrad_lab.average import POWER
 from gradagrad_lab.data import Dataset
-from gradagrad_lab.runs.average import POWER
-from gradagrad_lab.runs.strategies import StackedProblem
+from gradagrad_lab.stacked import StackedProblem
 
 Loss = Literal["one-vs-rest", "softmax"]
 BATCH = 16

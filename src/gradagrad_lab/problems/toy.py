@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gradagrad_lab.runs.strategies import StackedProblem
+from gradagrad_lab.stacked import StackedProblem
 
 Loss = Literal["absolute", "logistic"]
 

@@ -85,14 +85,15 @@ class Supervised(Task):
         model: nn.Module,
         loss: Callable[[Tensor, Tensor], Tensor],
         train: Rows,
-        held_out: Rows,
+        held_out: Rows | None,
         order: RowOrder,
         accuracy: Callable[[Tensor, Tensor], Tensor] | None = None,
+        at_once: int = _EVALUATED_AT_ONCE,
     ) -> None:
         self.model = model
         self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self._loss, self._accuracy = loss, accuracy
-        self._train, self._held_out, self._order = train, held_out, order
+        self._train, self._held_out, self._order, self._at_once = train, held_out, order, at_once
 
     def loss_on(self, step: int) -> Tensor:
         rows = self._order[step]
@@ -103,6 +104,8 @@ class Supervised(Task):
         return self._mean(self._train, self._loss)
 
     def held_out(self) -> dict[str, float]:
+        if self._held_out is None:
+            return {}
         measured = {LOSS: self._mean(self._held_out, self._loss)}
         if self._accuracy is not None:
             measured[ACCURACY] = self._mean(self._held_out, self._accuracy)
@@ -111,8 +114,8 @@ class Supervised(Task):
     @torch.no_grad()
     def _mean(self, rows: Rows, measure: Callable[[Tensor, Tensor], Tensor]) -> float:
         total, count = 0.0, len(rows[-1])
-        for begin in range(0, count, _EVALUATED_AT_ONCE):
-            *inputs, targets = (part[begin : begin + _EVALUATED_AT_ONCE] for part in rows)
+        for begin in range(0, count, self._at_once):
+            *inputs, targets = (part[begin : begin + self._at_once] for part in rows)
             total += float(measure(self.model(*inputs), targets)) * len(targets)
         return total / count
 

@@ -6,8 +6,8 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from gradagrad_lab.runs.context import usable_cores
-from gradagrad_lab.runs.records import git_hash, versions
+from gradagrad_lab.context import usable_cores
+from gradagrad_lab.records import git_hash, versions
 
 
 def describe() -> dict[str, str]:

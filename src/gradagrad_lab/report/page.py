@@ -21,12 +21,12 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
+from gradagrad_lab.context import Context, Size
+from gradagrad_lab.records import write_atomically
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import VERDICTS, Claim, Picture, Section, Table, Verdict, Whose
 from gradagrad_lab.report.machine import describe
-from gradagrad_lab.runs.context import Context, Size
-from gradagrad_lab.runs.records import write_atomically
-from gradagrad_lab.runs.study import count
+from gradagrad_lab.study import count
 
 _NUMBER = re.compile(r"[-+−±]?[\d.,]+(e[-+−]?\d+)?( ?%| ?×| ?s)?( ?± ?[\d.,]+(e[-+−]?\d+)?)?|[-–—]|", re.IGNORECASE)
 _OWNERS: dict[Whose, str] = {"paper": "The paper’s experiments", "proof": "The paper’s proofs", "ours": "Our own"}

@@ -21,8 +21,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from gradagrad_lab.records import write_atomically
 from gradagrad_lab.report.content import Picture
-from gradagrad_lab.runs.records import write_atomically
 
 PAPER, INK, MUTED, GRID = "#ffffff", "#1d2733", "#5b6775", "#e3e7ec"
 _NAMES = {PAPER: "paper", INK: "ink", MUTED: "muted", GRID: "grid"}

@@ -12,12 +12,13 @@ import torch
 from torch.optim import Adagrad
 
 from gradagrad import GradaGrad
+from gradagrad_lab import pool
+from gradagrad_lab.context import Context
 from gradagrad_lab.figures import figure2
 from gradagrad_lab.problems.toy import AbsoluteValue
-from gradagrad_lab.runs import pool
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import conduct
-from gradagrad_lab.runs.training import train
+from gradagrad_lab.study import conduct
+from gradagrad_lab.train import train
+from lab.store import recorded
 
 Drawn = dict[str, list[figure2.Trajectory]]
 
@@ -87,7 +88,7 @@ def test_a_run_s_landmarks() -> None:
 def test_the_section_is_drawn_from_records_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = conduct(figure2.STUDY, Context(out=tmp_path))
     assert [len(picture.panels) for picture in first.pictures] == [4]
-    assert len(list((tmp_path / "records").iterdir())) == 2 * len(figure2.INITIAL) + 2
+    assert len(recorded(tmp_path)) == 2 * len(figure2.INITIAL) + 2
 
     def forbidden(runs: object, hooks: object) -> None:
         raise RuntimeError("trained again")

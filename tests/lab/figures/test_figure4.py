@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.data.clicks import tables as clicks_tables
 from gradagrad_lab.data.clicks.stream import ClickStream
 from gradagrad_lab.data.criteo import cache as criteo_cache
@@ -17,15 +18,14 @@ from gradagrad_lab.figures.figure4 import claims as figure4_claims
 from gradagrad_lab.figures.figure4 import study as figure4
 from gradagrad_lab.figures.figure4.results import GRIDS, INITIAL, RHO, Figure4Plan, Results, of_rule
 from gradagrad_lab.problems.clicks import rows as click_rows
-from gradagrad_lab.problems.clicks import runs as click_runs
 from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.clicks.runs import AUTO, SCALAR, ClickProblem
 from gradagrad_lab.report import style
-from gradagrad_lab.runs.context import Context, Size
-from gradagrad_lab.runs.study import Frame, Plan, Run, conduct, present
-from gradagrad_lab.runs.study import train as train_plan
-from gradagrad_lab.runs.training import train
+from gradagrad_lab.study import Frame, Plan, Run, conduct, present
+from gradagrad_lab.study import train as train_plan
+from gradagrad_lab.train import train
 from lab.rows import text_rows
+from lab.store import recorded
 
 SETUP = Setup(rows=26 * 16, held_out=128, batch=16, cap=50, bottom=(4,), top=(4,))
 TOY = Figure4Plan(SETUP, (0, 1), (0,), 26 * 16)
@@ -210,7 +210,7 @@ def test_the_paper_s_size_from_end_to_end(criteo: Path, paper: Setup, tmp_path: 
     assert len(section.claims) == 3
     assert section.settings["networks"] == "13-4-16 and 367-4-1"
     assert [picture.stem for picture in section.pictures] == ["figure4", "figure4-gamma"]
-    assert len(list((tmp_path / "out" / "records").iterdir())) == 24
+    assert len(recorded(tmp_path / "out")) == 24
     shown.truncate(0)
     assert conduct(figure4.STUDY, context).claims == section.claims
     assert "runs of" not in shown.getvalue(), "what is finished is neither announced nor trained again"
@@ -228,37 +228,6 @@ def test_the_paper_s_size_gives_the_numbers_of_the_stack(
     stacked = train([Run(ClickProblem(in_memory), of_rule(SCALAR, 0.01, 100.0), 3, setup.steps)])[0]
     for measure in ("excess", "growth", "loss"):
         assert alone.curves[measure] == pytest.approx(stacked.curves[measure], rel=1e-3), measure
-
-
-def test_a_run_at_the_paper_s_size_is_resumed(
-    criteo: Path, paper: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    setup = figure4.plan_of(Context(tmp_path / "out", tmp_path, size=Size.PAPER)).setup
-    runs = [Run(ClickProblem(setup), of_rule(SCALAR, 0.01, 100.0), 0, setup.steps)]
-    whole = train(runs)[0]
-    checkpoint = tmp_path / "checkpoint.pt"
-    assert train(runs, checkpoint=checkpoint)[0].curves == whole.curves
-    assert not checkpoint.exists(), "gigabytes are not written every few seconds"
-    checkpoint.write_bytes(b"not a checkpoint")
-    assert train(runs, checkpoint=checkpoint)[0].curves == whole.curves
-    monkeypatch.setattr(click_runs, "PAUSE", 0.0)
-    done: list[float] = []
-
-    def stop_after_17(part: float) -> None:
-        done.append(part)
-        if len(done) > 17:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        train(runs, stop_after_17, checkpoint)
-    resumed: list[float] = []
-    assert train(runs, resumed.append, checkpoint)[0].curves == whole.curves
-    assert resumed[0] == pytest.approx(sum(done[:17]))
-    with pytest.raises(KeyboardInterrupt):
-        train(runs, stop_after_17, checkpoint)
-    others = [Run(ClickProblem(setup), of_rule(SCALAR, 0.01, 100.0), 1, setup.steps)]
-    expected = train(others)[0].curves
-    assert train(others, checkpoint=checkpoint)[0].curves == expected, "a checkpoint of other runs is ignored"
 
 
 def test_the_synthetic_stream_at_the_paper_s_size(paper: Setup, tmp_path: Path) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from gradagrad_lab.context import Context
 from gradagrad_lab.figures import figure1
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import Claim, Panel, Picture, Section, Source, Table
 from gradagrad_lab.report.page import write_report
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import conduct
+from gradagrad_lab.study import conduct
 from lab.chromium import CONTRAST, Chromium
 
 PHONE, DESKTOP = 390, 1280

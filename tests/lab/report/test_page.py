@@ -13,11 +13,11 @@ import pytest
 import typer.main
 
 from gradagrad_lab.cli.app import app
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.report import page as report
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import Claim, Panel, Picture, Section, Source, Table
-from gradagrad_lab.runs.context import Context, Size
 
 
 class Page(HTMLParser):

@@ -1,1 +1,1 @@
-"""Theorem 3: its bound, its proof, and how gradients agree."""
+"""Theorem 3: its bound beside runs."""

@@ -1,23 +1,19 @@
-"""Theorem 3 on a box: the averaged iterate against the bound; the proof's steps, and what v and g·g′ do."""
+"""Theorem 3 on a box: the averaged iterate against the bound, and the sum α against what the proof assumes of it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from gradagrad_lab.figures.bound import agreement
-from gradagrad_lab.figures.bound.claims import all_claims, summary
-from gradagrad_lab.figures.bound.proofs import Noiseless, Settings
-from gradagrad_lab.figures.bound.tables import NAMES, all_tables
-from gradagrad_lab.figures.bound.theorem import Measured, OnBox, Results, read
-from gradagrad_lab.problems.toy import AbsoluteValue, BoxRegression, Loss
+from gradagrad_lab.context import Context
+from gradagrad_lab.figures.bound.claims import NAMES, all_claims, summary, table
+from gradagrad_lab.figures.bound.theorem import Measured, OnBox, read
+from gradagrad_lab.problems.toy import AbsoluteValue, BoxRegression
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import About, Panel, Picture, Source
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.strategies import ComputedProblem
-from gradagrad_lab.runs.study import Frame, Method, Plan, Run, Study, runs_of
+from gradagrad_lab.study import Frame, Method, Plan, Study, runs_of
 
 INITIAL = (2.0, 1.0, 0.1, 0.01)
 """γ₀; the first is D∞, the cap."""
@@ -57,97 +53,25 @@ def groups(context: Context) -> list[Group]:
     ]
 
 
-class Computation(ComputedProblem):
-    """Numbers that need no seeds: the statements without noise, or how gradients agree; the label says which."""
-
-    def __init__(self, label: str) -> None:
-        self.label = label
-
-    def config(self) -> dict[str, Any]:
-        return {"kind": "bound: " + self.label}
-
-    def measures(self, method: Method, size: int) -> Mapping[str, int]:
-        return {name: len(values) for name, values in _SHAPES[self.label].items()}
-
-    def compute(self, size: int) -> dict[str, list[float]]:
-        return _COMPUTED[self.label](size)
-
-
-_LOSSES: tuple[Loss, ...] = ("absolute", "logistic")
-NOISELESS: list[tuple[Loss, Settings]] = [
-    (loss, Settings(initial, rho, momentum, cap=2.0))
-    for loss in _LOSSES
-    for rho in (2.0, 10.0)
-    for momentum in (0.0, 0.9)
-    for initial in INITIAL
-]
-STATEMENTS = ("Lemma 1", "Theorem 2", "Theorem 3", "Lemma 4", "Lemma 7", "Lemma 9", "Lemma 10")
-
-
-def check_statements(steps: int) -> dict[str, list[float]]:
-    """By how much each statement failed at worst, run by run; at most 0 where it held at every step."""
-    found: dict[str, list[float]] = {name: [] for name in STATEMENTS}
-    for loss, settings in NOISELESS:
-        problem = Noiseless(loss)
-        for name, check in problem.statements(problem.follow(settings, steps)).items():
-            found[name].append(check.worst)
-    return found
-
-
-def observe_agreement(steps: int) -> dict[str, list[float]]:
-    """Cosines and sizes of v by batch and γ₀, flattened; E[v] and growth by ratio and ρ; growth at ρ = 1 and 2."""
-    seen = [
-        agreement.observe(initial, batch, steps=steps) for batch in agreement.BATCHES for initial in agreement.INITIAL
-    ]
-    noise = [agreement.noise(ratio, rho) for ratio in agreement.RATIOS for rho in agreement.NOISY_RHO]
-    grown = [
-        agreement.growth_of(rho, initial, capped=capped) for capped in (False, True) for rho, initial in agreement.GROWN
-    ]
-    return {
-        "cosine": [one.cosine for one in seen],
-        "size of v": [size for one in seen for size in one.sizes],
-        "noise": [value for one in noise for value in one],
-        "growth": grown,
-    }
-
-
-_SHAPES: dict[str, dict[str, Sequence[Any]]] = {
-    "statements": dict.fromkeys(STATEMENTS, NOISELESS),
-    "agreement": {
-        "cosine": range(len(agreement.BATCHES) * len(agreement.INITIAL)),
-        "size of v": range(len(agreement.BATCHES) * len(agreement.INITIAL) * len(agreement.LOOKS)),
-        "noise": range(len(agreement.RATIOS) * len(agreement.NOISY_RHO) * len(agreement.Noise._fields)),
-        "growth": range(2 * len(agreement.GROWN)),
-    },
-}
-_COMPUTED = {"statements": check_statements, "agreement": observe_agreement}
-COMPUTED = {
-    "statements": Run(Computation("statements"), Method.of("gradagrad"), 0, 200),
-    "agreement": Run(Computation("agreement"), Method.of("gradagrad"), 0, agreement.STEPS),
-}
-
-
 def plan(context: Context) -> Plan:
-    """Runs against the bound, and the two computations."""
+    """The runs against the bound."""
     chosen = groups(context)
     runs = [run for group in chosen for run in runs_of(group.problem, group.methods, group.seeds, group.steps)]
-    return Plan([*runs, *COMPUTED.values()], details=chosen)
+    return Plan(runs, details=chosen)
 
 
-def read_all(frame: Frame) -> Results:
-    """All settings in the order of the plan, and both computations' numbers by measure."""
-    measured = [
+def read_all(frame: Frame) -> list[Measured]:
+    """All settings in the order of the plan."""
+    return [
         read(frame, group.problem, method, group.seeds, group.steps)
         for group in frame.details
         for method in group.methods
     ]
-    computed = {name: values for run in COMPUTED.values() for name, values in frame.record(run).curves.items()}
-    return Results(measured, computed, frame.details[0].steps)
 
 
-def draw(results: Results) -> list[Picture]:
+def draw(measured: list[Measured]) -> list[Picture]:
     """Two problems log-log with the bounds, and the sum α against what the proof assumes of it."""
-    plain = [curve for curve in results.measured if curve.momentum == 0]
+    plain = [curve for curve in measured if curve.momentum == 0]
     shown = [curve for curve in plain if curve.rho == 2]
     lowest = 10 ** np.floor(np.log10(min(curve.mean.min() for curve in shown if curve.name != "alternating")))
     panels = [
@@ -155,7 +79,7 @@ def draw(results: Results) -> list[Picture]:
         for name, title in (("absolute", "Absolute deviations"), ("logistic", "Logistic"))
     ]
     panels.append(Panel(lambda axes: _sums(axes, [c for c in plain if c.initial == 1.0]), "α ÷ (n + 1)·G∞²"))
-    seeds = results.measured[0].gaps.shape[0]
+    seeds = measured[0].gaps.shape[0]
     excess = {rho: max(float(c.sums.max()) for c in plain if c.rho == rho) for rho in (2.0, 10.0)}
     return [
         Picture(
@@ -178,9 +102,10 @@ def _gaps(axes: Any, curves: list[Measured], lowest: float) -> None:
         low = np.maximum(curve.mean - 2 * curve.error, 1e-12)
         style.band(axes, curve.iterates, low, curve.mean + 2 * curve.error, shade)
     first = next(curve for curve in curves if curve.initial == 1.0)
-    for form, dash in (("printed", (0, (4, 2))), ("cap corrected", "-")):
-        words = {"printed": "printed bound", "cap corrected": "safe bound"}[form]
-        axes.plot(first.iterates, first.bounds[form], color=style.INK, linewidth=1.3, linestyle=dash, label=words)
+    for form, dash in (("printed", (0, (4, 2))), ("safe", "-")):
+        axes.plot(
+            first.iterates, first.bounds[form], color=style.INK, linewidth=1.3, linestyle=dash, label=f"{form} bound"
+        )
     axes.set(xscale="log", yscale="log", xlabel="iterates averaged, n + 1", ylabel="f(average) − f*")
     axes.set_ylim(0.5 * lowest, 2e3)
 
@@ -202,25 +127,23 @@ _INTRO = """\
 Theorem 3 bounds the averaged iterate of GradaGrad on a convex problem over a bounded set. Two problems on the box \
 [−1, 1]¹⁰ test it, one row drawn at random per step: least absolute deviations, which is not smooth, and logistic \
 regression, which is. Their minima come from a linear program and from L-BFGS-B. A third, |x| from x₀ = 0.75, jumps \
-over its minimum at nearly every early step, so that its gradients alternate in sign.
-
-Then the proof itself. Without noise each of the paper's statements is an inequality between numbers and is checked at \
-every step of 32 runs. Some steps of the proofs are false as printed. A table below shows each with a run of the \
-optimizer that contradicts it and with what holds instead. None of them makes the theorem false."""
+over its minimum at nearly every early step, so that its gradients alternate in sign. \
+The proof bounds the sum α \
+by (n + 1)·G∞²; the third panel shows that it can be larger, which the theorem survives."""
 
 
-def about(results: Results) -> About:
+def about(measured: list[Measured]) -> About:
     """Words around the figure."""
     return About(
         intro=_INTRO,
         paper="The averaged iterate converges at a rate of 1/√n, with a bound whose constant is printed.",
-        number=f"{min(curve.closest() for curve in results.measured):.0f} times to spare",
-        summary=summary(results.measured),
+        number=f"{min(curve.closest() for curve in measured):.0f} times to spare",
+        summary=summary(measured),
         settings={
             "box": "[−1, 1]¹⁰, start in the corner (1, …, 1)",
             "G∞ and D∞": "1 and 2 (the width of the box)",
-            "steps": f"{results.steps}, one row of 200 per step; 1024 for |x|",
-            "seeds": str(results.measured[0].gaps.shape[0]),
+            "steps": f"{int(measured[0].iterates[-1])}, one row of 200 per step; 1024 for |x|",
+            "seeds": str(measured[0].gaps.shape[0]),
             "optimizer": "GradaGrad(lr=γ₀, rho=ρ, momentum=β, grad_bound=1, gamma_max=2, projection=Box(-1, 1))",
             "average": "torch.optim.swa_utils.AveragedModel, equal weights, from x₀ on",
             "precision": "float64",
@@ -231,12 +154,11 @@ def about(results: Results) -> About:
 
 STUDY = Study(
     name="bound",
-    shows="Theorem 3: measured suboptimality against the bound, and the steps of its proof",
-    title="Theorem 3: the bound, and the steps of its proof",
+    title="Theorem 3: the bound",
     plan=plan,
     read=read_all,
     draw=draw,
-    tables=all_tables,
+    tables=lambda measured: [table(measured)],
     claims=all_claims,
     about=about,
 )

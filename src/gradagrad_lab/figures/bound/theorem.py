@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,12 +14,21 @@ from torch.optim.swa_utils import AveragedModel
 
 from gradagrad import GradaGrad
 from gradagrad.projections import Box
-from gradagrad_lab.figures.bound.proofs import FORMS, constant
 from gradagrad_lab.problems.toy import AbsoluteValue, BoxRegression
-from gradagrad_lab.runs.strategies import Stack, Stacked, StackedProblem
-from gradagrad_lab.runs.study import Floats, Frame, Method, Run
+from gradagrad_lab.stacked import Stack, Stacked, StackedProblem
+from gradagrad_lab.study import Floats, Frame, Method, Run
 
 SUBOPTIMALITY, SUM, NUMERATOR = "suboptimality", "largest sum", "largest numerator"
+
+
+FORMS = ("printed", "safe")
+
+
+def constant(rho: float, form: str) -> float:
+    """The factor of d·G∞·D∞²/(γ₀·√(n+1)) as printed; or with √(1+ρ) more and 1 + ρ for √(2+ρ), which is safe for the
+    sum α and where γ has reached D∞."""
+    root = math.sqrt(2 + rho)
+    return 3 * root if form == "printed" else 3 * max(root, 1 + rho) * math.sqrt(1 + rho)
 
 
 def checkpoints(steps: int) -> list[int]:
@@ -62,7 +71,7 @@ class OnBox(StackedProblem):
         return float(stack.evaluate(stack.start())[SUBOPTIMALITY].mean())
 
     def bound(self, method: Method, iterates: Any, form: str = "printed") -> Any:
-        """Theorem 3's right-hand side after n + 1 = ``iterates``, with one of the constants of `proofs.FORMS`."""
+        """Theorem 3's right-hand side after n + 1 = ``iterates``, with one of the constants of `FORMS`."""
         momentum, rho = method["momentum"], method["rho"]
         dimension = self.problem.config().get("dimension", 1)
         first = (2 * momentum / (1 - momentum) + rho) * self.start / (2 * iterates)
@@ -144,14 +153,6 @@ class Measured:
         slopes = [np.polyfit(np.log(self.iterates[late]), np.log(gap[late]), 1)[0] for gap in self.gaps]
         error = float(np.std(slopes, ddof=1) / np.sqrt(len(slopes))) if len(slopes) > 1 else 0.0
         return float(np.mean(slopes)), error
-
-
-class Results(NamedTuple):
-    """The runs against the bound, the computed numbers by measure, and the steps of a run."""
-
-    measured: list[Measured]
-    computed: dict[str, list[float]]
-    steps: int
 
 
 def read(frame: Frame, problem: OnBox, method: Method, seeds: Sequence[int], steps: int) -> Measured:

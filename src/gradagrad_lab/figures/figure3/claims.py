@@ -14,10 +14,10 @@ from gradagrad_lab.figures.figure3.plan import (
 )
 from gradagrad_lab.figures.figure3.results import POINT, Contest, Results, mean_difference
 from gradagrad_lab.figures.figure3.tables import signed
+from gradagrad_lab.methods import power_of_two
 from gradagrad_lab.report.content import Claim, Verdict
 from gradagrad_lab.report.style import power
-from gradagrad_lab.runs.optimizers import power_of_two
-from gradagrad_lab.runs.study import count
+from gradagrad_lab.study import count
 
 MATCH = (
     "A match on a data set: not below the lowest of the three tuned methods by more than 2 standard errors, and within "

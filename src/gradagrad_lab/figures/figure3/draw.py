@@ -9,11 +9,11 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from gradagrad_lab.data import CATALOGUE
 from gradagrad_lab.figures.figure3.plan import DEFAULT, INITIAL_RATES, MOMENTUM, OURS, Trial, labels, setting
 from gradagrad_lab.figures.figure3.results import Results
+from gradagrad_lab.methods import BASELINES, OPTIMIZERS
 from gradagrad_lab.problems.logistic import AVERAGED
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import Panel, Picture
-from gradagrad_lab.runs.optimizers import BASELINES, OPTIMIZERS
-from gradagrad_lab.runs.study import Floats, Method, count
+from gradagrad_lab.study import Floats, Method, count
 
 _SMALL = (2.9, 2.35)
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from gradagrad_lab import data
+from gradagrad_lab.context import Context
+from gradagrad_lab.methods import BASELINES
 from gradagrad_lab.problems.logistic import AVERAGED, Logistic
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.optimizers import BASELINES
-from gradagrad_lab.runs.records import Record
-from gradagrad_lab.runs.study import Floats, Frame, Method, Plan, Run, runs_of
-from gradagrad_lab.runs.tuning import Choice, Tuning
+from gradagrad_lab.records import Record
+from gradagrad_lab.study import Floats, Frame, Method, Plan, Run, runs_of
+from gradagrad_lab.tune import Choice, Tuning
 
 FULL_EPOCHS, FULL_SEEDS, QUICK_SEEDS = 100, 10, 5
 _QUICK_STEPS, _QUICK_EPOCHS = 3000, 4

@@ -7,10 +7,10 @@ import numpy as np
 
 from gradagrad_lab.data import CATALOGUE
 from gradagrad_lab.figures.figure3.plan import FULL_EPOCHS, FULL_SEEDS, HEADLINES, OURS, Trial
+from gradagrad_lab.methods import BASELINES
 from gradagrad_lab.problems.logistic import AVERAGED
-from gradagrad_lab.runs.optimizers import BASELINES
-from gradagrad_lab.runs.study import Floats, Frame, Method, count
-from gradagrad_lab.runs.tuning import Choice
+from gradagrad_lab.study import Floats, Frame, Method, count
+from gradagrad_lab.tune import Choice
 
 POINT = 0.01
 """One percentage point of accuracy: what a reader would call a difference."""

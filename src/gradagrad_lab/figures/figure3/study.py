@@ -6,7 +6,7 @@ from gradagrad_lab.figures.figure3.plan import plan
 from gradagrad_lab.figures.figure3.results import Results, mean_difference
 from gradagrad_lab.figures.figure3.tables import all_tables, signed
 from gradagrad_lab.report.content import About, Source
-from gradagrad_lab.runs.study import Study
+from gradagrad_lab.study import Study
 
 
 def about(results: Results) -> About:
@@ -41,7 +41,6 @@ def about(results: Results) -> About:
 
 STUDY = Study(
     name="figure3",
-    shows="logistic regression on six data sets against tuned baselines",
     title="Figure 3: convex problems, tuned baselines against GradaGrad untuned",
     plan=plan,
     read=Results,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from gradagrad_lab.average import POWER
 from gradagrad_lab.figures.figure3.plan import (
     DEFAULT,
     ENDS,
@@ -16,12 +17,11 @@ from gradagrad_lab.figures.figure3.plan import (
     setting,
 )
 from gradagrad_lab.figures.figure3.results import TWO_ERRORS, Results
+from gradagrad_lab.methods import GROWTH, OPTIMIZERS, power_of_two
 from gradagrad_lab.problems.logistic import AVERAGED
 from gradagrad_lab.report.content import Table
 from gradagrad_lab.report.style import power
-from gradagrad_lab.runs.average import POWER
-from gradagrad_lab.runs.optimizers import GROWTH, OPTIMIZERS, power_of_two
-from gradagrad_lab.runs.study import Method, count
+from gradagrad_lab.study import Method, count
 
 
 def percent(value: float, digits: int = 2) -> str:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from gradagrad_lab.average import AVERAGED
 from gradagrad_lab.figures.figure4.results import (
     DIAGONAL_RHO,
     ENOUGH_HELD_OUT,
@@ -29,8 +30,7 @@ from gradagrad_lab.figures.figure4.results import (
 from gradagrad_lab.figures.figure4.tables import best_cell, spread_over_initial
 from gradagrad_lab.problems.clicks.runs import NORM
 from gradagrad_lab.report.content import Claim, Verdict
-from gradagrad_lab.runs.average import AVERAGED
-from gradagrad_lab.runs.study import Floats, count
+from gradagrad_lab.study import Floats, count
 
 SMALL_RHO = (2.0, 10.0)
 LARGE_RHO = (100.0, 200.0, 500.0)

@@ -9,7 +9,7 @@ from gradagrad_lab.figures.figure4.claims import in_a_sentence
 from gradagrad_lab.figures.figure4.results import INITIAL, TITLES, Results, initial_text
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import Panel, Picture
-from gradagrad_lab.runs.study import Floats
+from gradagrad_lab.study import Floats
 
 
 def pictures(results: Results) -> list[Picture]:

@@ -5,12 +5,12 @@ from functools import cached_property
 
 import numpy as np
 
+from gradagrad_lab.average import AVERAGED
+from gradagrad_lab.methods import power_of_two
 from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.clicks.runs import AUTO, NORM, REFERENCES, SCALAR, ClickProblem
-from gradagrad_lab.runs.average import AVERAGED
-from gradagrad_lab.runs.optimizers import power_of_two
-from gradagrad_lab.runs.study import Floats, Frame, Method, Run
-from gradagrad_lab.runs.tuning import Tuning
+from gradagrad_lab.study import Floats, Frame, Method, Run
+from gradagrad_lab.tune import Tuning
 
 INITIAL = (1.0, 1e-2, 1e-4, 1e-6)
 RHO = (2.0, 10.0, 50.0, 100.0, 200.0, 500.0)
@@ -86,7 +86,7 @@ class Figure4Plan:
     def _tuning(self, name: str, places: tuple[int, ...]) -> Tuning:
         goals = {"held-out loss": lambda record: float(record.curves["loss"][0])}
         few, steps = len(self.few_seeds), self.setup.steps
-        return Tuning(ClickProblem(self.setup), of_rule(name), self.seeds, steps, goals, places, scouts=few, further=2)
+        return Tuning(ClickProblem(self.setup), of_rule(name), self.seeds, steps, goals, places, scouts=few)
 
 
 def comparable(losses: Floats) -> Floats:

@@ -12,6 +12,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+from gradagrad_lab.context import Context
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.data.criteo.cache import DAYS
 from gradagrad_lab.data.criteo.text import fingerprint
@@ -25,8 +26,7 @@ from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.clicks.runs import ClickProblem, ClickReader
 from gradagrad_lab.report.content import About, Source
 from gradagrad_lab.report.page import duration
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import Plan, Run, Study, count
+from gradagrad_lab.study import Plan, Run, Study, count
 
 SEEDS, FIRST_SEED = 6, 100
 """Initialisations of which nothing was known when the criteria in `gradagrad_lab.figures.figure4.claims` were fixed."""
@@ -127,7 +127,7 @@ def announce(context: Context, chosen: Figure4Plan, missing: list[Run]) -> None:
     )
     say(
         f"{len(missing)} runs of {setup.steps:,} steps, {workers} at a time: about {duration(total)}. Ctrl-C keeps "
-        "finished runs, and of the others what was done up to ten minutes before; the same command goes on from there.",
+        "finished runs, and the same command trains the others.",
         highlight=False,
     )
 
@@ -189,7 +189,6 @@ def source_of(results: Results) -> Source:
 
 STUDY = Study(
     name="figure4",
-    shows="DLRM with embedding tables: what ρ does to a bad γ₀",
     title="Figure 4: DLRM and the meaning of ρ",
     plan=plan,
     read=Results,

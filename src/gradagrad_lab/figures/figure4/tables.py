@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from gradagrad_lab.average import AVERAGED
 from gradagrad_lab.figures.figure4.results import (
     DIAGONAL,
     DIAGONAL_RHO,
@@ -14,8 +15,7 @@ from gradagrad_lab.figures.figure4.results import (
     initial_text,
 )
 from gradagrad_lab.report.content import Table
-from gradagrad_lab.runs.average import AVERAGED
-from gradagrad_lab.runs.study import Floats
+from gradagrad_lab.study import Floats
 
 DIAGONAL_TITLES = {"gradagrad element": "element", "gradagrad row": "row-wise tables, element networks"}
 

@@ -1,16 +1,13 @@
-"""The contestants and their settings. All are the real optimizers, made by `gradagrad_lab.runs.optimizers`."""
+"""The contestants and their settings. All are the real optimizers, from the list in `gradagrad_lab.methods`."""
 
 import inspect
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from torch.nn import Parameter
-from torch.optim import Optimizer
-
 from gradagrad import AutoGradaGrad
+from gradagrad_lab.methods import OPTIMIZERS, PEERS
 from gradagrad_lab.problems.training import Kind
-from gradagrad_lab.runs.optimizers import OPTIMIZERS, entry_of
-from gradagrad_lab.runs.study import Method
+from gradagrad_lab.study import Method
 
 Side = Literal["tuned", "peer", "gradagrad", "ours"]
 DEFAULT_GAMMA0: float = inspect.signature(AutoGradaGrad).parameters["gamma0"].default
@@ -51,8 +48,6 @@ TUNED: dict[str, tuple[str, Method]] = {
     "adagrad": ("AdaGrad", Method.of("adagrad")),
     "adam": ("Adam", Method.of("adam")),
 }
-# Schedule-Free's point of evaluation is an average already.
-_PEERS = ("prodigy", "dadapt_adam", "mechanic", "dog", "cocob")
 _ELEMENT: dict[Kind, dict[str, Any]] = {"net": {"lr": 0.01}, "embeddings": {"lr": 0.01, "lazy": True}}
 _SCALAR: dict[Kind, dict[str, Any]] = {"net": {"lr": 1e-4, "rho": 100.0}, "embeddings": {"lr": 1e-4, "rho": 100.0}}
 _GROUP = {"granularity": "group"}
@@ -61,7 +56,7 @@ _tuned = [
     _both(Contestant(key, f"{title}, tuned", method.optimizer, "tuned", options=dict(method.options), tuned=key))
     for key, (title, method) in TUNED.items()
 ]
-_peers = [_both(Contestant(name, OPTIMIZERS[name].title, name, "peer")) for name in _PEERS]
+_peers = [_both(Contestant(name, OPTIMIZERS[name].title, name, "peer")) for name in PEERS]
 # At its parameters y and at its own average x̄.
 OURS, OURS_AVERAGED = _both(Contestant("ours", "AutoGradaGrad", "autogradagrad", "ours"))
 CONTESTANTS: tuple[Contestant, ...] = (
@@ -70,15 +65,8 @@ CONTESTANTS: tuple[Contestant, ...] = (
     OURS,
     OURS_AVERAGED,
     *(plain for plain, _ in _peers),
-    Contestant("schedulefree", "Schedule-Free AdamW", "schedulefree", "peer"),
-    *(averaged for _, averaged in _peers),
+    *(averaged for _, averaged in _peers if not OPTIMIZERS[averaged.optimizer].averages),
     *_both(Contestant("element", "GradaGrad element, as documented", "gradagrad", "gradagrad", by_kind=_ELEMENT)),
     *_both(Contestant("group", "GradaGrad group, as documented", "gradagrad", "gradagrad", False, _GROUP, _SCALAR)),
 )
 BY_KEY: dict[str, Contestant] = {one.key: one for one in CONTESTANTS}
-
-
-def build(method: Method, parameters: list[Parameter]) -> Optimizer:
-    """The optimizer itself."""
-    entry = entry_of(method.optimizer)
-    return entry.factory()(parameters, **{**entry.defaults, **entry.fixed, **dict(method.options)})

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from gradagrad_lab import data
+from gradagrad_lab.context import Context
 from gradagrad_lab.data import libsvm
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS, Entry, problems_at_hand
-from gradagrad_lab.figures.suite.evaluate import loss_of, outcome_of
 from gradagrad_lab.figures.suite.methods import (
     CONTESTANTS,
     DEFAULT_GAMMA0,
@@ -20,14 +20,12 @@ from gradagrad_lab.figures.suite.methods import (
     SWEEP,
     TUNED,
     Contestant,
-    build,
 )
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.optimizers import entry_of
-from gradagrad_lab.runs.single import MEASURES, Single
-from gradagrad_lab.runs.study import Method, Plan, Run
-from gradagrad_lab.runs.training import Training
-from gradagrad_lab.runs.tuning import Tuning
+from gradagrad_lab.methods import build, entry_of
+from gradagrad_lab.single import MEASURES, Single, loss_of, outcome_of
+from gradagrad_lab.study import Method, Plan, Run
+from gradagrad_lab.train import Training
+from gradagrad_lab.tune import Tuning
 
 PROTOCOL = 2  # raised when a change of a problem makes old records incomparable
 FULL_SEEDS, QUICK_SEEDS = 5, 2
@@ -39,7 +37,7 @@ START: dict[str, tuple[int, ...]] = {
     "adagrad": (-3, -2, -1, 0, 1),
     "adam": (-6, -5, -4, -3, -2),
 }
-LIMITS, FURTHER, HALF_DECADE = (-24, 8), 2, 10**0.5
+LIMITS, HALF_DECADE = (-24, 8), 10**0.5
 LAST, AVERAGED = "last", "averaged"
 
 
@@ -70,7 +68,9 @@ class SuiteProblem:
     def begin(self, runs: Sequence[Run]) -> Training:
         (run,) = runs
         task = PROBLEMS[self.name].problem.make(run.seed, self.data_dir, run.size)
-        return Single(task, lambda parameters: build(run.method, parameters), run.seed, run.size)
+        name = run.method.optimizer
+        options = {**entry_of(name).fixed, **dict(run.method.options)}
+        return Single(task, lambda parameters: build(name, parameters, **options), run.seed, run.size)
 
 
 @functools.cache
@@ -122,7 +122,6 @@ class Size:
                 HALF_DECADE,
                 self.tuning_seeds,
                 LIMITS,
-                FURTHER,
             )
         return self._tunings[entry.name, key]
 

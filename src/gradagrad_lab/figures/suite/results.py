@@ -7,12 +7,12 @@ import numpy as np
 from gradagrad_lab import data
 from gradagrad_lab.data import CATALOGUE, libsvm
 from gradagrad_lab.figures.suite.catalogue import Entry, Role, problems_at_hand
-from gradagrad_lab.figures.suite.evaluate import Outcome, has_diverged, loss_of, outcome_of
 from gradagrad_lab.figures.suite.methods import BY_KEY, OURS, TUNED, Contestant
 from gradagrad_lab.figures.suite.plan import AVERAGED, LAST, Size
 from gradagrad_lab.figures.suite.statistics import Floats, Pairing, Standing, standing
-from gradagrad_lab.runs.study import Frame, Run
-from gradagrad_lab.runs.tuning import Choice
+from gradagrad_lab.single import Outcome, has_diverged, loss_of, outcome_of
+from gradagrad_lab.study import Frame, Run
+from gradagrad_lab.tune import Choice
 
 # Losses below this share of the loss at the start count as this share.
 FLOOR = 1e-3

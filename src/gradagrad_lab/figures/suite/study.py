@@ -3,6 +3,7 @@
 import re
 
 from gradagrad_lab import data
+from gradagrad_lab.context import Context
 from gradagrad_lab.data import libsvm, pypi
 from gradagrad_lab.figures.suite.claims import all_claims
 from gradagrad_lab.figures.suite.draw import pictures
@@ -12,8 +13,7 @@ from gradagrad_lab.figures.suite.results import Standings
 from gradagrad_lab.figures.suite.tables import all_tables, factor
 from gradagrad_lab.report.content import About, Source
 from gradagrad_lab.report.style import power
-from gradagrad_lab.runs.context import Context
-from gradagrad_lab.runs.study import Frame, Plan, Study, count
+from gradagrad_lab.study import Frame, Plan, Study, count
 
 
 def plan(context: Context) -> Plan:
@@ -78,7 +78,6 @@ _OTHER_SOURCES = {
 
 STUDY = Study(
     name="suite",
-    shows="AutoGradaGrad untuned beside tuned optimizers and parameter-free peers",
     title="The suite: AutoGradaGrad, no learning rate to choose",
     plan=plan,
     read=Standings,

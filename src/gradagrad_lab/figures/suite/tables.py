@@ -11,7 +11,7 @@ from gradagrad_lab.figures.suite.statistics import geometric_mean
 from gradagrad_lab.problems.training import ACCURACY, LOSS
 from gradagrad_lab.report.content import Table
 from gradagrad_lab.report.style import power as _power
-from gradagrad_lab.runs.study import count
+from gradagrad_lab.study import count
 
 TREATMENT = (
     f"Losses below {FLOOR:g} of the loss at the start count as {FLOOR:g} of it, on both sides of a ratio; a diverged "

@@ -22,19 +22,18 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad_lab.average import AVERAGED
 from gradagrad_lab.data.clicks.stream import log_loss
 from gradagrad_lab.problems.clicks.batched import BatchedDLRM
 from gradagrad_lab.problems.clicks.dlrm import DLRM
 from gradagrad_lab.problems.clicks.rows import Cut, Setup, clicks_of
 from gradagrad_lab.problems.clicks.scalar import ScalarStack
-from gradagrad_lab.runs.average import AVERAGED
-from gradagrad_lab.runs.study import Method, Run
-from gradagrad_lab.runs.training import Resumable, Training
+from gradagrad_lab.study import Method, Run
+from gradagrad_lab.train import Training
 
 SCALAR, NORM, AUTO = "gradagrad scalar", "adagrad-norm", "autogradagrad"
 STACK = 8  # runs side by side: more no longer helps, and each has a table of its own
 REFERENCES = ("teacher", "teacher AUC", "base rate", "click rate")
-PAUSE = 600.0  # seconds between two checkpoints of a run at the paper's size, and the most that Ctrl-C can cost
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class ClickProblem:
         return self.setup.steps * (8e-3 if self.setup.paper else 1.5e-3) * len(runs)
 
     def begin(self, runs: Sequence[Run]) -> Training:
-        return ResumableReader(self, runs) if self.setup.paper else ClickReader(self, runs)
+        return ClickReader(self, runs)
 
 
 def _auc(scores: NDArray[Any], clicks: NDArray[Any]) -> float:
@@ -203,31 +202,6 @@ class ClickReader(Training):
         logits, clicks, teachers = zip(*parts, strict=True)
         known = [teacher for teacher in teachers if teacher is not None]
         return torch.cat(logits, dim=1).double(), np.concatenate(clicks), np.concatenate(known) if known else None
-
-
-class ResumableReader(ClickReader, Resumable):
-    """One run at the paper's size, whose checkpoint holds the whole model: gigabytes."""
-
-    @property
-    def pause(self) -> float:
-        return PAUSE
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "networks": self.model.networks,
-            "tables": self.model.tables,
-            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-            "excess": self._excess,
-            "growth": self._growth,
-        }
-
-    def load(self, state: dict[str, Any]) -> None:
-        with torch.no_grad():
-            self.model.networks.copy_(state["networks"])
-            self.model.tables.copy_(state["tables"])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
-        self._excess, self._growth = state["excess"].clone(), state["growth"].clone()
 
 
 def _references(clicks: NDArray[np.float32], teacher: NDArray[np.float32] | None, rate: float) -> list[float]:

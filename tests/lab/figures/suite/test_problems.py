@@ -5,13 +5,13 @@ import hashlib
 import pytest
 import torch
 
+from gradagrad_lab.average import Average
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS, problems_at_hand
-from gradagrad_lab.figures.suite.evaluate import has_diverged, outcome_of
-from gradagrad_lab.figures.suite.methods import OURS, build
+from gradagrad_lab.figures.suite.methods import OURS
+from gradagrad_lab.methods import build
 from gradagrad_lab.problems import convex, language
 from gradagrad_lab.problems.training import ACCURACY, LOSS, RowOrder, split
-from gradagrad_lab.runs.average import Average
-from gradagrad_lab.runs.single import Single
+from gradagrad_lab.single import Single, has_diverged, outcome_of
 
 STEPS = 30
 BUNDLED = [entry.problem for entry in PROBLEMS.values() if not entry.needs]
@@ -132,14 +132,14 @@ def test_the_average_is_the_one_of_dog():
 
 def test_ours_is_measured_at_its_own_average():
     task = PROBLEMS["mlp"].problem.make(0, steps=STEPS)
-    optimizer = build(OURS.method("net"), task.parameters)
+    optimizer = build(OURS.optimizer, task.parameters)
     for step in range(STEPS):
         optimizer.zero_grad()
         task.loss_on(step).backward()
         optimizer.step()
     with optimizer.averaged():
         expected = task.full_train_loss()
-    outcome = evaluate(PROBLEMS["mlp"].problem, lambda parameters: build(OURS.method("net"), parameters))
+    outcome = evaluate(PROBLEMS["mlp"].problem, lambda parameters: build(OURS.optimizer, parameters))
     assert outcome.averaged_train == pytest.approx(expected, rel=1e-4)
     assert outcome.averaged_train != outcome.train
     assert outcome.gamma > 1e-5

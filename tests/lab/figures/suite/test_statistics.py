@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from gradagrad_lab.figures.suite.evaluate import Outcome, loss_of
 from gradagrad_lab.figures.suite.plan import START, SuiteProblem
 from gradagrad_lab.figures.suite.statistics import Pairing, profile, standing
-from gradagrad_lab.runs.records import Record
-from gradagrad_lab.runs.study import Method
-from gradagrad_lab.runs.tuning import Tuning, choose, needed
+from gradagrad_lab.records import Record
+from gradagrad_lab.single import Outcome, loss_of
+from gradagrad_lab.study import Method
+from gradagrad_lab.tune import Tuning, choose, needed
 
 
 def test_intervals_whose_width_is_known():
@@ -55,9 +55,9 @@ def test_profile_of_a_known_table():
     ("scores", "further"),
     [
         ({-1: 3.0, 0: 1.0, 1: 2.0}, []),
-        ({-1: 1.0, 0: 2.0, 1: 3.0}, [-3, -2]),
-        ({-1: 3.0, 0: 2.0, 1: 1.0}, [2, 3]),
-        ({-1: 10.0, 0: 10.0, 1: 10.0}, [-3, -2]),
+        ({-1: 1.0, 0: 2.0, 1: 3.0}, [-2]),
+        ({-1: 3.0, 0: 2.0, 1: 1.0}, [2]),
+        ({-1: 10.0, 0: 10.0, 1: 10.0}, [-2]),
         ({7: 2.0, 8: 1.0}, []),
         ({-24: 1.0, -23: 2.0}, []),
     ],
@@ -73,7 +73,7 @@ def test_extension(scores, further):
 def a_tuning(places, seeds=5, scouts=2):
     goals = {"last": lambda record: record.curves["loss"][0], "averaged": lambda record: record.curves["averaged"][0]}
     problem, method = SuiteProblem("mlp"), Method.of("adam")
-    return Tuning(problem, method, tuple(range(seeds)), 10, goals, places, 10**0.5, scouts, (-24, 8), 2)
+    return Tuning(problem, method, tuple(range(seeds)), 10, goals, places, 10**0.5, scouts, (-24, 8))
 
 
 class Landscape:
@@ -87,7 +87,7 @@ class Landscape:
         if run.key not in self.trained:
             return None
         last, averaged = self.ends(round(2 * np.log10(run.method["lr"])), run.seed)
-        return Record(run.config, [run.seed], "done", {"loss": [last], "averaged": [averaged]})
+        return Record("mlp", run.config, run.seed, {"loss": [last], "averaged": [averaged]})
 
 
 def bowl(best, best_averaged, seed_shift=0.0):

@@ -5,19 +5,21 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from gradagrad_lab import pool
 from gradagrad_lab.cli import app as cli
+from gradagrad_lab.context import Context, Size
 from gradagrad_lab.errors import INTERRUPTED, UserError
 from gradagrad_lab.figures.suite import claims as suite_claims
 from gradagrad_lab.figures.suite import plan as planning
 from gradagrad_lab.figures.suite import study as figure
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS
-from gradagrad_lab.figures.suite.evaluate import outcome_of
-from gradagrad_lab.figures.suite.methods import BY_KEY, CONTESTANTS, build
+from gradagrad_lab.figures.suite.methods import BY_KEY, CONTESTANTS
 from gradagrad_lab.figures.suite.plan import size_of
 from gradagrad_lab.figures.suite.results import Standings
-from gradagrad_lab.runs import pool
-from gradagrad_lab.runs.context import Context, Size
-from gradagrad_lab.runs.study import Frame, Method, Plan, conduct
+from gradagrad_lab.methods import build
+from gradagrad_lab.single import outcome_of
+from gradagrad_lab.study import Frame, Method, Plan, conduct
+from lab.store import recorded
 
 TUNED = ("sgd", "adagrad", "adam")
 SMALL = [*TUNED, *(f"{one}-averaged" for one in TUNED), "ours", "ours-averaged", "cocob"]
@@ -103,12 +105,12 @@ def test_interrupted_runs_are_kept(context, size, monkeypatch):
     monkeypatch.setattr(figure, "size_of", lambda context: size)
     monkeypatch.setattr(pool, "train", interrupted)
     assert cli.run(["suite", "--out", str(context.out), "--workers", "1"]) == INTERRUPTED
-    assert len(list((context.out / "records").glob("*.json"))) == 3
+    assert len(recorded(context.out)) == 3
 
     counted = []
     monkeypatch.setattr(pool, "train", lambda runs, *others: counted.extend(runs) or real(runs, *others))
     wanted = size.untuned()[:5]
-    context.pool.train([*trained, *wanted], "again")
+    pool.train_missing(context, [*trained, *wanted], "again")
     assert set(trained) | set(counted) == {*trained, *wanted}
     assert not set(trained) & set(counted)
 
@@ -116,11 +118,10 @@ def test_interrupted_runs_are_kept(context, size, monkeypatch):
 def test_processes_give_the_same_numbers(context, size):
     wanted = [size.run(PROBLEMS["quadratic"], Method.of("adam", lr=0.01), seed) for seed in (0, 1)]
     elsewhere = Context(context.out.parent / "pool", console=context.console, workers=2)
-    context.pool.train(wanted, "here")
+    pool.train_missing(context, wanted, "here")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pool, "_WORTH_PROCESSES", 0.0)
-        elsewhere.pool.train(wanted, "pool")
-    elsewhere.pool.close()
+        pool.train_missing(elsewhere, wanted, "pool")
     for run in wanted:
         found, same = context.records.find(run), elsewhere.records.find(run)
         assert found is not None
@@ -134,7 +135,8 @@ def test_every_method_can_be_built_and_stepped():
     for one in CONTESTANTS:
         task = problem.make(0, steps=1)
         method = one.method("embeddings")
-        optimizer = build(method.but(lr=0.1) if one.side == "tuned" else method, task.parameters)
+        options = dict((method.but(lr=0.1) if one.side == "tuned" else method).options)
+        optimizer = build(method.optimizer, task.parameters, **options)
         assert optimizer.param_groups[0]["params"][0] is task.parameters[0]
 
 

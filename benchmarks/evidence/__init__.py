@@ -1,1 +1,0 @@
-"""Whole trainings on real data, with test metrics: `python -m benchmarks.evidence`."""

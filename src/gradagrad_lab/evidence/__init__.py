@@ -1,0 +1,1 @@
+"""Whole trainings on real data, with test metrics: `python -m gradagrad_lab.evidence`."""

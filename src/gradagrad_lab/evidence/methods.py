@@ -1,0 +1,62 @@
+"""The optimizers that are compared, where the search of their rates begins, and the rows of the tables."""
+
+from typing import Any, NamedTuple
+
+from torch import nn, optim
+
+from gradagrad_lab.methods import OPTIMIZERS, PEERS, VARIANTS, Entry
+
+Parameters = list[nn.Parameter]
+OURS = "AutoGradaGrad"
+GRID = range(-14, 5)  # places of learning rates: 10^(place/2)
+_RIVALS = [OPTIMIZERS[name] for name in PEERS if OPTIMIZERS[name].evidence]
+_COMMON = [OPTIMIZERS[name] for name in ("adamw", "adagrad", "gradagrad", "autogradagrad")]
+METHODS: dict[str, Entry] = {entry.title: entry for entry in (*_COMMON, *VARIANTS, *_RIVALS)}
+DENSE = tuple(name for name in METHODS if name != "GradaGrad by element")
+START = {
+    **dict.fromkeys(("AdamW", "AdamW, cosine"), (-8, -6, -4)),
+    **dict.fromkeys(("SGD", "SGD, cosine"), (-4, -2, 0)),
+    "Schedule-Free AdamW": (-6, -4),
+    "Prodigy, cosine": (-1, 0, 1),
+    "AdaGrad": (-6, -4, -2),
+}
+"""The places where tuning begins."""
+_SWEPT = ("AdamW", "AdamW, cosine", "SGD, cosine", "Schedule-Free AdamW", "Prodigy", "AdaGrad", f"{OURS}, γ₀")
+SWEEPS = {**dict.fromkeys(_SWEPT, range(-12, 1)), OURS: range(-12, 1, 2)}  # 1e-6 to 1; ours is level by construction
+FIRST_SCREEN = (1e-5, 1e-4, 1e-3, 1e-2)  # AdamW's learning rates in the README's picture
+
+
+def make(entry: Entry, dense: Parameters, tables: Parameters, value: float) -> list[Any]:
+    """A method's optimizers: one of all parameters, or one of their own for tables with sparse gradients."""
+    options = {entry.varied: value}
+    if not entry.tables or not tables:
+        return [entry.build([*dense, *tables], **options)]
+    if entry.tables == "rows":
+        by_row = {"params": tables, "lr": 10 * value, "granularity": "row", "lazy": True}
+        return [entry.build([{"params": dense}, by_row], **options)]
+    return [entry.build(dense, **options), getattr(optim, entry.tables)(tables, value)]
+
+
+class Row(NamedTuple):
+    """A row of a table: a method at its default or at its best learning rate, at the last iterate or averaged."""
+
+    method: str
+    tuned: bool = False
+    averaged: bool = False
+
+    @property
+    def label(self) -> str:
+        words = ", tuned" if self.tuned else ", as documented" if self.method.startswith("Grada") else ", default"
+        name = self.method.replace(OURS, f"**{OURS}**").replace(", ", " + ")
+        return name + words * (self.method != OURS) + ", averaged" * self.averaged
+
+
+REFERENCE, FREE, AVERAGED = Row("AdamW, cosine", tuned=True), Row("Schedule-Free AdamW"), Row(OURS, averaged=True)
+_ADAMW = (Row("AdamW", tuned=True), Row("AdamW", tuned=True, averaged=True), Row("AdamW"))
+_SGD = (Row("SGD, cosine", tuned=True), Row("SGD", tuned=True), Row("SGD", tuned=True, averaged=True))
+_FREE = (Row("Schedule-Free AdamW", tuned=True), FREE, Row("Prodigy, cosine", tuned=True), Row("Prodigy"))
+_NEW = tuple(Row(entry.title) for entry in _RIVALS if Row(entry.title) not in _FREE)
+_GRADAGRAD = (Row("GradaGrad"), Row("GradaGrad by element"), Row(OURS), AVERAGED)
+ROWS = (REFERENCE, *_ADAMW, *_SGD, *_FREE, *_NEW, Row("AdaGrad", tuned=True), *_GRADAGRAD)
+
+COMPARED = (REFERENCE, _FREE[0], FREE, Row("Prodigy"))  # with AutoGradaGrad's average, in the summary

@@ -1,1 +1,0 @@
-"""How runs are trained, tuned, recorded and read back."""

@@ -1,0 +1,285 @@
+"""The scripts of the held-out evidence and the benchmarks: what they record, and how they resume from it."""
+
+import dataclasses
+import functools
+import gzip
+import hashlib
+import json
+import math
+import urllib.error
+import urllib.request
+
+import pytest
+import torch
+from sklearn import datasets
+
+import gradagrad
+from gradagrad import AutoGradaGrad
+from gradagrad_lab import held_out, tune
+from gradagrad_lab.data import pictures as pictures_data
+from gradagrad_lab.errors import UserError
+from gradagrad_lab.evidence import data, methods, models, show, workloads
+from gradagrad_lab.evidence.run import Job, Records, train
+from gradagrad_lab.figures import page as figures
+from gradagrad_lab.figures.suite.methods import CONTESTANTS
+from gradagrad_lab.methods import PEERS, entry_of, rule_of
+
+STEPS = 6
+
+
+@pytest.fixture
+def pictures(monkeypatch):
+    """scikit-learn's digits, enlarged, in place of the data sets."""
+    digits = datasets.load_digits()
+    images = torch.nn.functional.interpolate(torch.tensor(digits.images).float().unsqueeze(1) / 16, (28, 28))
+    names = torch.tensor(digits.target)
+    parts = {"train": slice(0, 1300), "validation": slice(1300, 1400), "test": slice(1400, 1600)}
+    made = {part: (images[rows] - images.mean(), names[rows]) for part, rows in parts.items()}
+    monkeypatch.setattr(workloads, "pictures", lambda name: made)
+    monkeypatch.setattr(workloads, "REFRESHED", 2)
+    return made
+
+
+def _short(name, steps=STEPS):
+    return dataclasses.replace(workloads.WORKLOADS[name], steps=steps, tuning=steps, points=(1.0,))
+
+
+def test_a_quick_look_trains_every_kind_of_net(pictures, monkeypatch):
+    tiny = dataclasses.replace(_short("gpt"), make=lambda seed: workloads.gpt(seed, width=32, blocks=1))
+    monkeypatch.setitem(workloads.WORKLOADS, "gpt", tiny)
+    text = show.quick({"fashion-mlp": 80, "fashion-cnn": 8, "fashion-vit": 8, "gpt": 4})
+    mlp = [float(cell) for cell in text.splitlines()[2].split("|")[2:-1]]
+    assert len(text.splitlines()) == 6
+    assert "diverged" not in text
+    assert max(mlp) > 0.7, "an MLP learns digits in 80 steps"
+
+
+@pytest.mark.parametrize("method", methods.METHODS)
+def test_a_run_measures_both_points_and_repeats(method, pictures):
+    work = _short("fashion-cnn")
+    job = Job(method, methods.METHODS[method].lr, 1, STEPS)
+    first, again = train(work, job), train(work, job)
+    places = ["last"] if method.startswith("Schedule-Free") else ["last", "averaged"]
+    assert [place for place in ("last", "averaged") if place in first] == places
+    for place in places:
+        assert first[place] == again[place]
+        assert set(first[place]) == {"train", "validation", "test"}
+        assert first["curve"][place][-1][0] == STEPS
+
+
+def test_short_runs_never_see_the_test_set(pictures):
+    task = workloads.WORKLOADS["fashion-mlp"].make(0)
+    del task.fixed["test"]
+    work = dataclasses.replace(workloads.WORKLOADS["fashion-mlp"], make=lambda seed: task)
+    assert set(train(work, Job("AdamW", 1e-3, 0, STEPS))["last"]) == {"validation"}
+
+
+def test_parts_do_not_overlap_and_a_changed_file_is_refused(tmp_path, monkeypatch):
+    def store(shift):
+        (tmp_path / "mnist").mkdir(exist_ok=True)
+        sums = []
+        for name, count in zip(pictures_data.FILES, (6000, 6000, 50, 50), strict=True):
+            size, head = (784, 16) if "images" in name else (1, 8)
+            content = bytes(head) + bytes((k * 7 + shift) % 251 for k in range(count * size))
+            (tmp_path / "mnist" / f"{name}.gz").write_bytes(gzip.compress(content))
+            sums.append(hashlib.sha256(content).hexdigest())
+        return tuple(sums)
+
+    monkeypatch.setenv("GRADAGRAD_DATA", str(tmp_path))
+    monkeypatch.setitem(pictures_data.SUMS, "mnist", store(0))
+    found = pictures_data.pictures.__wrapped__("mnist")
+    assert {part: len(names) for part, (_, names) in found.items()} == {"train": 1000, "validation": 5000, "test": 50}
+    store(1)
+    with pytest.raises(UserError, match="not the expected file"):
+        pictures_data.pictures.__wrapped__("mnist")
+    unreachable = urllib.error.URLError("nobody answers")
+    monkeypatch.setenv("GRADAGRAD_OFFLINE", "0")
+    monkeypatch.setattr(urllib.request, "urlopen", lambda _: (_ for _ in ()).throw(unreachable))
+    monkeypatch.setattr(pictures_data, "FILES", ("absent",) * 4)
+    with pytest.raises(UserError, match="nobody answers"):
+        pictures_data.pictures.__wrapped__("mnist")
+
+
+def test_docstrings_do_not_name_their_package():
+    found = data.docstrings()
+    texts = [text for part in found.values() for text in part[0]]
+    assert len(set(texts)) == len(texts)
+    assert not any(package in text.lower() for text in texts for package in data.PACKAGES)
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")
+def test_clicks_touch_few_rows_of_large_tables(monkeypatch):
+    monkeypatch.setattr(workloads, "CLICK_CAP", 1000)
+    workloads._clicked.cache_clear()
+    task = workloads.clicks(0, size=16, steps=3)
+    task.loss_on(2).backward()
+    assert task.tables[0].grad.is_sparse
+    work = dataclasses.replace(_short("clicks", 3), make=lambda seed: workloads.clicks(seed, size=16, steps=3))
+    for method in ("AdamW", "SGD", "AdaGrad", "GradaGrad", methods.OURS):
+        assert math.isfinite(train(work, Job(method, 1e-3, 0, 3))["last"]["test"]["loss"])
+    workloads._clicked.cache_clear()
+
+
+def test_adapters_start_as_the_layer_they_adapt():
+    layer = torch.nn.Linear(5, 3)
+    adapted, rows = models.Adapted(layer), torch.randn(4, 5)
+    assert torch.equal(adapted(rows), layer(rows))
+    assert [name for name, parameter in adapted.named_parameters() if parameter.requires_grad] == ["down", "up"]
+
+
+def test_statistics_of_batch_normalisation_are_made_for_the_average_and_put_back(pictures):
+    task = workloads.WORKLOADS["fashion-cnn"].make(0)
+    before = {name: tensor.clone() for name, tensor in task.model.state_dict().items()}
+    with task.fresh_statistics():
+        inside = task.model.state_dict()["1.running_mean"].clone()
+    assert not torch.equal(inside, before["1.running_mean"])
+    assert all(torch.equal(tensor, before[name]) for name, tensor in task.model.state_dict().items())
+
+
+def _pretend(job):
+    """A run whose validation loss is least at 0.0316 at the last iterate, and at 0.316 averaged."""
+    if job.value > 1:
+        return {"diverged": 1}
+    near = {place: abs(math.log10(job.value) - best) for place, best in (("last", -1.5), ("averaged", -0.5))}
+    parts = ("train", "validation", "test")
+    found = {
+        place: {part: {"loss": x, "accuracy": 0.5 + job.seed / 100} for part in parts} for place, x in near.items()
+    }
+    return {**found, "ms": 1.0, "size": 7, "curve": {place: [[1, 0.0, 0.5]] for place in near}}
+
+
+def _finish(own, most=10_000):
+    trained = []
+    while jobs := own.missing():
+        trained.append(jobs[0])
+        own.add(jobs[0], _pretend(jobs[0]))
+        if len(trained) == most:
+            break
+    return trained
+
+
+def test_tuning_goes_on_until_the_best_rate_has_neighbours_and_nothing_is_trained_twice(tmp_path):
+    trained = _finish(Records("mnist-mlp", tmp_path), most=5)
+    own = Records("mnist-mlp", tmp_path)
+    trained += _finish(own)
+    assert len({job.key for job in trained}) == len(trained) == len(own.runs)
+    assert own.best("AdamW", averaged=False) == (0.0316, [])
+    assert own.best("AdamW", averaged=True) == (0.316, [])
+    assert {job.seed for job in trained if job.steps == own.workload.tuning} == {0}
+    finals = [job for job in trained if job.steps == own.workload.steps and job.method == "SGD, cosine"]
+    assert [(job.value, job.seed) for job in finals] == [(0.0316, seed) for seed in range(3)]
+    lines = json.loads((tmp_path / "mnist-mlp.json").read_text())
+    assert {"commit", "date", "torch"} <= set(lines["made"][0])
+    assert own.outdated(trained[-1].key) is False
+
+
+def test_the_other_rule_is_trained_again_and_marked(tmp_path):
+    own = Records("fashion-mlp", tmp_path)
+    _finish(own)
+    assert {job.value for job in own.sweep("AdamW")} == {tune.rate(place) for place in range(-12, 1)}
+    assert all(own.get(job) for lr in methods.FIRST_SCREEN for job in own.seeds("AdamW", lr))
+    assert "Not trained: none." in show.table(own)
+    assert "an older rule" not in show.table(own)
+    own.runs["AutoGradaGrad | 1 | seed 1 | 2145 steps"]["rule"] = "another"
+    assert [job.seed for job in own.missing()] == [1]
+    assert "an older rule" in show.table(own)
+
+
+def test_tables_name_what_is_missing_and_give_intervals(tmp_path):
+    own = Records("fashion-cnn", tmp_path)
+    assert "Not trained: AdamW + cosine, tuned; " in show.table(own)
+    own.add(job := Job("GradaGrad", 0.01, 0, own.workload.steps), _pretend(job))
+    assert show.table(own).rpartition("Not trained: ")[2].count(";") == len(methods.ROWS) - 3
+    _finish(own)
+    rows = dict(line.strip("| ").split(" | ", 1) for line in show.table(own).splitlines() if line.startswith("| "))
+    half = 4.303 * torch.tensor([0.5, 0.51, 0.52]).std().item() / 3**0.5
+    assert rows["SGD + cosine, tuned"].startswith(f"0.0316 | 51.00 ± {100 * half:.2f} | ")
+    assert rows["AdamW + cosine, tuned"].startswith("0.0316 | 52.00 ± 1.96 (5 seeds) | ")
+    del own.runs[f"AutoGradaGrad | 1 | seed 0 | {own.workload.steps} steps"]
+    assert show._gains(own, methods.ROWS[0]) == 4 * [0.0], "pairs are of one seed"
+    summary = show.summary([own, Records("gpt", tmp_path)])
+    assert "| Fashion-MNIST, residual CNN, accuracy | +0.00 ± 0.00 (4 seeds) |" in summary
+    assert "GPT" not in summary
+
+
+def test_five_seeds_where_the_intervals_of_three_overlap(tmp_path):
+    """Rows that the summary compares with AutoGradaGrad's average, and no others."""
+    own = Records("fashion-cnn", tmp_path)
+    _finish(own)
+    goal, far, near, *_ = methods.COMPARED
+    for job in (*own.finals(goal), *own.finals(far)):
+        own.runs[job.key]["last"]["test"]["accuracy"] = 0.2 + job.seed / 100
+    assert [len(own.finals(row)) for row in (goal, far, near, methods.ROWS[-4], methods.AVERAGED)] == [5, 3, 5, 3, 5]
+    for row in methods.COMPARED:
+        for job in own.finals(row):
+            own.runs[job.key]["last"]["test"]["accuracy"] = 0.2 + job.seed / 100
+    assert {len(own.finals(row)) for row in own.rows()} == {3}
+
+
+def test_an_average_with_other_weights_is_trained_again(tmp_path):
+    """Its numbers are taken out of the records when the weights change; the last iterate's stay."""
+    own = Records("mnist-mlp", tmp_path)
+    _finish(own)
+    key = f"AdamW | 0.316 | seed 0 | {own.workload.steps} steps"
+    del own.runs[key]["averaged"]
+    assert [job.key for job in own.missing()] == [key]
+    assert own.best("AdamW", averaged=False) == (0.0316, [])
+
+
+def test_pictures_are_drawn_from_records(tmp_path, monkeypatch):
+    own = Records("fashion-mlp", tmp_path)
+    _finish(own)
+    (tmp_path / "pictures").mkdir()
+    monkeypatch.setattr(show, "PAGE", tmp_path / "page.md")
+    for draw in (show.robustness, show.first_screen, lambda own: show.curves([own])):
+        draw(own)
+    assert len(list((tmp_path / "pictures").glob("evidence-*.png"))) == 3
+
+
+def test_the_page_shows_the_records():
+    """`python -m gradagrad_lab.evidence --page` writes it anew."""
+    text = show.PAGE.read_text("utf-8")
+    assert show.filled(text) == text
+
+
+def test_the_page_shows_the_full_size_of_the_figures():
+    """`python -m gradagrad_lab.figures.page` writes it anew."""
+    text = figures.PAGE.read_text("utf-8")
+    assert figures.page(text) == text
+    assert figures.page(text.replace("| glass |", "| grass |", 1)) == text
+
+
+def test_a_rival_is_one_entry_of_the_list_of_methods():
+    for name in PEERS:
+        assert any(one.optimizer == name for one in CONTESTANTS)
+        entry = entry_of(name)
+        assert entry.evidence == (entry.title in methods.METHODS) == (methods.Row(entry.title) in methods.ROWS)
+
+
+def test_the_digest_of_the_rule_follows_what_it_does(monkeypatch):
+    before = rule_of("autogradagrad")
+    for option in ({"momentum": 0.71}, {"guard": False}, {"gamma0": 1.1e-4}):
+        monkeypatch.setattr(gradagrad, "AutoGradaGrad", functools.partial(AutoGradaGrad, **option))
+        assert rule_of.__wrapped__("autogradagrad") != before
+    assert rule_of("gradagrad") != before
+
+
+def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path):
+    """What is there is not trained again, and a grid ends with neighbours of its best rate."""
+    problem = dataclasses.replace(held_out.HELD_OUT[1], steps=4)
+    results = held_out.Results(tmp_path / "runs.json")
+    method, make = results.tuned(problem, "adagrad", 0)
+    again = held_out.Results(tmp_path / "runs.json")
+    runs = again.runs[problem.name]
+    assert again.tuned(problem, "adagrad", 0)[0] == method
+
+    def never(_):
+        raise AssertionError("trained again")
+
+    assert again.mean(problem, method, never, 0, held_out.TUNING_SEEDS) == results.mean(
+        problem, method, make, 0, held_out.TUNING_SEEDS
+    )
+    rates = sorted(float(name.removeprefix("AdaGrad, lr ")) for name in runs)
+    assert rates[0] < float(method.removeprefix("AdaGrad, lr ")) < rates[-1]
+    ours = results.get(problem, "AutoGradaGrad", 0, AutoGradaGrad)
+    assert all(math.isfinite(loss) for loss in ours)
