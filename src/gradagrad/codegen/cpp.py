@@ -194,7 +194,8 @@ class _Header:
     def _enter(self, variant: Variant, fields: Sequence[Field], counts: Sequence[int], structs: dict[str, str]) -> None:
         words = ["{" + ", ".join(str(f.lane) for f in fields if (f.at == "element") == e) + "}" for e in (True, False)]
         head = [*map(str, counts), str(len(variant.order)), str(variant.static_lazy).lower(), *words]
-        phases = ["step", "measure", "decide", "move", "measure_early", "move_late", "move_brief", "idle", "idle_blocks"]
+        phases = ["step", "measure", "decide", "move", "measure_early", "move_late", "move_brief"]
+        phases += ["idle", "idle_blocks"]
         tables = {
             "double": [structs[phase] for phase in phases],
             # Blocks of many elements are decided in double.

@@ -205,7 +205,7 @@ class AutoRule(Rule):
     def learn(
         self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> dict[str, Array]:
-        """One AdaGrad step of log γ by the mean of both votes, the pull to the mean of log γ before it, and the limit."""
+        """One AdaGrad step of log γ by the mean of both votes, the pull to the mean of log γ, and the limit."""
         k, c, gamma = block["clock"], block["displacement_scale"], block["gamma"]
         mean = totals[1] / ops.maximum(totals[2], 1.0)
         common_gamma = ops.exp(mean)
