@@ -28,11 +28,15 @@ class AutoGradaGradState(NamedTuple):
     displacement: Any
     gamma: Any
     agreement_square: Any
+    limit: Any
+    measured: Any
+    limited: Any
     clock: Any
     displacement_scale: Any
     weight_total: Any
     common_gamma: Any
     common_square: Any
+    largest_lr: Any
     beta: Any
 
 
@@ -59,8 +63,8 @@ def auto_gradagrad(
     at the average: `auto_gradagrad_eval_params`. What is different here:
 
     Args:
-        learning_rate: multiplies the step. Not a rate to tune: only its ratios over time matter, because γ starts at
-            gamma0 divided by it. A schedule, or an injected number, counts relative to 1.
+        learning_rate: multiplies the step. Not a rate to tune: it counts relative to the largest one so far, whether
+            it is a number, a schedule or injected. A schedule that falls works, and a warm-up does nothing.
         gamma0: see `gradagrad.AutoGradaGrad`, as for momentum, eps, gamma_max, guard and maximize.
         weight_decay: shrinks the parameters by learning_rate · γ · weight_decay, as `optax.adamw` does.
         decoupled_weight_decay: False adds weight_decay · y to the gradient instead.
@@ -88,15 +92,7 @@ def auto_gradagrad(
         True
     """
     arguments = checked(AUTOGRADAGRAD, locals())
-    lr = arguments["lr"]
-    largest = lr if isinstance(lr, float) and lr else 1.0
-    settings = settings_of(
-        Settings,
-        arguments,
-        gamma0=arguments["gamma0"] / largest,
-        gamma_max=arguments["gamma_max"] / largest,
-        beta=arguments["momentum"],
-    )
+    settings = settings_of(Settings, arguments, beta=arguments["momentum"])
     return method(
         arguments,
         rule=RULE,
@@ -104,6 +100,7 @@ def auto_gradagrad(
         scope="tensor",
         state=AutoGradaGradState,
         kept=("beta",),
+        needs_params=True,
         decay="rule" if decoupled_weight_decay else "coupled",
     ).transformation()
 

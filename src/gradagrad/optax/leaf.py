@@ -62,7 +62,7 @@ class Leaf:
         g = -g if maximize else g
         g = g if is_off(coupled_decay) else g + self._share_of_x(coupled_decay)
         self._start = jnp.zeros_like(g) if self.x is None else self.x
-        if getattr(settings, "project", None) is None:
+        if not rule.learns and getattr(settings, "project", None) is None:  # These two need the parameter's size.
             self._start = self._start * SMALL
             settings = settings._replace(weight_decay=settings.weight_decay / SMALL)
         self.settings = in_precision(settings, dtype)

@@ -95,7 +95,7 @@ function gradagradRates({ growth, accumulator, lr }) {
   return { gamma: t0, growth: growth, rate: t3 };
 }
 
-function autoDecide({ gamma, agreement_square, clock, displacement_scale, weight_total, common_gamma, common_square, lr }) {
+function autoDecide({ gamma, agreement_square, limit, measured, limited, clock, displacement_scale, weight_total, common_gamma, common_square, largest_lr, lr }) {
   const t0 = clock + 1.0;
   const t1 = t0 * t0;
   const t2 = t1 * t0;
@@ -123,9 +123,18 @@ function autoDecide({ gamma, agreement_square, clock, displacement_scale, weight
   const t24 = 4.0 - t23;
   const t25 = t11 / t24;
   const t26 = Math.sqrt(t25);
-  const t27 = gamma * lr;
-  const t28 = weight_total / t6;
-  return { gamma: gamma, agreement_square: agreement_square, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, factor0: t7, factor1: t10, factor2: t13, factor3: t26, factor4: t27, factor5: t28, factor6: t22 };
+  const t27 = Math.max(largest_lr, lr);
+  const t28 = gamma * lr;
+  const t29 = Math.max(t27, TINY);
+  const t30 = t28 / t29;
+  const t31 = weight_total / t6;
+  const t32 = t0 - measured;
+  const t33 = t32 + 0.5;
+  const t34 = t0 / 8.0;
+  const t35 = Math.min(t34, 8.0);
+  const t36 = t35 < t33;
+  const t37 = t36 ? 1.0 : 0.0;
+  return { gamma: gamma, agreement_square: agreement_square, limit: limit, measured: measured, limited: limited, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, largest_lr: t27, factor0: t7, factor1: t10, factor2: t13, factor3: t26, factor4: t30, factor5: t31, factor6: t22, factor7: t37 };
 }
 
 function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, factor2, factor3, factor4, factor5, factor6, beta }) {
@@ -159,14 +168,33 @@ function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, f
   const t27 = t22 - offset;
   const t28 = t27 + t26;
   const t29 = x - t28;
-  const t30 = t28 * t1;
-  const t31 = t30 * factor6;
-  const t32 = displacement + t31;
-  const t33 = t20 * displacement;
-  const t34 = t33 * 0.0;
-  const t35 = t34 !== 0.0;
-  const t36 = t35 ? 0.0 : t33;
-  return { x: t29, accumulator: t12, offset: t26, displacement: t32, statistic0: t36 };
+  const t30 = t26 - offset;
+  const t31 = 1.0 - beta;
+  const t32 = 0.3 * t31;
+  const t33 = t32 / beta;
+  const t34 = t33;
+  const t35 = t30 * t34;
+  const t36 = t28 + t35;
+  const t37 = t36 * t1;
+  const t38 = t37 * factor6;
+  const t39 = displacement + t38;
+  const t40 = t29 * t29;
+  const t41 = t40 * t1;
+  const t42 = t21 * t21;
+  const t43 = t20 * displacement;
+  const t44 = t43 * 0.0;
+  const t45 = t44 !== 0.0;
+  const t46 = t45 ? 0.0 : t43;
+  const t47 = t41 * 0.0;
+  const t48 = t47 !== 0.0;
+  const t49 = t48 ? 0.0 : t41;
+  const t50 = t42 * 0.0;
+  const t51 = t50 !== 0.0;
+  const t52 = t51 ? 0.0 : t42;
+  const t53 = t1 * 0.0;
+  const t54 = t53 !== 0.0;
+  const t55 = t54 ? 0.0 : t1;
+  return { x: t29, accumulator: t12, offset: t26, displacement: t39, statistic0: t46, statistic1: t49, statistic2: t52, statistic3: t55 };
 }
 
 function autoReport({ statistic0, gamma, elements }) {
@@ -177,7 +205,7 @@ function autoReport({ statistic0, gamma, elements }) {
   return { total0: t1, total1: t3, total2: elements };
 }
 
-function autoLearn({ statistic0, total0, total1, total2, gamma, agreement_square, clock, displacement_scale, weight_total, common_gamma, common_square }) {
+function autoLearn({ statistic0, statistic1, statistic2, statistic3, total0, total1, total2, gamma, agreement_square, limit, measured, limited, clock, displacement_scale, weight_total, common_gamma, common_square, largest_lr }) {
   const t0 = Math.max(total2, 1.0);
   const t1 = total1 / t0;
   const t2 = Math.exp(t1);
@@ -235,11 +263,45 @@ function autoLearn({ statistic0, total0, total1, total2, gamma, agreement_square
   const t54 = t53 + 1.0;
   const t55 = gamma * t54;
   const t56 = t55 * t51;
-  const t57 = Math.max(t56, TINY);
-  const t58 = displacement_scale * 0.5;
-  const t59 = t58 / t48;
-  const t60 = displacement_scale - t59;
-  return { gamma: t57, agreement_square: t24, clock: clock, displacement_scale: t60, weight_total: weight_total, common_gamma: t2, common_square: t38 };
+  const t57 = Math.max(statistic3, 1.0);
+  const t58 = statistic1 / t57;
+  const t59 = Math.sqrt(t58);
+  const t60 = statistic2 / t57;
+  const t61 = Math.sqrt(t60);
+  const t62 = Math.max(t59, 0.03);
+  const t63 = t62 * 0.06;
+  const t64 = Math.min(t61, 1.0);
+  const t65 = Math.max(t64, 0.3);
+  const t66 = t63 / t65;
+  const t67 = clock - measured;
+  const t68 = t67 + 0.5;
+  const t69 = clock / 8.0;
+  const t70 = Math.min(t69, 8.0);
+  const t71 = t70 < t68;
+  const t72 = t71 ? 1.0 : 0.0;
+  const t73 = t72 * statistic3;
+  const t74 = 0.5 < t73;
+  const t75 = t74 ? t66 : limit;
+  const t76 = t74 ? clock : measured;
+  const t77 = 0.0 < t75;
+  const t78 = t77 ? t75 : LARGEST;
+  const t79 = t56 / t78;
+  const t80 = Math.log(t79);
+  const t81 = Math.max(t80, 0.0);
+  const t82 = 0.0 < t81;
+  const t83 = t82 ? 1.0 : 0.0;
+  const t84 = t81 * -0.1;
+  const t85 = Math.exp(t84);
+  const t86 = t56 * t85;
+  const t87 = Math.max(t86, TINY);
+  const t88 = t83 - limited;
+  const t89 = Math.min(clock, 1000.0);
+  const t90 = t88 / t89;
+  const t91 = limited + t90;
+  const t92 = displacement_scale * 0.5;
+  const t93 = t92 / t48;
+  const t94 = displacement_scale - t93;
+  return { gamma: t87, agreement_square: t24, limit: t75, measured: t76, limited: t91, clock: clock, displacement_scale: t94, weight_total: weight_total, common_gamma: t2, common_square: t38, largest_lr: largest_lr };
 }
 
 function autoAverage({ x, offset, beta }) {
@@ -250,25 +312,28 @@ function autoAverage({ x, offset, beta }) {
   return { average: t3 };
 }
 
-function autoRates({ accumulator, gamma, clock, lr, gamma0 }) {
-  const t0 = gamma * lr;
-  const t1 = Math.min(clock, 2097151.0);
-  const t2 = Math.max(t1, 1.0);
-  const t3 = t2 + 1.0;
-  const t4 = t2 * t3;
-  const t5 = 2.0 / t4;
-  const t6 = accumulator * t5;
-  const t7 = Math.sqrt(t6);
-  const t8 = t7 + 0.0;
-  const t9 = gamma / gamma0;
-  const t10 = t0 / t8;
-  return { gamma: t0, growth: t9, rate: t10 };
+function autoRates({ accumulator, gamma, clock, largest_lr, lr, gamma0 }) {
+  const t0 = Math.max(largest_lr, lr);
+  const t1 = gamma * lr;
+  const t2 = Math.max(t0, TINY);
+  const t3 = t1 / t2;
+  const t4 = Math.min(clock, 2097151.0);
+  const t5 = Math.max(t4, 1.0);
+  const t6 = t5 + 1.0;
+  const t7 = t5 * t6;
+  const t8 = 2.0 / t7;
+  const t9 = accumulator * t8;
+  const t10 = Math.sqrt(t9);
+  const t11 = t10 + 0.0;
+  const t12 = gamma / gamma0;
+  const t13 = t3 / t11;
+  return { gamma: t3, growth: t12, rate: t13 };
 }
 
 const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoDecide, autoMove, autoReport, autoLearn, autoAverage, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
-  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0 },
+  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, limit: 0.0, measured: 0.0, limited: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0, largest_lr: 0.0 },
   beta: 0.6,
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;
