@@ -128,6 +128,7 @@ class AutoGradaGrad(Averaged):
     def _settings(self, group: Mapping[str, Any]) -> Settings:
         lrs = [other["lr"] for other in self.param_groups] or [group["lr"]]
         largest = lrs[0] if len(lrs) == 1 else max(lrs, key=float)
+        largest = largest.reshape(()) if isinstance(largest, Tensor) else largest
         return settings_of(
             Settings,
             group,

@@ -132,7 +132,7 @@ _GRADAGRAD, _AUTO = attrgetter(*_numeric(gradagrad.Settings())), attrgetter(*AUT
 def kernel_settings(s: Any, bounds: tuple[float, float] | None = None) -> list[float]:
     """The settings as the kernel takes them; ``bounds`` are those of a projection onto a box."""
     if isinstance(s, auto.Settings):
-        given, order = list(_AUTO(s)), AUTO_ORDER
+        given, order = list(_AUTO(s if s.top_lr is not None else s._replace(top_lr=s.lr))), AUTO_ORDER
     else:
         given, order = [*_GRADAGRAD(s), *(bounds or (-math.inf, math.inf)), bounds is not None], GRADAGRAD_ORDER
     return [
