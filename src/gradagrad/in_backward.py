@@ -16,7 +16,7 @@ from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.gradients import look, moves
 from gradagrad.engine.optimizer import EngineOptimizer
-from gradagrad.engine.state import begin_early, has_stepped, mark_idle
+from gradagrad.engine.state import begin, has_stepped, mark_idle
 from gradagrad.monitoring.first_step import FirstStep
 from gradagrad.rules.scope import SHARED
 from gradagrad.torch_ops.steps import learn
@@ -65,22 +65,17 @@ class StepsInBackward:
             batch.streams = [next(place for place, p in enumerate(optimizer._parameters()) if p is parameter)]
         batches = engine.prepare([batch], optimizer.param_groups, looks=False)
         if batch.rule.learns:
-            with engine.uninterrupted():
-                self._moved[parameter] = batches[0], batches[0].backend.move(batches[0], None), look(batches[0])
-                engine.forget(batches)
+            self._moved[parameter] = batches[0], batches[0].backend.move(batches[0], None), look(batches[0])
+            engine.forget(batches)
             batches[0].grads = []  # The gradient is to be freed.
             return
         first = FirstStep(batches) if looks and FirstStep.can_look(batches) else None
         try:
             engine.run(batches)
-            self._warned |= first is not None and first.check()
         except BaseException:
             engine.forget(batches)
-            if first is not None:
-                first.undo()
-                del optimizer.state[parameter]
-                begin_early(optimizer)
             raise
+        self._warned |= first is not None and first.check()
 
     def end_step(self) -> bool:
         """Ends what a backward pass has begun, for ``optimizer.step()``. Returns whether nothing is left to do."""
@@ -109,12 +104,11 @@ class StepsInBackward:
                 else:
                     mark_idle(self._optimizer, parameter)
         whole = [part for own in joined.values() for part in own]
-        with engine.uninterrupted():
-            if moves([batch for batch, *_ in whole], [found for *_, found in whole]):
-                learn(
-                    [_joined([batch for batch, *_ in own]) for own in joined.values()],
-                    [torch.cat([rows for _, rows, _ in own]) for own in joined.values()],
-                )
+        if moves([batch for batch, *_ in whole], [found for *_, found in whole]):
+            learn(
+                [_joined([batch for batch, *_ in own]) for own in joined.values()],
+                [torch.cat([rows for _, rows, _ in own]) for own in joined.values()],
+            )
         self._moved.clear()
 
     def remove(self) -> None:
@@ -170,6 +164,7 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
         raise ValueError("the optimizer has no parameters of this model; construct it with model.parameters().")
     steps = StepsInBackward(optimizer)
     for parameter, index in params.items():
+        begin(optimizer, optimizer.param_groups[index], parameter)  # Shared state must not follow the reverse order.
         handle = parameter.register_post_accumulate_grad_hook(partial(steps.step, group=index))
         steps._removals.append(handle.remove)
     return steps

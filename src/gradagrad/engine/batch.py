@@ -92,8 +92,6 @@ class Backend(Protocol):
     """Steps batches. Sums and statistics are float64 tensors with a row of numbers for each block."""
 
     name: str
-    is_one_call: bool
-    """Whether `step` is one call into compiled code, which no signal handler can interrupt."""
 
     def prepare(self, batch: Batch) -> str | None:
         """Gets a step ready and returns None, or says why this batch cannot be stepped. Writes nothing."""

@@ -15,7 +15,7 @@ from gradagrad.checks.arguments import Table
 from gradagrad.checks.torch import checked, refuse_foreign_settings, refuse_unfit_parameters, warn_of_one_each
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import begin, begin_early, has_stepped, join_shared, mark_idle, renew_unused, unused_of
+from gradagrad.engine.state import begin, has_stepped, join_shared, mark_idle
 from gradagrad.kernel.backend import HandleCache
 from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, describe
 from gradagrad.monitoring.first_step import FirstStep
@@ -45,10 +45,7 @@ class EngineOptimizer(Optimizer, ABC):
         self._empty: list[tuple[list[Any], Batch]] = []
         self._begun_with: list[tuple[str, float]] = []
         """Each group's scope and momentum, as they were constructed or loaded."""
-        self._unused: dict[Tensor, Any] = {}
-        """The parameters whose state has seen no step, and everything that this state depends on."""
         super().__init__(params, checked(self.arguments, defaults))
-        begin_early(self)
 
     @abstractmethod
     def _settings(self, group: Mapping[str, Any]) -> Any:
@@ -125,14 +122,11 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
-        is_first = not (self._has_stepped or torch.compiler.is_compiling()) and (
-            self._is_unstepped() if self._unused else not any(map(self.state.get, self._parameters()))
+        is_first = not (self._has_stepped or torch.compiler.is_compiling()) and not any(
+            has_stepped(self, parameter) for parameter in self._parameters()
         )
         self._step_groups(is_first)
         return loss
-
-    def _is_unstepped(self) -> bool:
-        return not any(has_stepped(self, parameter) for parameter in self._parameters())
 
     def _step_groups(self, is_first: bool) -> None:
         batches = self._batches()
@@ -149,18 +143,12 @@ class EngineOptimizer(Optimizer, ABC):
             if is_first and (self.rule.learns or self._scope(self.param_groups[0]) in SHARED):
                 warn_of_one_each(self)
             engine.run(batches)
-            if first is not None:
-                first.check()
         except BaseException:
             engine.forget(batches)
-            if first is not None:
-                first.undo()
-                self.state.clear()
-                begin_early(self)
             raise
-        if is_first:  # What is stepped for the first time in a later step is found by its counter.
-            self._unused = {p: origin for p, origin in self._unused.items() if p.grad is None}
-            self._has_stepped = True
+        self._has_stepped = True
+        if first is not None:
+            first.check()
 
     def _batches(self) -> list[Batch]:
         """A batch for each param group that has gradients. Makes missing state."""
@@ -215,8 +203,6 @@ class EngineOptimizer(Optimizer, ABC):
 
         torch.compile runs a method of this name instead of tracing it, so making state is not part of the graph.
         """
-        if self._unused and self._is_unstepped():
-            renew_unused(self)
         if states is None:
             # torch.compile reads the state after the first group's call and does not see what later calls add.
             for own in self.param_groups:
@@ -266,7 +252,7 @@ class EngineOptimizer(Optimizer, ABC):
                 group.setdefault(name, value)
             self._put_readings(group)
         self._begun_with = [self._scope_and_momentum(group) for group in self.param_groups]
-        self._has_stepped, self._unused = False, unused_of(self)
+        self._has_stepped = False
         join_shared(self)
 
     @torch._disable_dynamo
@@ -274,7 +260,6 @@ class EngineOptimizer(Optimizer, ABC):
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
-        renew_unused(self)
         self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
@@ -291,7 +276,6 @@ class EngineOptimizer(Optimizer, ABC):
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
-        self._unused = unused_of(self)
         join_shared(self)
 
     @property
@@ -309,7 +293,6 @@ class EngineOptimizer(Optimizer, ABC):
                 begin(self, group, parameter)
             for value in self.state[parameter].values():
                 value.share_memory_()
-        self._unused.clear()  # Another process may take the first step, and this one would not know.
 
     def diagnostics(self) -> list[GroupDiagnostics]:
         """For each param group, what its learning rates have become; see `GroupDiagnostics`."""

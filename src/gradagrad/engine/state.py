@@ -1,4 +1,4 @@
-"""State as the rule's fields declare it, made with the optimizer or later. Shared numbers are one tensor."""
+"""State as the rule's fields declare it, made at a parameter's first step. Shared numbers are one tensor."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import is_lazy
 
 from gradagrad import precision, sharding
 from gradagrad.rules.rule import Field
@@ -70,65 +69,16 @@ def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tenso
             other[key] = state[key]
 
 
-def begin_early(optimizer: EngineOptimizer) -> None:
-    """Makes missing state before the first step, so that wrappers and distributed checkpoints find its keys.
-
-    Frozen parameters and those without memory wait for their first gradient, as parameters that are added later do.
-    """
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            waits = not parameter.requires_grad or is_lazy(parameter) or parameter.is_meta
-            if not waits and not optimizer.state.get(parameter):
-                begin(optimizer, group, parameter)
-                optimizer._unused[parameter] = _origin(optimizer, group, parameter)
-
-
 def has_stepped(optimizer: EngineOptimizer, parameter: Tensor) -> bool:
-    """Whether a parameter's state has seen a step. A counter is read only where the state was made early."""
+    """Whether a parameter's state has seen a step. Some wrappers ask for state before the first one."""
     state = optimizer.state.get(parameter)
-    if not state or parameter not in optimizer._unused:
-        return bool(state)
-    if int(state["step"]):  # TorchRec's wrappers load state in place, without a word to this optimizer.
-        del optimizer._unused[parameter]
-    return parameter not in optimizer._unused
-
-
-def renew_unused(optimizer: EngineOptimizer) -> None:
-    """Makes unused state anew where parameters were moved or exchanged, or settings changed, since it was made."""
-    groups = {p: group for group in optimizer.param_groups for p in group["params"]}
-    outdated = [
-        p
-        for p, origin in list(optimizer._unused.items())
-        if not has_stepped(optimizer, p) and (p not in groups or origin != _origin(optimizer, groups[p], p))
-    ]
-    for parameter in outdated:
-        del optimizer._unused[parameter], optimizer.state[parameter]
-    if outdated:
-        begin_early(optimizer)
-
-
-def unused_of(optimizer: EngineOptimizer) -> dict[Tensor, Any]:
-    """The parameters of a copied or loaded optimizer whose state has seen no step."""
-    return {
-        parameter: _origin(optimizer, group, parameter)
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-        if (state := optimizer.state.get(parameter)) and not int(state.get("step", 1))
-    }
-
-
-def _origin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> tuple[Any, ...]:
-    """Everything that a fresh state depends on."""
-    settings = optimizer._settings(group)
-    starts = [(field.key, start_of(field, settings)) for field in optimizer.rule.fields(settings)]
-    own = (parameter.device, parameter.dtype, parameter.shape, parameter.stride())
-    return starts, optimizer._scope(group), group["state_dtype"], group["capturable"], *own
+    return bool(state) and int(state.get("step", 0)) > 0
 
 
 def mark_idle(optimizer: EngineOptimizer, parameter: Tensor) -> None:
     """Records the time at which a parameter without a gradient became idle, if it must catch up later."""
     clock, state = optimizer.rule.clock, optimizer.state.get(parameter, {})
-    if clock in state and "row_clocks" not in state and has_stepped(optimizer, parameter):
+    if clock in state and "row_clocks" not in state:
         state["row_clocks"] = state[clock].clone()
 
 

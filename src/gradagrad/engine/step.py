@@ -1,11 +1,7 @@
 """The order of a step, and the only place that knows it: prepare → measure → add over ranks → decide → move → learn."""
 
-import signal
-import threading
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from types import FrameType
 from typing import Any
 
 import torch
@@ -56,21 +52,6 @@ def forget(batches: Sequence[Batch]) -> None:
 
 def run(batches: Sequence[Batch]) -> None:
     """Takes a prepared step."""
-    if len(batches) == 1 and _is_one_call(batches[0]):
-        batches[0].backend.step(batches[0])  # A compiled call cannot be interrupted.
-    elif torch.compiler.is_compiling():
-        _run(batches)
-    else:
-        with uninterrupted():
-            _run(batches)
-
-
-def _is_one_call(batch: Batch) -> bool:
-    alone = batch.backend.name == "kernel" and not batch.shared and len(batch.params) == 1
-    return (batch.backend.is_one_call or alone) and not batch.axes
-
-
-def _run(batches: Sequence[Batch]) -> None:
     blocks = [_shared_block(batch) for batch in batches]
     together: list[Batch] = []
     for batch, block in zip(batches, blocks, strict=True):
@@ -174,57 +155,3 @@ def _wants_kernel(batch: Batch, group: Mapping[str, Any]) -> str:
 
 def _is_on_cpu(batch: Batch) -> bool:
     return all(map(IS_CPU, batch.params))
-
-
-# The signals that user code usually catches; others end the process, or are rare.
-_SIGNALS = [
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGVTALRM", "SIGPROF")
-    if hasattr(signal, name)
-]
-
-
-@contextmanager
-def uninterrupted() -> Generator[None]:
-    """Postpones handlers of signals that are written in Python to the end of the block, so that a step is taken whole.
-
-    Python runs handlers in the main thread only, so there is nothing to do in others.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    arrived: list[tuple[Any, FrameType | None]] = []
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        arrived.append((number, frame))
-
-    handlers = {number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number))}
-    try:
-        for number in handlers:
-            signal.signal(number, remember)
-        yield
-    finally:
-        with ExitStack() as handling:
-            handling.callback(_deliver, arrived, handlers)  # No signal can arrive here once the handlers are back.
-            _restore(handlers)
-
-
-def _deliver(arrived: list[tuple[Any, FrameType | None]], handlers: Mapping[Any, Any]) -> None:
-    """Calls the handlers of all signals, in order, whatever they raise."""
-    with ExitStack() as calls:
-        for number, frame in reversed(arrived):
-            calls.callback(handlers[number], number, frame)
-
-
-def _restore(handlers: Mapping[Any, Any]) -> None:
-    """Puts all handlers back, although each may raise as soon as it is back."""
-    raised: BaseException | None = None
-    left = list(handlers.items())
-    while left:
-        try:
-            signal.signal(*left[-1])
-            left.pop()
-        except BaseException as error:
-            raised = error
-    if raised is not None:
-        raise raised

@@ -85,7 +85,6 @@ class Kernel:
     """Steps batches of dense gradients, each by one call."""
 
     name = "kernel"
-    is_one_call = True
 
     def prepare(self, batch: Batch) -> str | None:
         if batch.prepared is not None:
@@ -150,8 +149,6 @@ class Kernel:
 
 class RowKernel(Kernel):
     """Steps batches of sparse gradients: a call for each parameter, over its touched rows."""
-
-    is_one_call = False
 
     def _find_tickets(self, batch: Batch, ops: Any, settings: Settings) -> list[int] | str:
         if batch.scope in SINGLE and batch.rule.measures:

@@ -21,7 +21,7 @@ class LargeFirstStepWarning(UserWarning):
 
 
 class FirstStep:
-    """Copies the parameters before the first step, and warns after it if one has moved by more than its own norm.
+    """Copies the parameters before the first step and warns after it if one has moved by more than its own norm.
 
     All ranks warn, because a rank that raised alone would leave the others waiting. TorchRec's tables are checked
     shard by shard, because ranks hold different ones.
@@ -67,8 +67,3 @@ class FirstStep:
             stacklevel=6,  # past step and the two wrappers torch puts around it
         )
         return True
-
-    def undo(self) -> None:
-        """Puts the parameters back after an exception: the warning as an error, or a projection that failed."""
-        for (p, rows), old in zip(self._params, self._before, strict=True):
-            p[rows] = old

@@ -17,7 +17,6 @@ class TorchSteps:
     """Steps with ordinary torch operations; ``together`` lays the tensors of a batch end to end."""
 
     name = "torch"
-    is_one_call = False
 
     def __init__(self, *, together: bool) -> None:
         self._together = together

@@ -39,7 +39,6 @@ class TritonBackend:
     """`gradagrad.engine.backend.Backend`, for dense and sparse gradients."""
 
     name = "triton"
-    is_one_call = False
 
     def __init__(self, launcher: launch.Launcher = launch.launch, sizes: Sizes = SIZES) -> None:
         self.launcher, self.sizes = launcher, sizes
