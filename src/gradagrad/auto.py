@@ -83,6 +83,7 @@ class AutoGradaGrad(Averaged):
 
     rule = RULE
     arguments = AUTOGRADAGRAD
+    common_settings = ("lr",)
 
     def __init__(
         self,
@@ -125,7 +126,6 @@ class AutoGradaGrad(Averaged):
         """As in the base class; γ starts relative to the largest lr."""
         super().add_param_group(param_group)
         self._largest_lr = max(self._largest_lr, _initial_lr(self.param_groups[-1]))
-        self._empty = []  # Settings of the other groups were worked out without this one.
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:
         largest = self._largest_lr or 1.0

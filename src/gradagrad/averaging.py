@@ -87,10 +87,10 @@ class Averaged(EngineOptimizer):
             self._put_back()
         super()._catch_up()
 
-    def _batches(self) -> list[Batch]:
+    def _batches(self, parts: Sequence[tuple[int, Mapping[str, Any]]] = ()) -> list[Batch]:
         if not torch.compiler.is_compiling() and self._iterates:
             self._put_back()
-        return super()._batches()
+        return super()._batches(parts)
 
     @torch.no_grad()
     def _averages(self) -> dict[Tensor, Tensor]:
@@ -219,7 +219,7 @@ def uninterrupted() -> Generator[None]:
         ending.callback(_deliver, arrived, handlers)
         for number, handler in handlers.items():
             ending.callback(signal.signal, number, handler)
-            signal.signal(number, lambda *signalled: arrived.append(signalled))
+            signal.signal(number, lambda number, frame: arrived.append((number, frame)))
         yield
 
 

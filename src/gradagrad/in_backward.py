@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from gradagrad import sharding
-from gradagrad.averaging import Averaged
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.gradients import look, moves
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.engine.state import begin, has_stepped, mark_idle
+from gradagrad.monitoring.diagnostics import show_all
 from gradagrad.monitoring.first_step import FirstStep
 from gradagrad.rules.scope import SHARED
 from gradagrad.torch_ops.steps import learn
@@ -56,25 +56,18 @@ class StepsInBackward:
     @torch.no_grad()
     def _step(self, parameter: Tensor, index: int) -> None:
         optimizer = self._optimizer
-        group = optimizer.param_groups[index]
-        if isinstance(optimizer, Averaged) and optimizer._iterates:
-            optimizer._put_back()
+        part = {**optimizer.param_groups[index], "params": [parameter]}
         looks = not self._warned and optimizer.warns_of_large_first_step and not has_stepped(optimizer, parameter)
-        batch = optimizer._batch(index, {**group, "params": [parameter]}, group)
-        if batch.draws:
-            batch.streams = [next(place for place, p in enumerate(optimizer._parameters()) if p is parameter)]
-        batches = engine.prepare([batch], optimizer.param_groups, looks=False)
-        if batch.rule.learns:
-            self._moved[parameter] = batches[0], batches[0].backend.move(batches[0], None), look(batches[0])
-            engine.forget(batches)
-            batches[0].grads = []  # The gradient is to be freed.
+        steps = engine.prepare(optimizer._batches([(index, part)]), looks=False)
+        batch = steps[0].batch
+        if batch.plan.rule.learns:
+            statistics = steps[0].move(None)
+            assert statistics is not None, "A rule that learns has statistics."
+            self._moved[parameter] = batch, statistics, look(batch)
+            batch.grads = []  # The gradient is to be freed.
             return
-        first = FirstStep(batches) if looks and FirstStep.can_look(batches) else None
-        try:
-            engine.run(batches)
-        except BaseException:
-            engine.forget(batches)
-            raise
+        first = FirstStep.of(steps) if looks else None
+        engine.run(steps)
         self._warned |= first is not None and first.check()
 
     def end_step(self) -> bool:
@@ -87,6 +80,8 @@ class StepsInBackward:
         is_whole = bool(self._moved)
         if is_whole:
             self._learn()
+        if self._stepped:
+            show_all(self._optimizer, waits=False)
         self._stepped.clear()
         return is_whole
 
@@ -163,8 +158,8 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
     if not params:
         raise ValueError("the optimizer has no parameters of this model; construct it with model.parameters().")
     steps = StepsInBackward(optimizer)
+    begin(optimizer, params.__contains__)  # Shared state must not follow the reverse order of the backward pass.
     for parameter, index in params.items():
-        begin(optimizer, optimizer.param_groups[index], parameter)  # Shared state must not follow the reverse order.
         handle = parameter.register_post_accumulate_grad_hook(partial(steps.step, group=index))
         steps._removals.append(handle.remove)
     return steps

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -54,19 +55,32 @@ def start_of(field: Field, settings: Any) -> float:
     return getattr(settings, field.start) if isinstance(field.start, str) else field.start
 
 
-def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
-    """Makes whatever is missing in a parameter's state."""
-    batch, state = optimizer._empty_batch(group), optimizer.state[parameter]
-    shared = batch.shared_keys
-    peers = [other for p in _sharing(optimizer, group) if (other := optimizer.state.get(p))] if shared else []
-    peer = next((other for other in peers if shared[0] in other), {})
-    state.setdefault("step", new_step(group, parameter))
-    for field in (f for f in batch.fields if f.key not in state):
-        key = field.key
-        known = peer.get(key) if key in shared else None
-        state[key] = new_field(field, group, batch.settings, batch.scope, parameter) if known is None else known
-        for other in peers if key in shared else ():  # A changed setting has added this field.
-            other[key] = state[key]
+def begin(optimizer: EngineOptimizer, wanted: Callable[[Tensor], bool]) -> None:
+    """Makes what is missing in the state of the wanted parameters, and has parameters of a block share its tensors."""
+    plans = [(group, optimizer._new_plan(group)) for group in optimizer.param_groups]
+    blocks: dict[Any, dict[str, Tensor]] = {}
+    """The shared numbers of parameters with one scope, or of each group if that is the scope."""
+    own = [blocks.setdefault(i if plan.scope == "group" else plan.scope, {}) for i, (_, plan) in enumerate(plans)]
+    for shared, (group, plan) in zip(own, plans, strict=True):
+        for state, key in product(_states(optimizer, group), plan.shared_keys):
+            if key in state:
+                shared.setdefault(key, state[key])
+    for shared, (group, plan) in zip(own, plans, strict=True):
+        for parameter in filter(wanted, group["params"]):
+            state = optimizer.state[parameter]
+            if "step" not in state:
+                state["step"] = new_step(group, parameter)
+            for field in plan.fields:
+                held = shared if field.key in plan.shared_keys else state
+                if field.key not in held:
+                    held[field.key] = new_field(field, group, plan.settings, plan.scope, parameter)
+    for shared, (group, plan) in zip(own, plans, strict=True):
+        for state in _states(optimizer, group) if plan.shared_keys else ():
+            state.update(shared)
+
+
+def _states(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [state for parameter in group["params"] if (state := optimizer.state.get(parameter))]
 
 
 def has_stepped(optimizer: EngineOptimizer, parameter: Tensor) -> bool:
@@ -80,23 +94,3 @@ def mark_idle(optimizer: EngineOptimizer, parameter: Tensor) -> None:
     clock, state = optimizer.rule.clock, optimizer.state.get(parameter, {})
     if clock in state and "row_clocks" not in state:
         state["row_clocks"] = state[clock].clone()
-
-
-def join_shared(optimizer: EngineOptimizer) -> None:
-    """Merges shared numbers after loading, so that all parameters of a block hold the same tensors again."""
-    for group in optimizer.param_groups:
-        keys = optimizer._empty_batch(group).shared_keys
-        states = [state for p in _sharing(optimizer, group) if (state := optimizer.state.get(p))] if keys else []
-        for key in keys:
-            first = next((state[key] for state in states if key in state), None)
-            for state in states:
-                if first is not None and key in state:
-                    state[key] = first
-
-
-def _sharing(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> list[Tensor]:
-    """The parameters that share numbers with those of a group."""
-    scope = optimizer._scope(group)
-    if scope == "group":
-        return group["params"]
-    return [p for other in optimizer.param_groups if optimizer._scope(other) == scope for p in other["params"]]

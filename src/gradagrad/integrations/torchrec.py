@@ -76,9 +76,8 @@ class TableOptimizer(KeyedOptimizerWrapper):
         super().__init__(params, make, pass_params_dict=True)
         if not isinstance(self._optimizer, EngineOptimizer):
             raise TypeError(f"make must return a GradaGrad or an AutoGradaGrad, got {type(self._optimizer).__name__}.")
-        for group in self._optimizer.param_groups:  # TorchRec reads the keys of the state before the first step.
-            for parameter in group["params"]:
-                begin(self._optimizer, group, parameter)
+        # TorchRec reads the keys of the state before the first step.
+        begin(self._optimizer, lambda p: p.requires_grad and not p.is_meta)
         # Ranks that hold all tables find out by themselves which of them have a gradient.
         if any(_is_missing_somewhere(weight) for weight in self._tables.values()):
             self._optimizer.register_step_pre_hook(self._give_gradients)
