@@ -210,7 +210,7 @@ def test_choice_of_backend_on_a_gpu(fused, foreach, monkeypatch):
     with FakeTensorMode():
         tensors = [torch.empty(2, device="cuda")]
     plan = Plan(gradagrad.RULE, gradagrad.Settings(), "element", fused=fused, foreach=foreach)
-    batch = Batch(plan, tensors, tensors)
+    batch = Batch(plan, tensors, tensors, state={"momentum": tensors})
     launched = object()
     monkeypatch.setattr(backend.TRITON, "prepare", lambda batch: launched)
     wanted = fused or (fused is None and not foreach)
