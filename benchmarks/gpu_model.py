@@ -21,12 +21,12 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks.gpu_compile import GPUS, Gpu
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.engine.batch import Backend, Batch
+from gradagrad.engine.batch import Batch, Step
 from gradagrad.engine.gradients import look_on_device, moves
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops import views
-from gradagrad.torch_ops.steps import TorchSteps
-from gradagrad.triton.backend import TritonBackend
+from gradagrad.torch_ops.steps import TorchStep
+from gradagrad.triton.backend import TritonBackend, TritonStep
 from gradagrad.triton.launch import common_spec, specs_of
 from gradagrad.triton.source import source_of
 
@@ -113,16 +113,17 @@ def kernels(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
     launched: list[str] = []
     batches = make(_parameters(SMALL))._batches()
     with torch.no_grad(), Counter() as counter:
-        _step(TritonBackend(lambda spec, name, programs, arguments: launched.append(name)), batches[0])
-    size = traffic(batches[0]) + 4 * batches[0].rule.learns
+        backend = TritonBackend(lambda spec, name, programs, arguments: launched.append(name))
+        _take(partial(TritonStep, backend), batches[0])
+    size = traffic(batches[0]) + 4 * batches[0].plan.rule.learns
     return Cost(len(launched) + counter.operations, len(launched) + counter.launches, size)
 
 
-def _step(backend: Backend, batch: Batch) -> None:
+def _take(make: Callable[[Batch], Step], batch: Batch) -> None:
     """Takes a step. Before one that learns, the device looks whether there is a gradient at all."""
-    if batch.rule.learns:
+    if batch.plan.rule.learns:
         moves([batch], [look_on_device(batch)])
-    backend.step(batch)
+    make(batch).take()
 
 
 def traffic(batch: Batch) -> int:
@@ -143,7 +144,7 @@ def foreach(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
         if isinstance(optimizer, torch.optim.Adam):
             optimizer.step()
         else:
-            _step(TorchSteps(together=True), optimizer._batches()[0])
+            _take(partial(TorchStep, together=True), optimizer._batches()[0])
 
     with torch.no_grad(), mock.patch.object(views, "PIECE", 1 << 40):  # A GPU takes all tensors at once.
         step()
@@ -192,7 +193,10 @@ def measured() -> None:
     }
     for name, make in OURS.items():
         batch = make(params)._batches()[0]
-        steps[name] = partial(_step, TritonBackend(), batch), traffic(batch) + 4 * batch.rule.learns
+        steps[name] = (
+            partial(_take, partial(TritonStep, TritonBackend()), batch),
+            traffic(batch) + 4 * batch.plan.rule.learns,
+        )
     count, unit = sum(p.numel() for p in params), 0.0
     for name, (step, size) in steps.items():
         gpu, host = _timed(step)

@@ -96,8 +96,7 @@ def main() -> None:
     trainer, _ = train(arguments.output, arguments.epochs, resume=arguments.resume)
     numbers = {name: float(value) for name, value in trainer.logged_metrics.items()}
     print(f"step {trainer.global_step}: loss {numbers['loss']:.4f}, accuracy of the average {numbers['accuracy']:.1%}")
-    group = trainer.optimizers[0].param_groups[0]
-    print(f"γ {group['gamma']:.4g}, learning rate {group['effective_lr']:.4g}")
+    print(f"γ {numbers['gradagrad/group0/gamma']:.4g}, learning rate {numbers['gradagrad/group0/effective_lr']:.4g}")
 
 
 if __name__ == "__main__":

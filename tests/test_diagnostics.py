@@ -1,17 +1,17 @@
 """diagnostics(): the current learning rates, at no cost until they are read."""
 
 import copy
-import gc
+import json
 import math
 import pickle
-import weakref
 
 import pytest
 import torch
 from cases import GRANULARITIES, through_a_file
 
 from gradagrad import AutoGradaGrad, GradaGrad, learning_rates
-from gradagrad.monitoring.diagnostics import SAMPLE, _quantiles
+from gradagrad.engine.plan import Plan
+from gradagrad.monitoring.diagnostics import SAMPLE, _quantiles, readings, show
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 
@@ -67,50 +67,73 @@ def test_groups_without_a_step_and_lr_decay():
     assert math.isnan(second.total_growth)
 
 
+SHOWN = {
+    "AutoGradaGrad": (AutoGradaGrad, "common_gamma"),
+    "tensor": (lambda p: GradaGrad(p, lr=0.01, granularity="tensor"), "growth"),
+    "group": (lambda p: GradaGrad(p, lr=0.01, granularity="group"), "growth"),
+    "all": (lambda p: GradaGrad(p, lr=0.01, granularity="all"), "growth"),
+}
+
+
+@pytest.mark.parametrize("how", [{}, {"fused": False}], ids=str)
+@pytest.mark.parametrize("name", SHOWN)
+def test_param_groups_show_d_as_a_plain_number(name, how):
+    make, key = SHOWN[name]
+    params = [torch.nn.Parameter(torch.zeros(3)) for _ in range(2)]
+    optimizer = make([{"params": [p], **how} for p in params])
+    group, other = optimizer.param_groups
+    start, seen = group["d"], []
+    assert start == (1e-4 if make is AutoGradaGrad else 1.0)
+    for _ in range(4):
+        params[0].grad = torch.ones(3)
+        optimizer.step()
+        seen.append(group["d"])
+        assert seen[-1] == optimizer.state[params[0]][key].item()
+    assert seen == sorted(seen)
+    assert seen[-1] > seen[0]
+    assert json.loads(json.dumps(seen)) == seen
+    assert max(seen) == seen[-1]
+    assert other["d"] == start  # without a step
+    group["d"] = 0.0
+    learning_rates(optimizer)  # This is how a GPU's number gets there.
+    assert group["d"] == seen[-1]
+    fresh = make([{"params": [p], **how} for p in params])
+    fresh.load_state_dict(through_a_file(optimizer.state_dict()))
+    for again in (fresh, copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        assert [g["d"] for g in again.param_groups] == [seen[-1], start]
+
+
+def test_a_step_does_not_read_numbers_from_a_device():
+    plan = Plan(AutoGradaGrad.rule, AutoGradaGrad([torch.nn.Parameter(torch.ones(1))])._plans[0].settings, "tensor")
+    show(plan, {"common_gamma": torch.ones((), device="meta")}, {})
+    assert "d" not in plan.group
+    show(plan, {"common_gamma": torch.ones(())}, {})
+    assert plan.group["d"] == 1.0
+
+
+@pytest.mark.parametrize("granularity", ["element", "row"])
+def test_where_there_are_many_step_sizes_none_is_shown(granularity):
+    optimizer, _ = agreeing(granularity)
+    learning_rates(optimizer)
+    assert "d" not in optimizer.param_groups[0]
+    assert "d" not in optimizer.state_dict()["param_groups"][0]
+
+
 @pytest.mark.parametrize("make", [lambda p: GradaGrad(p, lr=0.01), AutoGradaGrad], ids=["GradaGrad", "AutoGradaGrad"])
-def test_param_groups_show_the_learning_rate_and_keep_nothing(make):
+def test_the_effective_learning_rate_of_a_group(make):
     p, q = torch.nn.Parameter(torch.zeros(3)), torch.nn.Parameter(torch.zeros(2))
     optimizer = make([{"params": [p]}, {"params": [q]}])
-    group = optimizer.param_groups[0]
+    group, other = optimizer.param_groups
     start = group.get("gamma0", group["lr"])
-    assert float(group["gamma"]) == pytest.approx(start)
-    seen = []
     for _ in range(4):
         p.grad = torch.ones(3)
         optimizer.step()
-        (first, _), numbers = optimizer.diagnostics(), learning_rates(optimizer)
-        assert float(group["gamma"]) == pytest.approx(first.gamma[0.5])
-        effective = optimizer.rule.effective_lr(first.gamma[0.5], first.step)
-        assert float(group["effective_lr"]) == pytest.approx(effective)
-        assert numbers["gradagrad/group0/effective_lr"] == pytest.approx(float(group["effective_lr"]))
-        seen.append(float(group["gamma"]))
-    assert sorted(set(seen)) == seen  # it moves
-    last = optimizer.rule.effective_lr(seen[-1], 4)
-    assert last == pytest.approx(seen[-1] / (2 if make is not AutoGradaGrad else 1))
-    assert f"{group['gamma']:.3f} {group['effective_lr']!r}" == f"{seen[-1]:.3f} {last:.4g}"
-    assert float(optimizer.param_groups[1]["effective_lr"]) == pytest.approx(start)  # without a step
-
-    state = through_a_file(optimizer.state_dict())
-    assert all(group["gamma"] is group["effective_lr"] is None for group in state["param_groups"])
-    other = make([{"params": [p]}, {"params": [q]}])
-    other.load_state_dict(state)
-    for again in (other, copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
-        assert float(again.param_groups[0]["gamma"]) == seen[-1]
-        assert again.param_groups[0]["gamma"] == group["gamma"]
-        assert len(again.diagnostics()) == 2
-
-
-def test_a_reading_does_not_keep_its_optimizer_alive():
-    gc.collect()
-    optimizer, _ = agreeing("element")
-    group, gone = optimizer.param_groups[0], weakref.ref(optimizer)
-    gc.disable()
-    try:
-        del optimizer
-        assert gone() is None
-    finally:
-        gc.enable()
-    assert math.isnan(float(group["gamma"]))
+        (first, _), found = optimizer.diagnostics(), readings(optimizer, group)
+        assert found["gamma"] == pytest.approx(first.gamma[0.5])
+        assert found["effective_lr"] == pytest.approx(first.effective_lr)
+        assert learning_rates(optimizer)["gradagrad/group0/effective_lr"] == pytest.approx(found["effective_lr"])
+        assert found["effective_lr"] == pytest.approx(found["gamma"] / (first.step**0.5 if "rho" in group else 1))
+    assert readings(optimizer, other)["effective_lr"] == pytest.approx(start)  # without a step
 
 
 def test_quantiles_of_many_values_are_of_a_sample_with_the_true_ends():

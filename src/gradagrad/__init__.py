@@ -18,7 +18,6 @@ __all__ = [
     "kernel_status",
     "learning_rates",
     "log_learning_rates",
-    "plot_learning_rates",
     "projections",
     "step_in_backward",
 ]
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from gradagrad.kernel.load import KernelMissingWarning, kernel_status
     from gradagrad.monitoring.diagnostics import GroupDiagnostics
     from gradagrad.monitoring.first_step import LargeFirstStepWarning
-    from gradagrad.monitoring.plots import plot_learning_rates
     from gradagrad.monitoring.recording import History, learning_rates, log_learning_rates
 else:
     # Only at run time: a type checker that saw __getattr__ would accept every misspelt name.
@@ -47,7 +45,6 @@ else:
         "kernel_status": "kernel.load",
         "learning_rates": "monitoring.recording",
         "log_learning_rates": "monitoring.recording",
-        "plot_learning_rates": "monitoring.plots",
         "step_in_backward": "in_backward",
     }
 

@@ -1,8 +1,7 @@
 """AutoGradaGrad, our extension: its arguments. The arithmetic is `gradagrad.rules.auto`'s."""
 
 import math
-from collections.abc import Mapping, Sequence
-from operator import is_
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -11,7 +10,6 @@ from torch.optim.optimizer import ParamsT
 
 from gradagrad.averaging import Averaged
 from gradagrad.checks.arguments import AUTOGRADAGRAD
-from gradagrad.engine.batch import Batch
 from gradagrad.rules.auto import RULE, Settings
 from gradagrad.rules.rule import settings_of
 
@@ -85,6 +83,7 @@ class AutoGradaGrad(Averaged):
 
     rule = RULE
     arguments = AUTOGRADAGRAD
+    common_settings = ("lr",)
 
     def __init__(
         self,
@@ -114,25 +113,16 @@ class AutoGradaGrad(Averaged):
         }  # fmt: skip
         super().__init__(params, defaults)
 
-    _lrs: Sequence[Any] = ()
-    """Those of all groups in the last step."""
-
-    def _batches(self) -> list[Batch]:
-        lrs = [group["lr"] for group in self.param_groups]
-        kept = len(lrs) == len(self._lrs) and all(map(is_, lrs, self._lrs))
-        if len(lrs) > 1 and (not kept or any(isinstance(lr, Tensor) for lr in lrs)):
-            self._empty = []  # Settings hold the largest lr of all groups.
-        self._lrs = lrs
-        return super()._batches()
-
     def _settings(self, group: Mapping[str, Any]) -> Settings:
-        lrs = [other["lr"] for other in self.param_groups] or [group["lr"]]
-        largest = lrs[0] if len(lrs) == 1 else max(lrs, key=float)
-        largest = largest.reshape(()) if isinstance(largest, Tensor) else largest
+        lrs = [other["lr"] for other in self.param_groups]
+        tensors = [lr.reshape(()) for lr in lrs if isinstance(lr, Tensor)]
+        if tensors:  # A single one is not copied, because its value may change in place.
+            numbers = [torch.full_like(tensors[0], lr) for lr in lrs if not isinstance(lr, Tensor)]
+            lrs = tensors if len(lrs) == 1 else [torch.stack([*tensors, *numbers]).max()]
         return settings_of(
             Settings,
             group,
-            top_lr=largest,
+            top_lr=max(lrs),
             beta=group["momentum"],
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
         )

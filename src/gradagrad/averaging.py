@@ -1,7 +1,9 @@
 """The average for users: ``with optimizer.averaged()`` and the averaged weights."""
 
+import signal
+import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import chain
 from types import MappingProxyType
 from typing import Any
@@ -14,7 +16,6 @@ from gradagrad import sharding
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.engine.state import has_stepped
-from gradagrad.engine.step import uninterrupted
 from gradagrad.torch_ops.ops import computing_dtype, real_view
 
 _INSIDE = (
@@ -86,10 +87,10 @@ class Averaged(EngineOptimizer):
             self._put_back()
         super()._catch_up()
 
-    def _batches(self) -> list[Batch]:
+    def _batches(self, parts: Sequence[tuple[int, Mapping[str, Any]]] = ()) -> list[Batch]:
         if not torch.compiler.is_compiling() and self._iterates:
             self._put_back()
-        return super()._batches()
+        return super()._batches(parts)
 
     @torch.no_grad()
     def _averages(self) -> dict[Tensor, Tensor]:
@@ -193,3 +194,37 @@ def _on(device: torch.device, batch: Any) -> Any:
     if isinstance(batch, list | tuple):
         return [_on(device, value) for value in batch]
     return batch.to(device) if isinstance(batch, Tensor) else batch
+
+
+# The signals that user code usually catches; others end the process, or are rare.
+_SIGNALS = [
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGVTALRM", "SIGPROF")
+    if hasattr(signal, name)
+]
+
+
+@contextmanager
+def uninterrupted() -> Generator[None]:
+    """Postpones signal handlers that are written in Python to the end of the block.
+
+    Python runs handlers in the main thread only, so there is nothing to do in others.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    arrived: list[tuple[Any, Any]] = []
+    handlers = {number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number))}
+    with ExitStack() as ending:  # It calls everything, whatever they raise, the last one first.
+        ending.callback(_deliver, arrived, handlers)
+        for number, handler in handlers.items():
+            ending.callback(signal.signal, number, handler)
+            signal.signal(number, lambda number, frame: arrived.append((number, frame)))
+        yield
+
+
+def _deliver(arrived: Sequence[tuple[Any, Any]], handlers: Mapping[Any, Any]) -> None:
+    """Calls the handlers of all signals, in order, whatever they raise."""
+    with ExitStack() as calls:
+        for number, frame in reversed(arrived):
+            calls.callback(handlers[number], number, frame)

@@ -34,11 +34,12 @@ def from_adagrad(source: torch.optim.Adagrad, **options: Any) -> GradaGrad:
     ours = [{k: v for k, v in group.items() if k in settings and k not in options} for group in groups]
     result = GradaGrad(ours, **options)
     pairs = [(group, p) for group in result.param_groups for p in group["params"]]
+    had_steps = {p for (_, p), state in zip(pairs, states, strict=True) if state and float(state["step"])}
+    begin(result, had_steps.__contains__)  # Adagrad makes its state at construction. Without a step it says nothing.
     begun: set[int] = set()  # The accumulators that have sums already: a shared one adds up those of its parameters.
     for (group, parameter), state in zip(pairs, states, strict=True):
-        if not state or not float(state["step"]):
-            continue  # Adagrad makes its state at construction; without a step there is nothing to take over.
-        begin(result, group, parameter)
+        if parameter not in had_steps:
+            continue
         ours, saved, scope = result.state[parameter], state["sum"], group["granularity"]
         if saved.shape != parameter.shape:
             raise ValueError(

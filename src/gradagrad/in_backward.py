@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from gradagrad import sharding
-from gradagrad.averaging import Averaged
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.gradients import look, moves
 from gradagrad.engine.optimizer import EngineOptimizer
-from gradagrad.engine.state import begin_early, has_stepped, mark_idle
+from gradagrad.engine.state import begin, has_stepped, mark_idle
+from gradagrad.monitoring.diagnostics import show_all
 from gradagrad.monitoring.first_step import FirstStep
 from gradagrad.rules.scope import SHARED
 from gradagrad.torch_ops.steps import learn
@@ -56,31 +56,19 @@ class StepsInBackward:
     @torch.no_grad()
     def _step(self, parameter: Tensor, index: int) -> None:
         optimizer = self._optimizer
-        group = optimizer.param_groups[index]
-        if isinstance(optimizer, Averaged) and optimizer._iterates:
-            optimizer._put_back()
+        part = {**optimizer.param_groups[index], "params": [parameter]}
         looks = not self._warned and optimizer.warns_of_large_first_step and not has_stepped(optimizer, parameter)
-        batch = optimizer._batch(index, {**group, "params": [parameter]}, group)
-        if batch.draws:
-            batch.streams = [next(place for place, p in enumerate(optimizer._parameters()) if p is parameter)]
-        batches = engine.prepare([batch], optimizer.param_groups, looks=False)
-        if batch.rule.learns:
-            with engine.uninterrupted():
-                self._moved[parameter] = batches[0], batches[0].backend.move(batches[0], None), look(batches[0])
-                engine.forget(batches)
-            batches[0].grads = []  # The gradient is to be freed.
+        steps = engine.prepare(optimizer._batches([(index, part)]), looks=False)
+        batch = steps[0].batch
+        if batch.plan.rule.learns:
+            statistics = steps[0].move(None)
+            assert statistics is not None, "A rule that learns has statistics."
+            self._moved[parameter] = batch, statistics, look(batch)
+            batch.grads = []  # The gradient is to be freed.
             return
-        first = FirstStep(batches) if looks and FirstStep.can_look(batches) else None
-        try:
-            engine.run(batches)
-            self._warned |= first is not None and first.check()
-        except BaseException:
-            engine.forget(batches)
-            if first is not None:
-                first.undo()
-                del optimizer.state[parameter]
-                begin_early(optimizer)
-            raise
+        first = FirstStep.of(steps) if looks else None
+        engine.run(steps)
+        self._warned |= first is not None and first.check()
 
     def end_step(self) -> bool:
         """Ends what a backward pass has begun, for ``optimizer.step()``. Returns whether nothing is left to do."""
@@ -92,6 +80,8 @@ class StepsInBackward:
         is_whole = bool(self._moved)
         if is_whole:
             self._learn()
+        if self._stepped:
+            show_all(self._optimizer, waits=False)
         self._stepped.clear()
         return is_whole
 
@@ -109,12 +99,11 @@ class StepsInBackward:
                 else:
                     mark_idle(self._optimizer, parameter)
         whole = [part for own in joined.values() for part in own]
-        with engine.uninterrupted():
-            if moves([batch for batch, *_ in whole], [found for *_, found in whole]):
-                learn(
-                    [_joined([batch for batch, *_ in own]) for own in joined.values()],
-                    [torch.cat([rows for _, rows, _ in own]) for own in joined.values()],
-                )
+        if moves([batch for batch, *_ in whole], [found for *_, found in whole]):
+            learn(
+                [_joined([batch for batch, *_ in own]) for own in joined.values()],
+                [torch.cat([rows for _, rows, _ in own]) for own in joined.values()],
+            )
         self._moved.clear()
 
     def remove(self) -> None:
@@ -169,6 +158,7 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
     if not params:
         raise ValueError("the optimizer has no parameters of this model; construct it with model.parameters().")
     steps = StepsInBackward(optimizer)
+    begin(optimizer, params.__contains__)  # Shared state must not follow the reverse order of the backward pass.
     for parameter, index in params.items():
         handle = parameter.register_post_accumulate_grad_hook(partial(steps.step, group=index))
         steps._removals.append(handle.remove)

@@ -204,7 +204,7 @@ def split(batch: Batch) -> list[Batch]:
     here = _shards(batch) if any(map(is_sharded, batch.params)) else batch
     members: dict[tuple[bool, Axes], list[int]] = {}
     for i, (owner, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
-        members.setdefault((gradient.layout != torch.strided, axes(owner, batch.scope)), []).append(i)
+        members.setdefault((gradient.layout != torch.strided, axes(owner, batch.plan.scope)), []).append(i)
     result: list[Batch] = []
     for is_sparse, over in sorted(members, key=lambda key: key[0]):
         part = here if len(members) == 1 else here.select(members[is_sparse, over])

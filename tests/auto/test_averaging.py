@@ -1,5 +1,6 @@
 """The average x̄ is swapped in and out exactly, exported as copies, and kept lazily with sparse gradients."""
 
+import contextlib
 import copy
 import signal
 from typing import Any
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.optim.swa_utils import update_bn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradagrad import AutoGradaGrad, averaging
 
@@ -296,3 +298,44 @@ def test_no_exit_leaves_a_mixture(monkeypatch: pytest.MonkeyPatch, request: pyte
     with pytest.raises(RuntimeError, match="1 parameters were resized"), optimizer.averaged():
         model[0].bias.data = torch.zeros(7)
     assert all(torch.equal(p, q) for p, q in zip(model.parameters(), before, strict=True) if p.shape == q.shape)
+
+
+@pytest.mark.parametrize("postponed", [True, False])
+def test_why_averaged_postpones_signals(
+    postponed: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """A handler that raises between two copies would leave a model of averages and iterates, which may get saved."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, handler))
+    if not postponed:
+        monkeypatch.setattr(averaging, "uninterrupted", contextlib.nullcontext)
+    model, optimizer, _ = _stepped()
+    before = [p.detach().clone() for p in model.parameters()]
+
+    class Interrupting(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            result = func(*args, **(kwargs or {}))
+            if func is torch.ops.aten.copy_.default:
+                signal.raise_signal(signal.SIGINT)
+            return result
+
+    block = optimizer.averaged()
+    block.__enter__()
+    with Interrupting(), pytest.raises(KeyboardInterrupt):
+        block.__exit__(None, None, None)
+    restored = list(map(torch.equal, model.parameters(), before))
+    assert all(restored) if postponed else len({*restored}) == 2
+
+
+def test_signals_reach_their_handlers_after_the_block() -> None:
+    calls: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: calls.append(1))
+    try:
+        with averaging.uninterrupted():
+            signal.raise_signal(signal.SIGUSR1)
+            assert not calls
+        assert calls == [1]
+        signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert calls == [1, 1]

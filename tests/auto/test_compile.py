@@ -69,7 +69,8 @@ def test_gradients_of_zero_change_nothing_and_compile_nothing(steps: int) -> Non
     for p in params:
         p.grad = torch.zeros_like(p)
     compiled()
-    assert_same(optimizer, before)
+    if steps:  # Before the first step there is no state to compare with.
+        assert_same(optimizer, before)
     advance(compiled, params, steps)
     assert counter.frame_count == 1
     assert shared(optimizer).clock == steps + 1

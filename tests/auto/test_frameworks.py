@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def _median(optimizer: AutoGradaGrad) -> float:
-    return float(optimizer.param_groups[0]["gamma"])
+    return readings(optimizer, optimizer.param_groups[0])["gamma"]
 
 
 class Untuned(AutoGradaGrad):

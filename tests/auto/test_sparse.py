@@ -152,3 +152,14 @@ def test_cost_follows_the_touched_rows() -> None:
         with Largest() as seen:
             optimizer.step()
         assert k == 0 or seen.largest <= 100, (k, seen.largest)  # The first step may copy the weights.
+
+
+def test_a_single_number_may_miss_a_gradient() -> None:
+    number, other = (torch.nn.Parameter(torch.ones(shape)) for shape in ((), (1,)))
+    optimizer = AutoGradaGrad([number, other], gamma0=0.1)
+    for k in range(4):
+        number.grad = None if k == 2 else torch.ones(())
+        other.grad = torch.ones(1)
+        optimizer.step()
+    assert torch.isfinite(number)
+    assert "row_clocks" not in optimizer.state[number]

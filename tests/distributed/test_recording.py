@@ -1,20 +1,15 @@
-"""Recording, logging and drawing the learning rates."""
+"""Recording and logging the learning rates."""
 
 import builtins
 import math
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import pytest
 import torch
-from matplotlib import pyplot as plt
 from torch import nn
 
-import gradagrad
-from gradagrad import GradaGrad, History, learning_rates, log_learning_rates, plot_learning_rates
-
-mpl.use("Agg")
+from gradagrad import GradaGrad, History, learning_rates, log_learning_rates
 
 
 def optimizer(**options: Any) -> GradaGrad:
@@ -165,55 +160,14 @@ def test_history_survives_a_file(tmp_path: Path):
     assert columns["group1/gamma_median"] == [record.groups[1].gamma[0.5] for record in history]
 
 
-def test_plot_shows_every_group(tmp_path: Path):
-    opt = optimizer()
-    history = log_learning_rates(opt)
-    train(opt, 6)
-    figure = plot_learning_rates(history, labels=["body", "head"])
-    gamma, step_size, effective = figure.axes
-    curves: list[Any] = [*gamma.get_lines(), effective.get_lines()[0]]
-    body, head, rate = curves
-    assert body.get_label() == "body"
-    assert list(body.get_xdata()) == [1, 2, 3, 4, 5, 6]
-    assert list(head.get_ydata()) == pytest.approx([record.groups[1].gamma[0.5] for record in history])
-    assert gamma.get_yscale() == step_size.get_yscale() == "log"
-    assert list(rate.get_ydata()) == pytest.approx([record.groups[0].effective_lr for record in history])
-    figure.savefig(tmp_path / "rates.png")
-    assert (tmp_path / "rates.png").stat().st_size > 5000
-    plt.close(figure)
-
-
-def test_plot_of_autogradagrad_shows_the_effective_learning_rate_once():
-    weight = nn.Parameter(torch.ones(3))
-    opt = gradagrad.AutoGradaGrad([weight])
-    history = log_learning_rates(opt)
-    for _ in range(3):
-        weight.grad = torch.ones(3)
-        opt.step()
-    figure = plot_learning_rates(history)
-    effective, _ = figure.axes
-    assert effective.get_title().startswith("effective")
-    assert list(effective.get_lines()[0].get_ydata()) == [record.groups[0].effective_lr for record in history]
-    plt.close(figure)
-
-
-def test_plot_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):
-    with pytest.raises(ValueError, match="history must hold at least one record"):
-        plot_learning_rates(History())
-    opt = optimizer()
-    history = log_learning_rates(opt)
-    train(opt, 1)
-    with pytest.raises(ValueError, match="labels must name the 2 param groups"):
-        plot_learning_rates(history, labels=["one"])
+def test_a_frame_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):
     real = builtins.__import__
 
     def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith(("matplotlib", "pandas")):
+        if name.startswith("pandas"):
             raise ImportError(name)
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match="needs matplotlib; install it with"):
-        gradagrad.plot_learning_rates(history)
     with pytest.raises(ImportError, match="to_frame needs pandas"):
-        history.to_frame()
+        History().to_frame()

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
+from gradagrad.engine.plan import Plan
 from gradagrad.engine.state import new_field
 from gradagrad.kernel import load as kernel
 from gradagrad.kernel.backend import KERNEL
@@ -21,7 +22,7 @@ from gradagrad.rules import auto, gradagrad
 from gradagrad.torch_ops import ops as tensors
 from gradagrad.torch_ops import steps as torch_steps
 from gradagrad.torch_ops import views
-from gradagrad.torch_ops.steps import TorchSteps
+from gradagrad.torch_ops.steps import TorchStep
 
 needs_kernel = pytest.mark.skipif(not kernel.kernel_status().loaded, reason=str(kernel.kernel_status()))
 
@@ -80,7 +81,8 @@ def make(
     own = {name: options.pop(name) for name in _OF_BATCH if name in options}
     rule: Any = auto if scope == "auto" else gradagrad
     settings = rule.Settings(**options) if scope == "auto" else rule.Settings(**{"lr": 0.1, **options})
-    batch = Batch(rule=rule.RULE, settings=settings, scope="tensor" if scope == "auto" else scope, **own)
+    own["draws"] = state_dtype == torch.bfloat16 or own.get("stochastic_rounding", False)
+    batch = Batch(Plan(rule.RULE, settings, "tensor" if scope == "auto" else scope, **own))
     batch.params = [a if isinstance(a, Tensor) else torch.randn(a, dtype=torch.float64).to(dtype) for a in shapes]
     batch.owners, batch.streams = batch.params, list(range(3, 3 + len(shapes)))
     fill(batch, state_dtype)
@@ -91,9 +93,9 @@ def fill(batch: Batch, state_dtype: torch.dtype = torch.float32) -> None:
     """Gives a batch's parameters new state."""
     group = {"state_dtype": state_dtype, "capturable": False}
     batch.steps = [torch.zeros((), dtype=torch.int64) for _ in batch.params]
-    for field in batch.fields:
-        made = [new_field(field, group, batch.settings, batch.scope, p) for p in batch.params]
-        if field.key in batch.shared_keys:
+    for field in batch.plan.fields:
+        made = [new_field(field, group, batch.settings, batch.plan.scope, p) for p in batch.params]
+        if field.key in batch.plan.shared_keys:
             batch.shared[field.key] = made[0]
         else:
             batch.state[field.key] = made
@@ -114,13 +116,16 @@ def draw_gradients(batch: Batch, *, zeros: bool = False) -> None:
 
 def twin(batch: Batch) -> Batch:
     """An independent copy with the same memory layouts."""
-    bare = replace(batch, settings=batch.settings, prepared=None)
-    project = getattr(batch.settings, "project", None)
-    if project is not None:
-        bare.settings = batch.settings._replace(project=None)
-    result = copy.deepcopy(bare)
-    result.settings = batch.settings
+    result = copy.deepcopy(replace(batch, plan=None))  # pyright: ignore[reportArgumentType]
+    result.plan = batch.plan
     return result
+
+
+def take(backend: Any, batch: Batch) -> None:
+    """A whole step."""
+    step = backend.prepare(batch)
+    assert not isinstance(step, str), step
+    step.take()
 
 
 def torch_step(batch: Batch) -> None:
@@ -128,15 +133,14 @@ def torch_step(batch: Batch) -> None:
     with ExitStack() as stack:
         for module in (views, torch_steps):
             stack.enter_context(mock.patch.object(module, "tensor_ops", ExactOps))
-        TorchSteps(together=False).step(batch)
+        TorchStep(batch).take()
 
 
 def step_both(ours: Batch, theirs: Batch, *, zeros: bool = False) -> None:
     """The same new gradients for both, then a step by the kernel and one by torch operations."""
     draw_gradients(ours, zeros=zeros)
     theirs.grads = [g.clone(memory_format=torch.preserve_format) for g in ours.grads]
-    assert KERNEL.prepare(ours) is None, KERNEL.prepare(ours)
-    KERNEL.step(ours)
+    take(KERNEL, ours)
     torch_step(theirs)
 
 

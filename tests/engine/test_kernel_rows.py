@@ -8,7 +8,7 @@ import torch
 from gradagrad.engine.batch import Batch
 from gradagrad.kernel.backend import ROW_KERNEL
 from gradagrad.projections import NonNegative
-from tests.engine.kernel_batches import AUTO, assert_same, draw_gradients, make, needs_kernel, torch_step, twin
+from tests.engine.kernel_batches import AUTO, assert_same, draw_gradients, make, needs_kernel, take, torch_step, twin
 
 pytestmark = needs_kernel
 TABLES = ((20, 5), (12, 700), (30,), (15, 2, 3), (9, 16))  # short rows, long ones, numbers, several dimensions
@@ -39,8 +39,7 @@ def _compare(batch: Batch, tolerance: float, steps: int = 5) -> None:
     for step in range(steps):
         _draw(batch)
         other.grads = [g.clone() for g in batch.grads]
-        assert ROW_KERNEL.prepare(batch) is None, ROW_KERNEL.prepare(batch)
-        ROW_KERNEL.step(batch)
+        take(ROW_KERNEL, batch)
         torch_step(other)
         assert_same(batch, other, tolerance, tolerance, f"step {step}")
         for own, its in zip(batch.param_states, other.param_states, strict=True):
@@ -75,11 +74,11 @@ def test_sparse_equals_dense(name: str):
     for _ in range(6):
         _draw(sparse)
         dense.grads = [g.to_dense() for g in sparse.grads]
-        ROW_KERNEL.step(sparse)
+        take(ROW_KERNEL, sparse)
         torch_step(dense)
     _draw(sparse, touched=200)  # every row catches up
     dense.grads = [g.to_dense() for g in sparse.grads]
-    ROW_KERNEL.step(sparse)
+    take(ROW_KERNEL, sparse)
     torch_step(dense)
     assert_same(sparse, dense, 1e-11, 1e-12)
 
@@ -92,7 +91,7 @@ def test_the_number_of_threads_changes_nothing():
         batch = make(((5000, 16), (400, 600)), "auto")
         for _ in range(2):
             _draw(batch, touched=3000)
-            ROW_KERNEL.step(batch)
+            take(ROW_KERNEL, batch)
         results.append(batch)
     assert_same(results[1], results[0])
     assert_same(results[2], results[0])
@@ -105,7 +104,7 @@ def test_untouched_rows_are_not_written():
         tensors[0][10:] = float("nan")
     rows = torch.tensor([[3, 7, 3]])
     batch.grads = [torch.sparse_coo_tensor(rows, torch.ones(3, 6), (50, 6), check_invariants=True)]
-    ROW_KERNEL.step(batch)
+    take(ROW_KERNEL, batch)
     assert torch.isfinite(batch.params[0][:10]).all()
     assert batch.param_states[0]["row_clocks"].tolist() == [0, 0, 0, 1, 0, 0, 0, 1] + 42 * [0]
 
@@ -127,7 +126,7 @@ def test_no_rows_at_all(scope: str):
     other = twin(batch)
     _draw(batch, touched=0)
     other.grads = [g.clone() for g in batch.grads]
-    ROW_KERNEL.step(batch)
+    take(ROW_KERNEL, batch)
     torch_step(other)
     assert_same(batch, other)
 
@@ -148,7 +147,7 @@ def test_what_does_not_fit_is_refused():
 def test_dense_gradients_in_between_leave_no_clocks():
     batch = make(((20, 4),), "element", torch.float64)
     _draw(batch)
-    ROW_KERNEL.step(batch)
+    take(ROW_KERNEL, batch)
     assert "row_clocks" in batch.param_states[0]
     draw_gradients(batch)
     assert "sparse" in str(ROW_KERNEL.prepare(batch))

@@ -14,6 +14,7 @@ from tests.engine.kernel_batches import (
     make,
     needs_kernel,
     step_both,
+    take,
     torch_step,
     twin,
 )  # fmt: skip
@@ -88,7 +89,7 @@ def test_numbers_at_the_ends_of_the_range_are_the_rule_s(name: str, state_dtype:
         ours.grads[0].fill_diagonal_(1.0).copy_(torch.tensor(SPECIAL) * ours.grads[0].sign())
         ours.params[0][3] = ours.params[0][3] * 1e30
         theirs.grads, theirs.params[0][3] = [g.clone() for g in ours.grads], ours.params[0][3]
-        KERNEL.step(ours)
+        take(KERNEL, ours)
         torch_step(theirs)
         assert_same(ours, theirs)
 
@@ -103,7 +104,7 @@ def test_a_spoilt_element_spoils_nothing_else(bad: float, guard: bool):
         if step == 1:
             ours.grads[0][7] = bad
         theirs.grads = [g.clone() for g in ours.grads]
-        KERNEL.step(ours)
+        take(KERNEL, ours)
         torch_step(theirs)
     if not guard:  # The kernel always computes the decay, and 0·NaN is NaN.
         theirs.state["offset"][0][7] = float("nan")
@@ -115,7 +116,7 @@ def test_a_spoilt_element_spoils_nothing_else(bad: float, guard: bool):
 def test_large_doubles_become_the_largest_bf16_and_infinities_stay():
     ours = make([(4,)], dtype=torch.float64, state_dtype=torch.bfloat16, beta=0.0)
     ours.grads = [torch.tensor([1e300, -1e39, float("inf"), 2.0], dtype=torch.float64)]
-    KERNEL.step(ours)
+    take(KERNEL, ours)
     largest = torch.finfo(torch.bfloat16).max
     assert ours.state["momentum"][0].tolist()[:3] == [largest, -largest, float("inf")]
 
@@ -126,7 +127,7 @@ def test_no_nan_is_rounded_to_a_number(beta: float):
     ours = make([(300,)], state_dtype=torch.bfloat16, beta=beta)
     patterns = torch.tensor([0x7FFFFFFF, -1, 0x7F800001, -8388607], dtype=torch.int32).view(torch.float32)
     ours.grads = [patterns.repeat(75)]
-    KERNEL.step(ours)
+    take(KERNEL, ours)
     assert ours.state["momentum"][0].isnan().all()
 
 
@@ -137,17 +138,18 @@ def test_phase_by_phase_is_the_same_step(scope: str):
     for _ in range(3):
         draw_gradients(whole)
         phases.grads = whole.grads
-        KERNEL.step(whole)
+        take(KERNEL, whole)
         before = twin(phases)
-        assert KERNEL.prepare(phases) is None
-        sums = KERNEL.measure(phases)
+        step = KERNEL.prepare(phases)
+        assert not isinstance(step, str)
+        sums = step.measure()
         assert (sums is None) == (scope == "auto")
         assert sums is None or sums.shape == (3 if scope == "tensor" else 1, 2)
         assert_same(phases, before)  # measuring writes nothing
-        statistics = KERNEL.move(phases, sums)
+        statistics = step.move(sums)
         assert all(torch.equal(a, b) for a, b in zip(phases.shared.values(), before.shared.values(), strict=True))
-        if phases.is_shared:
-            KERNEL.write_shared(phases, sums)
+        if phases.plan.is_shared:
+            step.write_shared(sums)
         if statistics is not None:
             assert torch.equal(phases.state["gamma"][0], before.state["gamma"][0])
             learn([phases], [statistics])
@@ -163,7 +165,7 @@ def test_a_long_run_stays_beside_the_rule(scope: str):
     for _ in range(200):
         for batch in (ours, theirs):
             batch.grads = [p - t for p, t in zip(batch.params, target, strict=True)]
-        KERNEL.step(ours)
+        take(KERNEL, ours)
         torch_step(theirs)
     for a, b in zip(ours.params, theirs.params, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)

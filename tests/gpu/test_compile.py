@@ -3,6 +3,7 @@
 ``python -m benchmarks.gpu_compile`` prints the whole table.
 """
 
+from dataclasses import replace
 from itertools import product
 from types import SimpleNamespace
 
@@ -12,7 +13,7 @@ import torch
 from benchmarks.gpu_compile import GPUS, KERNELS, TARGETS, compiled
 from gpu.interpreted.batches import batch_of
 from gradagrad.triton import launch
-from gradagrad.triton.backend import TritonBackend
+from gradagrad.triton.backend import TritonBackend, TritonStep
 from gradagrad.triton.launch import WARPS, module
 
 triton = pytest.importorskip("triton")
@@ -68,8 +69,8 @@ def test_a_schedule_compiles_nothing_anew(monkeypatch):
     batch = batch_of("element", shapes=((600,), (3,)), state=torch.bfloat16, lr=0.1)
     steps = TritonBackend(compile_only)
     for k in range(17):  # Triton specialises on 1 and on multiples of 16 unless told otherwise
-        batch.settings = batch.settings._replace(lr=0.1 * k)
-        steps.step(batch)
+        batch.plan = replace(batch.plan, settings=batch.settings._replace(lr=0.1 * k))
+        TritonStep(steps, batch).take()
     (result,) = compiled_kernels.values()
     assert result.src.signature["lr"] == result.src.signature["eps"] == "fp64"
     assert result.src.signature["step"] == "i32"

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,14 @@ from torch._subclasses import FakeTensorMode
 from benchmarks import gpu_model
 from gpu import golden
 from gpu.interpreted.batches import batch_of, set_gradients
-from gradagrad.engine import step as choose_backend
+from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
+from gradagrad.engine.plan import Plan
 from gradagrad.projections import Box
 from gradagrad.rules import gradagrad
+from gradagrad.torch_ops.steps import TorchStep
 from gradagrad.triton import backend, check, launch
-from gradagrad.triton.backend import TritonBackend
+from gradagrad.triton.backend import TritonBackend, TritonStep
 from gradagrad.triton.source import source_of
 
 ROOT = Path(__file__).parents[2]
@@ -82,9 +85,9 @@ def test_launches_for_160_tensors(scope, settings, names):
     launches = Launches()
     batch = batch_of(scope, shapes=MANY_SHAPES, **settings)
     set_gradients(batch, 0)
-    steps = TritonBackend(launches)
-    assert steps.prepare(batch) is None
-    steps.step(batch)
+    step = TritonBackend(launches).prepare(batch)
+    assert not isinstance(step, str), step
+    step.take()
     assert launches.names == names
     assert all(int(step) == 1 for step in batch.steps)
 
@@ -95,7 +98,7 @@ def test_kinds_of_tensors_have_kernels_of_their_own_and_share_the_block():
     set_gradients(batch, 0)
     batch.grads[0] = batch.grads[0].to_sparse(1)
     launches = Launches()
-    TritonBackend(launches).step(batch)
+    TritonStep(TritonBackend(launches), batch).take()
     assert launches.names == ["measure"] * 3 + ["move"] * 3 + ["write_shared"]
     measured = [arguments for name, _, arguments in launches if name == "measure"]
     assert [arguments["first"] for arguments in measured] == [0, 1, 2]  # one after the other in the same memory
@@ -109,7 +112,7 @@ def test_chunks_cover_every_element_once_and_promise_only_what_is_aligned():
     batch = batch_of("element", shapes=[(20_000,), (20_000,), (0,)])
     batch.params[1] = memory[1:]
     launches = Launches()
-    TritonBackend(launches).step(batch)
+    TritonStep(TritonBackend(launches), batch).take()
     shares = launches[0][2]["work"].reshape(-1, 4).tolist()
     for tensor, size in enumerate((20_000, 20_000, 0)):
         own = [share for share in shares if share[0] == tensor]
@@ -126,20 +129,21 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
     launch.shares_of.cache_clear()
     batch, launches = batch_of("group", shapes=MANY_SHAPES, beta=0.9), Launches()
     steps = TritonBackend(launches)
-    steps.step(batch)
+    TritonStep(steps, batch).take()
     first = len(uploads)
     for _ in range(3):
-        steps.step(batch)
+        TritonStep(steps, batch).take()
     assert len(uploads) == first
     kept = batch.grads[0]
     batch.grads[0] = torch.zeros_like(kept)
-    steps.step(batch)
+    TritonStep(steps, batch).take()
     assert len(uploads) == first + 1  # addresses only
     batch.grads[0] = kept
-    steps.step(batch)
+    TritonStep(steps, batch).take()
     assert len(uploads) == first + 1
-    batch.settings = batch.settings._replace(lr=0.0, rho=3.0, beta=0.5)  # a schedule needs no new text
-    steps.step(batch)
+    settings = batch.settings._replace(lr=0.0, rho=3.0, beta=0.5)
+    batch.plan = replace(batch.plan, settings=settings)  # a schedule needs no new text
+    TritonStep(steps, batch).take()
     assert len({id(arguments["table"]) for _, _, arguments in launches}) == 2
     assert launches[-1][2]["lr"] == 0.0
 
@@ -147,7 +151,7 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
 @pytest.mark.parametrize(
     ("reason", "change", "settings"),
     [
-        ("differentiable=True", lambda b: setattr(b, "differentiable", True), {}),
+        ("differentiable=True", lambda b: setattr(b.plan, "differentiable", True), {}),
         ("must be NonNegative\\(\\) or a Box with plain numbers, got Ball", lambda b: None, {"project": Ball(1.0)}),
         ("plain numbers, got Box", lambda b: None, {"project": Box(torch.zeros(4, 6), 1.0)}),
         ("without gaps", lambda b: b.params.__setitem__(0, torch.zeros(4, 12)[:, ::2]), {}),
@@ -168,7 +172,8 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
 def test_refusals(reason, change, settings):
     batch = batch_of(settings.pop("scope", "element"), shapes=[(4, 6)], **settings)
     change(batch)
-    said = TritonBackend(Launches()).prepare(batch) or ""
+    said = TritonBackend(Launches()).prepare(batch)
+    assert isinstance(said, str)
     assert re.search(reason, said)
     documented = (ROOT / "docs" / "gpu.md").read_text().split("| message |")[1].split("\n\n")[0]
     assert any(
@@ -179,7 +184,8 @@ def test_refusals(reason, change, settings):
 def test_says_that_triton_is_missing(monkeypatch):
     monkeypatch.setitem(sys.modules, "triton", None)
     monkeypatch.setattr(backend, "unavailable", UNAVAILABLE.__wrapped__)
-    said = TritonBackend().prepare(batch_of("element")) or ""
+    said = TritonBackend().prepare(batch_of("element"))
+    assert isinstance(said, str)
     assert said.startswith("triton cannot be imported")
     assert "it comes with torch for CUDA and ROCm" in said
 
@@ -188,34 +194,33 @@ def test_a_captured_graph_needs_its_tables_and_keeps_them(monkeypatch):
     monkeypatch.setattr(backend, "_capturing", lambda batch: True)
     batch = batch_of("group", shapes=MANY_SHAPES)
     steps = TritonBackend(Launches())
-    assert "take a step first" in (steps.prepare(batch) or "")
-    with pytest.raises(RuntimeError, match=r"zero_grad\(set_to_none=False\)"):
-        steps.step(batch)
-    assert all(int(step) == 0 for step in batch.steps)
+    reason = steps.prepare(batch)
+    assert "take a step first" in reason
+    assert "zero_grad(set_to_none=False)" in reason
     monkeypatch.setattr(backend, "_capturing", lambda batch: False)
-    steps.step(batch)
+    steps.prepare(batch).take()
     monkeypatch.setattr(backend, "_capturing", lambda batch: True)
-    assert steps.prepare(batch) is None
-    steps.step(batch)
-    assert steps._captured
+    steps.prepare(batch).take()
+    assert steps.captured
 
 
 @pytest.mark.parametrize(("fused", "foreach"), [(None, None), (True, None), (False, None), (None, True)])
 def test_choice_of_backend_on_a_gpu(fused, foreach, monkeypatch):
     """fused=None uses Triton where possible, fused=True requires it, and foreach=True does not use it."""
-    group = {"fused": fused, "foreach": foreach, "differentiable": False}
     with FakeTensorMode():
         tensors = [torch.empty(2, device="cuda")]
-    batch = Batch(gradagrad.RULE, gradagrad.Settings(), "element", params=tensors, grads=tensors)
-    monkeypatch.setattr(backend.TRITON, "prepare", lambda batch: None)
+    plan = Plan(gradagrad.RULE, gradagrad.Settings(), "element", fused=fused, foreach=foreach)
+    batch = Batch(plan, tensors, tensors, state={"momentum": tensors})
+    launched = object()
+    monkeypatch.setattr(backend.TRITON, "prepare", lambda batch: launched)
     wanted = fused or (fused is None and not foreach)
-    assert (choose_backend.choose_backend(batch, group) is backend.TRITON) == wanted
+    assert (engine.prepared(batch) is launched) == wanted
     monkeypatch.setattr(backend.TRITON, "prepare", lambda batch: "no reason.")
     if fused:
         with pytest.raises(RuntimeError, match="fused=True is impossible here: no reason"):
-            choose_backend.choose_backend(batch, group)
+            engine.prepared(batch)
     else:
-        assert choose_backend.choose_backend(batch, group).name == "torch"
+        assert isinstance(engine.prepared(batch), TorchStep)
 
 
 # The text.

@@ -8,6 +8,7 @@ only one of them has (a tensor as lr, a schedule, dtypes) are checked in `gradag
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Real
 from typing import Any
 
@@ -203,10 +204,8 @@ def _check_together(group: Mapping[str, Any], lr_name: str) -> None:
 
 def _check_agreement(table: Table, group: Mapping[str, Any], others: Sequence[Mapping[str, Any]]) -> None:
     """Raises where param groups that share a decision differ in an argument of it."""
-    sharing = [
-        other for other in others if table.scope is None or group.get(table.scope) == other[table.scope] == "all"
-    ]
-    for other in sharing:
+    sharing = (o for o in others if table.scope is None or group.get(table.scope) == o[table.scope] == "all")
+    for other in islice(sharing, 1):  # The others agree with one another.
         for name in (*table.numeric, *table.flags):
             if name not in table.free and group[name] != other[name]:
                 because = f'With {table.scope}="all", all' if table.scope else "All"

@@ -9,29 +9,15 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from gradagrad.rules.rule import Field, Rule
-from gradagrad.rules.scope import SHARED, Scope
+from gradagrad.engine.plan import Plan
 from gradagrad.sharding import Axes
 
 
 @dataclass
 class Batch:
-    """The parameters of one group (or some of them) with their gradients and state, and the settings of the step."""
+    """The parameters of one group (or some of them) in one step, with their gradients and state."""
 
-    rule: Rule
-    settings: Any
-    """The rule's own NamedTuple; ``lr`` may be a tensor."""
-    scope: Scope
-    coupled_decay: float = 0.0
-    lr_decay: float = 0.0
-    group: int = 0
-    """The param group's place in the optimizer."""
-    maximize: bool = False
-    differentiable: bool = False
-    stochastic_rounding: bool = False
-    """Whether bf16 parameters are rounded stochastically, as bf16 state is."""
-    draws: bool = False
-    """Whether anything is rounded stochastically."""
+    plan: Plan
     params: list[Tensor] = field(default_factory=list)
     grads: list[Tensor] = field(default_factory=list)
     steps: list[Tensor] = field(default_factory=list)
@@ -48,29 +34,14 @@ class Batch:
     """The parameters as the user has them, where ``params`` are this rank's shards."""
     axes: Axes = ()
     """The process groups over which sums are added; none where every block is whole on this rank."""
-    backend: Any = None
-    """The `Backend` that steps it."""
-    prepared: list[Any] | None = None
-    """What a backend has prepared or read for this step."""
-    handles: Any = None
-    """The optimizer's `HandleCache`, if it has one."""
-    derived: dict[Any, Any] = field(init=False, default_factory=dict)
-    """Computed from the settings alone, and valid until one of them changes."""
+    moved: Tensor | None = None
+    """Whether any gradient of the step is not zero, where only the device knows: a number above 0 if so."""
 
-    fields: tuple[Field, ...] = field(init=False)
-    """The state that the settings need."""
-    keys: frozenset[str] = field(init=False)
-    """The keys of these fields."""
-    shared_keys: list[str] = field(init=False)
-    """Those of the fields that parameters share."""
-    is_shared: bool = field(init=False)
-    """Whether all parameters share one block."""
-
-    def __post_init__(self) -> None:
-        self.fields = self.rule.fields(self.settings)
-        self.keys = frozenset([field.key for field in self.fields])
-        self.is_shared = self.scope in SHARED
-        self.shared_keys = [f.key for f in self.fields if f.at == "shared" or (f.at == "block" and self.is_shared)]
+    @property
+    def settings(self) -> Any:
+        """What the rule is told: the plan's settings, and whether there is a gradient at all."""
+        settings = self.plan.settings
+        return settings if self.moved is None else settings._replace(moved=self.moved)
 
     def unscale(self, scale: Tensor) -> None:
         """Divides gradients by GradScaler's scale, in place, as torch's fused optimizers do."""
@@ -79,39 +50,27 @@ class Batch:
             values.div_(scale.to(values.device))
 
     def select(self, indices: Iterable[int]) -> Batch:
-        """The same settings over some of the parameters."""
+        """The same plan over some of the parameters."""
         chosen = list(indices)
         names = ("params", "grads", "steps", "param_states", "streams", "owners")
         lists: dict[str, Any] = {name: [values[i] for i in chosen] for name in names if (values := getattr(self, name))}
-        return replace(
-            self, **lists, prepared=None, state={key: [values[i] for i in chosen] for key, values in self.state.items()}
-        )
+        return replace(self, **lists, state={key: [values[i] for i in chosen] for key, values in self.state.items()})
 
 
-class Backend(Protocol):
-    """Steps batches. Sums and statistics are float64 tensors with a row of numbers for each block."""
+class Step(Protocol):
+    """A batch that a backend is ready to step. Sums and statistics are float64, a row of numbers for each block."""
 
-    name: str
-    is_one_call: bool
-    """Whether `step` is one call into compiled code, which no signal handler can interrupt."""
+    batch: Batch
 
-    def prepare(self, batch: Batch) -> str | None:
-        """Gets a step ready and returns None, or says why this batch cannot be stepped. Writes nothing."""
-        ...
-
-    def forget(self, batch: Batch) -> None:
-        """Releases what was prepared or read, if the step is not taken after all."""
-        ...
-
-    def step(self, batch: Batch) -> None:
+    def take(self) -> None:
         """Counts and takes the whole step of a batch that shares nothing with others: measure, decide, move, learn."""
         ...
 
-    def measure(self, batch: Batch) -> Any:
+    def measure(self) -> Any:
         """The rule's sums, one row for each tensor or one for all; None if the rule needs none. Writes nothing."""
         ...
 
-    def move(self, batch: Batch, sums: Any) -> Tensor | None:
+    def move(self, sums: Any) -> Tensor | None:
         """Counts the step and moves parameters and element fields, given complete sums.
 
         Returns the statistics, a row for each parameter, if the rule learns from them. Blocks of one parameter are
@@ -119,6 +78,14 @@ class Backend(Protocol):
         """
         ...
 
-    def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
+    def write_shared(self, sums: Any) -> None:
         """Writes a block that parameters share as it is after the step, given complete sums."""
+        ...
+
+
+class Backend(Protocol):
+    """Steps batches."""
+
+    def prepare(self, batch: Batch) -> Step | str:
+        """A step that only needs to be taken, or why this batch cannot be stepped, as a sentence. Writes nothing."""
         ...

@@ -36,7 +36,7 @@ def look_on_device(batch: Batch) -> Tensor:
 def moves(batches: Sequence[Batch], found: Iterable[bool | Tensor]) -> bool:
     """Whether to take a step, given what `look` has found in each batch: not if there is nothing on any rank.
 
-    Where only the device knows, the step is taken, and the rule is given the answer as a setting.
+    Where only the device knows, the step is taken, and the rule is told the answer.
     """
     answers, axes = list(found), [batch.axes for batch in batches]
     if not any(axes) and any(answer is True for answer in answers):
@@ -47,7 +47,7 @@ def moves(batches: Sequence[Batch], found: Iterable[bool | Tensor]) -> bool:
     if any(isinstance(a, bool) for a in answers):  # The kernel must be told, and a CPU need not be waited for.
         return bool(moved)
     for batch in batches:
-        batch.settings = batch.settings._replace(moved=moved)
+        batch.moved = moved
     return True
 
 

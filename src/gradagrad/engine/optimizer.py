@@ -1,9 +1,9 @@
 """The common base of our torch optimizers: checked param groups, state from declared fields, steps, state dicts."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any, ClassVar, overload
 
 import torch
@@ -15,9 +15,9 @@ from gradagrad.checks.arguments import Table
 from gradagrad.checks.torch import checked, refuse_foreign_settings, refuse_unfit_parameters, warn_of_one_each
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.state import begin, begin_early, has_stepped, join_shared, mark_idle, renew_unused, unused_of
-from gradagrad.kernel.backend import HandleCache
-from gradagrad.monitoring.diagnostics import READINGS, GroupDiagnostics, Reading, describe
+from gradagrad.engine.plan import KeptState, Plan
+from gradagrad.engine.state import begin, has_stepped, mark_idle
+from gradagrad.monitoring.diagnostics import GroupDiagnostics, describe, show, show_start
 from gradagrad.monitoring.first_step import FirstStep
 from gradagrad.rules.rule import Rule
 from gradagrad.rules.scope import SHARED, Scope
@@ -30,25 +30,24 @@ class EngineOptimizer(Optimizer, ABC):
 
     rule: ClassVar[Rule]
     arguments: ClassVar[Table]
+    common_settings: ClassVar[tuple[str, ...]] = ()
+    """The keys of param groups on which the settings of all groups depend. Replacing one outdates all plans."""
     warns_of_large_first_step: ClassVar[bool] = False
     _has_stepped: bool = False
     """Whether its first step was taken since it was constructed or loaded."""
     _cannot_step: str = ""
     """Why steps, saving and loading are refused at the moment; empty if they are not."""
+    _common: Sequence[Any] = ()
+    """The groups' values of the common settings at the last step."""
     _in_backward: Any = None
     """What steps parameters inside the backward pass, if anything does."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
         _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
-        self._handles = HandleCache()
-        self._empty: list[tuple[list[Any], Batch]] = []
-        self._begun_with: list[tuple[str, float]] = []
-        """Each group's scope and momentum, as they were constructed or loaded."""
-        self._unused: dict[Tensor, Any] = {}
-        """The parameters whose state has seen no step, and everything that this state depends on."""
+        self._plans: list[Plan] = []
+        """Each group's, as it was constructed or loaded, or as it was last stepped."""
         super().__init__(params, checked(self.arguments, defaults))
-        begin_early(self)
 
     @abstractmethod
     def _settings(self, group: Mapping[str, Any]) -> Any:
@@ -57,9 +56,9 @@ class EngineOptimizer(Optimizer, ABC):
     def _scope(self, group: Mapping[str, Any]) -> Scope:
         return group[self.arguments.scope] if self.arguments.scope else "tensor"
 
-    def _empty_batch(self, group: Mapping[str, Any]) -> Batch:
-        """A param group's settings, without parameters."""
-        return Batch(
+    def _new_plan(self, group: Mapping[str, Any], before: Plan | None = None) -> Plan:
+        """How a param group is stepped as it is now."""
+        return Plan(
             rule=self.rule,
             settings=self._settings(group),
             scope=self._scope(group),
@@ -69,8 +68,35 @@ class EngineOptimizer(Optimizer, ABC):
             differentiable=group["differentiable"],
             stochastic_rounding=group["stochastic_rounding"],
             draws=group["stochastic_rounding"] or precision.is_rounded(group["state_dtype"]),
-            handles=self._handles,
+            fused=group["fused"],
+            foreach=group["foreach"],
+            momentum=group["momentum"] if before is None else before.momentum,
+            group=group,  # pyright: ignore[reportArgumentType]
         )
+
+    def _plan(self, place: int) -> Plan:
+        """A group's plan. Raises where others overwrote a setting, or where the state does not fit one any more."""
+        group, plan = self.param_groups[place], self._plans[place]
+        if torch.compiler.is_compiling():
+            refuse_foreign_settings(group, self.defaults, plan.momentum)
+            return self._new_plan(group, plan)
+        values = itemgetter(*self.defaults)(group)
+        if not plan.values or not all(map(is_, values, plan.values)):
+            refuse_foreign_settings(group, self.defaults, plan.momentum)
+            self._refuse_another_scope(group, plan.scope)
+            kept = plan.kept or KeptState()
+            plan = self._plans[place] = self._new_plan(group, plan)
+            plan.values, plan.kept = values, kept
+        return plan
+
+    def _refuse_another_scope(self, group: Mapping[str, Any], scope: Scope) -> None:
+        if (now := self._scope(group)) != scope:
+            if any(has_stepped(self, parameter) for parameter in group["params"]):
+                raise RuntimeError(
+                    f'granularity was changed from "{scope}" to "{now}" after the first step, but the state belongs to '
+                    f'"{scope}". Construct a new optimizer.'
+                )
+            checked(self.arguments, dict(group), [g for g in self.param_groups if g is not group])
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Adds a group. Missing arguments are the constructor's."""
@@ -83,28 +109,8 @@ class EngineOptimizer(Optimizer, ABC):
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
-        self._put_readings(self.param_groups[-1])
-        self._begun_with.append(self._scope_and_momentum(self.param_groups[-1]))
-
-    def _scope_and_momentum(self, group: Mapping[str, Any]) -> tuple[str, float]:
-        return self._scope(group), group["momentum"]
-
-    def _refuse_changes(self, index: int, group: Mapping[str, Any]) -> None:
-        """Raises where others overwrote a setting, or the state no longer fits one."""
-        scope, momentum = self._begun_with[index]
-        refuse_foreign_settings(group, self.defaults, momentum)
-        if (now := self._scope(group)) != scope:
-            if any(has_stepped(self, parameter) for parameter in group["params"]):
-                raise RuntimeError(
-                    f'granularity was changed from "{scope}" to "{now}" after the first step, but the state belongs to '
-                    f'"{scope}". Construct a new optimizer.'
-                )
-            checked(self.arguments, dict(group), [g for g in self.param_groups if g is not group])
-            self._begun_with[index] = now, momentum
-
-    def _put_readings(self, group: dict[str, Any]) -> None:
-        """Puts γ and the learning rate into a param group, for users and trainers that read them there."""
-        group.update({key: Reading(key, self) for key in READINGS})
+        self._plans.append(self._new_plan(self.param_groups[-1]))
+        show_start(self._plans[-1])
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -125,79 +131,68 @@ class EngineOptimizer(Optimizer, ABC):
         found_inf: Tensor | None = getattr(self, "found_inf", None)  # GradScaler sets this, and grad_scale.
         if found_inf is not None and bool(found_inf):
             return loss
-        is_first = not (self._has_stepped or torch.compiler.is_compiling()) and (
-            self._is_unstepped() if self._unused else not any(map(self.state.get, self._parameters()))
+        is_first = not (self._has_stepped or torch.compiler.is_compiling()) and not any(
+            has_stepped(self, parameter) for parameter in self._parameters()
         )
         self._step_groups(is_first)
         return loss
 
-    def _is_unstepped(self) -> bool:
-        return not any(has_stepped(self, parameter) for parameter in self._parameters())
-
     def _step_groups(self, is_first: bool) -> None:
-        batches = self._batches()
-        scale: Tensor | None = getattr(self, "grad_scale", None)
-        if scale is not None:
-            for batch in batches:
-                batch.unscale(scale)
-        batches = engine.prepare(batches, self.param_groups)
-        if not batches:  # There are no gradients, or all are zero.
-            return
-        looks = is_first and self.warns_of_large_first_step and FirstStep.can_look(batches)
-        first = FirstStep(batches) if looks else None
         try:
-            if is_first and (self.rule.learns or self._scope(self.param_groups[0]) in SHARED):
-                warn_of_one_each(self)
-            engine.run(batches)
-            if first is not None:
-                first.check()
+            batches = self._batches()
+            scale: Tensor | None = getattr(self, "grad_scale", None)
+            if scale is not None:
+                for batch in batches:
+                    batch.unscale(scale)
+            steps = engine.prepare(batches)
         except BaseException:
-            engine.forget(batches)
-            if first is not None:
-                first.undo()
-                self.state.clear()
-                begin_early(self)
+            if is_first:
+                self.state.clear()  # Settings may change before the next attempt.
             raise
-        if is_first:  # What is stepped for the first time in a later step is found by its counter.
-            self._unused = {p: origin for p, origin in self._unused.items() if p.grad is None}
-            self._has_stepped = True
+        if not steps:  # There are no gradients, or all are zero.
+            return
+        if is_first and (self.rule.learns or self._scope(self.param_groups[0]) in SHARED):
+            warn_of_one_each(self)
+        first = FirstStep.of(steps) if is_first and self.warns_of_large_first_step else None
+        engine.run(steps)
+        self._has_stepped = True
+        for batch in batches:
+            if batch.plan.shown and not torch.compiler.is_compiling():
+                show(batch.plan, batch.shared, batch.state)
+        if first is not None:
+            first.check()
 
-    def _batches(self) -> list[Batch]:
-        """A batch for each param group that has gradients. Makes missing state."""
-        made = [self._batch(index, group) for index, group in enumerate(self.param_groups)]
+    def _batches(self, parts: Sequence[tuple[int, Mapping[str, Any]]] = ()) -> list[Batch]:
+        """A batch for each param group that has gradients, or for each of some parts of groups. Makes missing state."""
+        if self.common_settings and len(self.param_groups) > 1 and not torch.compiler.is_compiling():
+            common = [group[name] for name in self.common_settings for group in self.param_groups]
+            kept = len(common) == len(self._common) and all(map(is_, common, self._common))
+            if not kept or any(isinstance(a, Tensor) for a in common):  # A tensor's value may change in place.
+                self._common = common
+                for plan in self._plans:
+                    plan.values = ()
+        made = [self._batch(place, group) for place, group in parts or enumerate(self.param_groups)]
         batches = [batch for batch in made if batch.params]
-        if drawing := [batch for batch in batches if batch.draws]:
+        if drawing := [batch for batch in batches if batch.plan.draws]:
             places = {parameter: place for place, parameter in enumerate(self._parameters())}
             for batch in drawing:
                 batch.streams = [places[parameter] for parameter in batch.params]
         return batches
 
-    def _batch(self, index: int, group: Mapping[str, Any], whole: Mapping[str, Any] | None = None) -> Batch:
-        """The parameters of a group that have a gradient, and their state. ``group`` may be a part of a whole one."""
+    def _batch(self, place: int, group: Mapping[str, Any]) -> Batch:
+        """The parameters of a group, or of a part of it, that have a gradient, and their state."""
+        batch = Batch(plan := self._plan(place))
         if torch.compiler.is_compiling():
-            refuse_foreign_settings(group, self.defaults, self._begun_with[index][1])
-            batch = self._empty_batch(group)
-            batch.group = index
             self._init_group(group, batch.params, batch.grads)
             # torch.compile cannot pass this list to _init_group.
             batch.param_states = [self.state[parameter] for parameter in batch.params]
         else:
-            # Settings are derived again only if a value in the group was replaced.
-            whole = group if whole is None else whole
-            values, empty = self._empty[index] if index < len(self._empty) else ([], None)
-            if empty is None or len(values) != len(whole) or not all(map(is_, values, whole.values())):
-                self._refuse_changes(index, whole)
-                empty = self._empty_batch(whole)
-                self._empty[index : index + 1] = [(list(whole.values()), empty)]
-            batch = Batch.__new__(Batch)  # copy.copy takes a tenth of a small step.
-            own = {"group": index, "params": [], "grads": [], "param_states": [], "state": {}, "shared": {}}
-            batch.__dict__.update(empty.__dict__, **own)
-            self._init_group(group, batch.params, batch.grads, batch.param_states, batch.keys)
+            self._init_group(group, batch.params, batch.grads, batch.param_states, plan)
         rows = batch.param_states
         batch.steps = [state["step"] for state in rows]
-        for field in batch.fields if rows else ():
+        for field in plan.fields if rows else ():
             key = field.key
-            if key in batch.shared_keys:
+            if key in plan.shared_keys:
                 batch.shared[key] = rows[0][key]
             else:
                 batch.state[key] = [state[key] for state in rows]
@@ -209,44 +204,38 @@ class EngineOptimizer(Optimizer, ABC):
         params: list[Tensor],
         grads: list[Tensor],
         states: list[dict[str, Any]] | None = None,
-        keys: Set[str] | None = None,
+        plan: Plan | None = None,
     ) -> None:
         """Collects the parameters that have a gradient, and their states, and makes missing state.
 
-        torch.compile runs a method of this name instead of tracing it, so making state is not part of the graph.
+        torch.compile runs a method of this name instead of tracing it, so making state is not part of the graph. It
+        reads the state after the first group's call and does not see what later calls add.
         """
-        if self._unused and self._is_unstepped():
-            renew_unused(self)
-        if states is None:
-            # torch.compile reads the state after the first group's call and does not see what later calls add.
-            for own in self.param_groups:
-                for parameter in (p for p in own["params"] if p.grad is not None):
-                    begin(self, own, parameter)
-        if keys is None:
-            keys = {field.key for field in self.rule.fields(self._settings(group))}
+        if plan is None:
+            begin(self, _has_gradient)
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
                 mark_idle(self, parameter)
                 continue
             state = self.state[parameter]
-            if not keys <= state.keys():
-                begin(self, group, parameter)
+            if plan is not None and not plan.keys <= state.keys():
+                begin(self, _has_gradient)
             if "row_clocks" in state and gradient.layout == torch.strided:
                 catch_up(self._alone(group, parameter), 0)
             params.append(parameter)
             grads.append(gradient)
             if states is not None:
                 states.append(state)
-        if states is None:
+        if plan is None:
             wrap_cpu_scalars(self.state.values())
 
     def _alone(self, group: Mapping[str, Any], parameter: Tensor) -> Batch:
         """A batch of this rank's shard of one parameter with its state and without a gradient."""
-        batch, state = self._empty_batch(group), self.state[parameter]
+        batch, state = Batch(plan := self._new_plan(group)), self.state[parameter]
         batch.params, batch.param_states, batch.steps = [sharding.local(parameter)], [state], [state["step"]]
-        batch.shared = {key: state[key] for key in batch.shared_keys if key in state}
-        own = [f.key for f in batch.fields if f.key in state and f.key not in batch.shared]
+        batch.shared = {key: state[key] for key in plan.shared_keys if key in state}
+        own = [f.key for f in plan.fields if f.key in state and f.key not in batch.shared]
         batch.state = {key: [sharding.local(state[key])] for key in own}
         return batch
 
@@ -259,22 +248,20 @@ class EngineOptimizer(Optimizer, ABC):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restores a pickle or a state dict; missing arguments take this optimizer's defaults."""
         super().__setstate__(state)
-        self._handles = HandleCache()
-        self._empty = []
         for group in self.param_groups:
             for name, value in self.defaults.items():
                 group.setdefault(name, value)
-            self._put_readings(group)
-        self._begun_with = [self._scope_and_momentum(group) for group in self.param_groups]
-        self._has_stepped, self._unused = False, unused_of(self)
-        join_shared(self)
+        self._plans = [self._new_plan(group) for group in self.param_groups]
+        for plan in self._plans:
+            show_start(plan)
+        self._has_stepped = False
+        begin(self, _none)
 
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
-        renew_unused(self)
         self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
@@ -282,7 +269,6 @@ class EngineOptimizer(Optimizer, ABC):
                 group["projection"] = None
             # torch.distributed.checkpoint gathers plain values only.
             group["state_dtype"] = str(group["state_dtype"]).removeprefix("torch.")
-            group.update(dict.fromkeys(READINGS))  # The keys stay, because distributed checkpoints expect them.
         return result
 
     @torch._disable_dynamo
@@ -291,8 +277,7 @@ class EngineOptimizer(Optimizer, ABC):
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
-        self._unused = unused_of(self)
-        join_shared(self)
+        begin(self, _none)
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -304,13 +289,19 @@ class EngineOptimizer(Optimizer, ABC):
 
     def share_memory(self) -> None:
         """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""
-        for group, parameter in ((own, p) for own in self.param_groups for p in own["params"]):
-            if not self.state[parameter]:
-                begin(self, group, parameter)
-            for value in self.state[parameter].values():
+        begin(self, lambda _: True)
+        for state in self.state.values():
+            for value in state.values():
                 value.share_memory_()
-        self._unused.clear()  # Another process may take the first step, and this one would not know.
 
     def diagnostics(self) -> list[GroupDiagnostics]:
         """For each param group, what its learning rates have become; see `GroupDiagnostics`."""
         return [describe(self, group) for group in self.param_groups]
+
+
+def _has_gradient(parameter: Tensor) -> bool:
+    return parameter.grad is not None
+
+
+def _none(_: Tensor) -> bool:
+    return False

@@ -1,13 +1,13 @@
-"""State as the rule's fields declare it, made with the optimizer or later. Shared numbers are one tensor."""
+"""State as the rule's fields declare it, made at a parameter's first step. Shared numbers are one tensor."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.nn.parameter import is_lazy
 
 from gradagrad import precision, sharding
 from gradagrad.rules.rule import Field
@@ -55,98 +55,42 @@ def start_of(field: Field, settings: Any) -> float:
     return getattr(settings, field.start) if isinstance(field.start, str) else field.start
 
 
-def begin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> None:
-    """Makes whatever is missing in a parameter's state."""
-    batch, state = optimizer._empty_batch(group), optimizer.state[parameter]
-    shared = batch.shared_keys
-    peers = [other for p in _sharing(optimizer, group) if (other := optimizer.state.get(p))] if shared else []
-    peer = next((other for other in peers if shared[0] in other), {})
-    state.setdefault("step", new_step(group, parameter))
-    for field in (f for f in batch.fields if f.key not in state):
-        key = field.key
-        known = peer.get(key) if key in shared else None
-        state[key] = new_field(field, group, batch.settings, batch.scope, parameter) if known is None else known
-        for other in peers if key in shared else ():  # A changed setting has added this field.
-            other[key] = state[key]
+def begin(optimizer: EngineOptimizer, wanted: Callable[[Tensor], bool]) -> None:
+    """Makes what is missing in the state of the wanted parameters, and has parameters of a block share its tensors."""
+    plans = [(group, optimizer._new_plan(group)) for group in optimizer.param_groups]
+    blocks: dict[Any, dict[str, Tensor]] = {}
+    """The shared numbers of parameters with one scope, or of each group if that is the scope."""
+    own = [blocks.setdefault(i if plan.scope == "group" else plan.scope, {}) for i, (_, plan) in enumerate(plans)]
+    for shared, (group, plan) in zip(own, plans, strict=True):
+        for state, key in product(_states(optimizer, group), plan.shared_keys):
+            if key in state:
+                shared.setdefault(key, state[key])
+    for shared, (group, plan) in zip(own, plans, strict=True):
+        for parameter in filter(wanted, group["params"]):
+            state = optimizer.state[parameter]
+            if "step" not in state:
+                state["step"] = new_step(group, parameter)
+            for field in plan.fields:
+                held = shared if field.key in plan.shared_keys else state
+                if field.key not in held:
+                    held[field.key] = new_field(field, group, plan.settings, plan.scope, parameter)
+    for shared, (group, plan) in zip(own, plans, strict=True):
+        for state in _states(optimizer, group) if plan.shared_keys else ():
+            state.update(shared)
 
 
-def begin_early(optimizer: EngineOptimizer) -> None:
-    """Makes missing state before the first step, so that wrappers and distributed checkpoints find its keys.
-
-    Frozen parameters and those without memory wait for their first gradient, as parameters that are added later do.
-    """
-    for group in optimizer.param_groups:
-        for parameter in group["params"]:
-            waits = not parameter.requires_grad or is_lazy(parameter) or parameter.is_meta
-            if not waits and not optimizer.state.get(parameter):
-                begin(optimizer, group, parameter)
-                optimizer._unused[parameter] = _origin(optimizer, group, parameter)
+def _states(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [state for parameter in group["params"] if (state := optimizer.state.get(parameter))]
 
 
 def has_stepped(optimizer: EngineOptimizer, parameter: Tensor) -> bool:
-    """Whether a parameter's state has seen a step. A counter is read only where the state was made early."""
+    """Whether a parameter's state has seen a step. Some wrappers ask for state before the first one."""
     state = optimizer.state.get(parameter)
-    if not state or parameter not in optimizer._unused:
-        return bool(state)
-    if int(state["step"]):  # TorchRec's wrappers load state in place, without a word to this optimizer.
-        del optimizer._unused[parameter]
-    return parameter not in optimizer._unused
-
-
-def renew_unused(optimizer: EngineOptimizer) -> None:
-    """Makes unused state anew where parameters were moved or exchanged, or settings changed, since it was made."""
-    groups = {p: group for group in optimizer.param_groups for p in group["params"]}
-    outdated = [
-        p
-        for p, origin in list(optimizer._unused.items())
-        if not has_stepped(optimizer, p) and (p not in groups or origin != _origin(optimizer, groups[p], p))
-    ]
-    for parameter in outdated:
-        del optimizer._unused[parameter], optimizer.state[parameter]
-    if outdated:
-        begin_early(optimizer)
-
-
-def unused_of(optimizer: EngineOptimizer) -> dict[Tensor, Any]:
-    """The parameters of a copied or loaded optimizer whose state has seen no step."""
-    return {
-        parameter: _origin(optimizer, group, parameter)
-        for group in optimizer.param_groups
-        for parameter in group["params"]
-        if (state := optimizer.state.get(parameter)) and not int(state.get("step", 1))
-    }
-
-
-def _origin(optimizer: EngineOptimizer, group: Mapping[str, Any], parameter: Tensor) -> tuple[Any, ...]:
-    """Everything that a fresh state depends on."""
-    settings = optimizer._settings(group)
-    starts = [(field.key, start_of(field, settings)) for field in optimizer.rule.fields(settings)]
-    own = (parameter.device, parameter.dtype, parameter.shape, parameter.stride())
-    return starts, optimizer._scope(group), group["state_dtype"], group["capturable"], *own
+    return bool(state) and int(state.get("step", 0)) > 0
 
 
 def mark_idle(optimizer: EngineOptimizer, parameter: Tensor) -> None:
     """Records the time at which a parameter without a gradient became idle, if it must catch up later."""
     clock, state = optimizer.rule.clock, optimizer.state.get(parameter, {})
-    if clock in state and "row_clocks" not in state and has_stepped(optimizer, parameter):
+    if clock in state and "row_clocks" not in state:
         state["row_clocks"] = state[clock].clone()
-
-
-def join_shared(optimizer: EngineOptimizer) -> None:
-    """Merges shared numbers after loading, so that all parameters of a block hold the same tensors again."""
-    for group in optimizer.param_groups:
-        keys = optimizer._empty_batch(group).shared_keys
-        states = [state for p in _sharing(optimizer, group) if (state := optimizer.state.get(p))] if keys else []
-        for key in keys:
-            first = next((state[key] for state in states if key in state), None)
-            for state in states:
-                if first is not None and key in state:
-                    state[key] = first
-
-
-def _sharing(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> list[Tensor]:
-    """The parameters that share numbers with those of a group."""
-    scope = optimizer._scope(group)
-    if scope == "group":
-        return group["params"]
-    return [p for other in optimizer.param_groups if optimizer._scope(other) == scope for p in other["params"]]

@@ -1,11 +1,7 @@
 """The order of a step, and the only place that knows it: prepare → measure → add over ranks → decide → move → learn."""
 
-import signal
-import threading
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from operator import attrgetter
-from types import FrameType
 from typing import Any
 
 import torch
@@ -13,20 +9,19 @@ from torch import Tensor
 from torch.optim.optimizer import _default_to_fused_or_foreach
 
 from gradagrad import sharding
-from gradagrad.engine.batch import Backend, Batch
+from gradagrad.engine.batch import Backend, Batch, Step
 from gradagrad.engine.gradients import IS_CPU, look, moves
 from gradagrad.engine.support import refuse_unfit
 from gradagrad.kernel import load
 from gradagrad.kernel.backend import KERNEL, ROW_KERNEL
-from gradagrad.torch_ops.steps import TorchSteps, added_up, learn, refuse_misfits
+from gradagrad.torch_ops.steps import TorchStep, added_up, learn, refuse_misfits
 from gradagrad.triton.backend import TRITON, interprets
 
 
-def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]], *, looks: bool = True) -> list[Batch]:
-    """Checks everything and writes nothing: the batches of the step, each with a backend that can step it.
+def prepare(batches: Sequence[Batch], *, looks: bool = True) -> list[Step]:
+    """Checks everything and writes nothing: a step for each batch by a backend that can take it.
 
-    ``groups`` are all param groups. There are no batches if the rule learns and every gradient is zero; without
-    ``looks`` nobody looks.
+    There are no steps if the rule learns and every gradient is zero; without ``looks`` nobody looks.
     """
     ready: list[Batch] = []
     for batch in batches:
@@ -34,52 +29,24 @@ def prepare(batches: Sequence[Batch], groups: Sequence[Mapping[str, Any]], *, lo
         if not plain:
             refuse_unfit(batch)
         ready += [batch] if plain else sharding.split(batch)
-    if looks and ready and ready[0].rule.learns and not moves(ready, map(look, ready)):
+    if looks and ready and ready[0].plan.rule.learns and not moves(ready, map(look, ready)):
         return []
-    try:
-        for part in ready:
-            part.backend = choose_backend(part, groups[part.group])
-            if part.backend.name != "kernel":  # The kernel has checked all shapes.
-                refuse_misfits(part)
-    except BaseException:
-        forget(ready)
-        raise
-    return ready
+    return [prepared(batch) for batch in ready]
 
 
-def forget(batches: Sequence[Batch]) -> None:
-    """Releases what was prepared for a step that will not be taken."""
-    for batch in batches:
-        if batch.prepared is not None:
-            batch.backend.forget(batch)
-
-
-def run(batches: Sequence[Batch]) -> None:
-    """Takes a prepared step."""
-    if len(batches) == 1 and _is_one_call(batches[0]):
-        batches[0].backend.step(batches[0])  # A compiled call cannot be interrupted.
-    elif torch.compiler.is_compiling():
-        _run(batches)
-    else:
-        with uninterrupted():
-            _run(batches)
-
-
-def _is_one_call(batch: Batch) -> bool:
-    alone = batch.backend.name == "kernel" and not batch.shared and len(batch.params) == 1
-    return (batch.backend.is_one_call or alone) and not batch.axes
-
-
-def _run(batches: Sequence[Batch]) -> None:
-    blocks = [_shared_block(batch) for batch in batches]
-    together: list[Batch] = []
-    for batch, block in zip(batches, blocks, strict=True):
-        if batch.axes or blocks.count(block) > 1:
-            together.append(batch)
+def run(steps: Sequence[Step]) -> None:
+    """Takes prepared steps."""
+    blocks: dict[int, list[Step]] = {}
+    for step in steps:
+        blocks.setdefault(_shared_block(step.batch), []).append(step)
+    together: list[Step] = []
+    for own in blocks.values():
+        if len(own) > 1 or own[0].batch.axes:
+            together += own
         else:
-            batch.backend.step(batch)
+            own[0].take()
     if together:
-        _step_together(together)
+        _take_together(together)
 
 
 def _shared_block(batch: Batch) -> int:
@@ -87,18 +54,17 @@ def _shared_block(batch: Batch) -> int:
     return id(next(iter(batch.shared.values()))) if batch.shared else id(batch)
 
 
-def _step_together(batches: Sequence[Batch]) -> None:
+def _take_together(steps: Sequence[Step]) -> None:
     """Steps blocks that span several batches or ranks: everything is measured before anything moves."""
-    sums = _totals(batches, [batch.backend.measure(batch) for batch in batches])
-    moved = [batch.backend.move(batch, own) for batch, own in zip(batches, sums, strict=True)]
+    sums = _totals([step.batch for step in steps], [step.measure() for step in steps])
+    moved = [step.move(own) for step, own in zip(steps, sums, strict=True)]
     written: set[int] = set()
-    for batch, own in zip(batches, sums, strict=True):
-        if batch.is_shared and _shared_block(batch) not in written:
-            batch.backend.write_shared(batch, own)
-            written.add(_shared_block(batch))
-    if batches[0].rule.learns:
-        learn(batches, moved)
-    forget(batches)
+    for step, own in zip(steps, sums, strict=True):
+        if step.batch.plan.is_shared and _shared_block(step.batch) not in written:
+            step.write_shared(own)
+            written.add(_shared_block(step.batch))
+    if steps[0].batch.plan.rule.learns:
+        learn([step.batch for step in steps], [statistics for statistics in moved if statistics is not None])
 
 
 def _totals(batches: Sequence[Batch], values: Sequence[Any]) -> list[Any]:
@@ -112,7 +78,7 @@ def _totals(batches: Sequence[Batch], values: Sequence[Any]) -> list[Any]:
     totals = [next(added) if isinstance(a, Tensor) else a and [next(added) for _ in a] for a in values]
     shared: dict[int, list[Tensor]] = {}
     for batch, total in zip(batches, totals, strict=True):
-        if batch.is_shared and total is not None:
+        if batch.plan.is_shared and total is not None:
             shared.setdefault(_shared_block(batch), []).append(total[0])
     return [
         added_up(shared[_shared_block(batch)], batch) if _shared_block(batch) in shared else total
@@ -130,101 +96,44 @@ def _is_plain(batch: Batch) -> bool:
 
 
 _RANKS = "rows that share a step size are split over several ranks."
-ONE_BY_ONE, TOGETHER = TorchSteps(together=False), TorchSteps(together=True)
 
 
-def choose_backend(batch: Batch, group: Mapping[str, Any]) -> Backend:
-    """Compiled steps where they are wanted and possible (C++ on a CPU, Triton on a GPU), else torch operations."""
-    layout = batch.grads[0].layout
-    kernel = None if batch.axes else batch.derived.get(layout)
-    if kernel and not kernel.prepare(batch):
-        return kernel  # The last step took it; it refuses parameters that have moved to another device.
-    if group["fused"] and any(parameter.is_meta for parameter in batch.params):  # in torch's words, for its own tests
+def prepared(batch: Batch) -> Step:
+    """A compiled step where it is wanted and possible (C++ on a CPU, Triton on a GPU), else one of torch operations."""
+    plan, layout = batch.plan, batch.grads[0].layout
+    known: Backend | None = None if batch.axes else plan.backends.get(layout)
+    if known and not isinstance(step := known.prepare(batch), str):
+        return step  # The kernel took the last step. It refuses parameters that have moved to another device.
+    if plan.fused and any(parameter.is_meta for parameter in batch.params):  # in torch's words, for its own tests
         raise RuntimeError("`fused=True` requires all the params to be floating point Tensors of supported devices.")
-    if wanted := _wants_kernel(batch, group):
-        on_cpu = _is_on_cpu(batch) and not interprets()
+    reason = ""
+    if _wants_kernel(batch):
+        on_cpu = all(map(IS_CPU, batch.params)) and not interprets()
         backend = TRITON if not on_cpu else KERNEL if layout == torch.strided else ROW_KERNEL
-        reason = _RANKS if batch.scope == "row" and batch.axes else backend.prepare(batch)
-        if reason is None:
+        step = _RANKS if plan.scope == "row" and batch.axes else backend.prepare(batch)
+        if not isinstance(step, str):
             if on_cpu:
-                batch.derived[layout] = backend
-            return backend
-        if on_cpu:
-            refuse_misfits(batch)  # This explains misfits better than the kernel does.
-        if wanted == "always" and layout == torch.strided:
-            raise RuntimeError(
-                f"fused=True is impossible here: {reason} Pass fused=None to use the kernel where possible."
-            )
-        if on_cpu and load.ops() is None:
-            load.warn_once()
-    together = group["foreach"]
+                plan.backends[layout] = backend
+            else:
+                refuse_misfits(batch)
+            return step
+        reason = step
+    refuse_misfits(batch)  # This explains misfits better than the kernels do.
+    if reason and plan.fused and layout == torch.strided:
+        raise RuntimeError(f"fused=True is impossible here: {reason} Pass fused=None to use the kernel where possible.")
+    if reason and batch.params[0].is_cpu and load.ops() is None:
+        load.warn_once()
+    together = plan.foreach
     if together is None:
-        together = _default_to_fused_or_foreach(batch.params, group["differentiable"], use_fused=False)[1]
-    return TOGETHER if together else ONE_BY_ONE
+        together = _default_to_fused_or_foreach(batch.params, plan.differentiable, use_fused=False)[1]
+    return TorchStep(batch, together=together)
 
 
-def _wants_kernel(batch: Batch, group: Mapping[str, Any]) -> str:
-    """Whether to ask the kernel: "always", "where possible" or not at all, as torch's optimizers decide it."""
-    if group["fused"]:
-        return "always"
-    if group["fused"] is False or group["foreach"] or batch.differentiable or torch.compiler.is_compiling():
-        return ""
-    return "where possible" if _is_on_cpu(batch) or batch.params[0].is_cuda else ""
-
-
-def _is_on_cpu(batch: Batch) -> bool:
-    return all(map(IS_CPU, batch.params))
-
-
-# The signals that user code usually catches; others end the process, or are rare.
-_SIGNALS = [
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGVTALRM", "SIGPROF")
-    if hasattr(signal, name)
-]
-
-
-@contextmanager
-def uninterrupted() -> Generator[None]:
-    """Postpones handlers of signals that are written in Python to the end of the block, so that a step is taken whole.
-
-    Python runs handlers in the main thread only, so there is nothing to do in others.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    arrived: list[tuple[Any, FrameType | None]] = []
-
-    def remember(number: int, frame: FrameType | None) -> None:
-        arrived.append((number, frame))
-
-    handlers = {number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number))}
-    try:
-        for number in handlers:
-            signal.signal(number, remember)
-        yield
-    finally:
-        with ExitStack() as handling:
-            handling.callback(_deliver, arrived, handlers)  # No signal can arrive here once the handlers are back.
-            _restore(handlers)
-
-
-def _deliver(arrived: list[tuple[Any, FrameType | None]], handlers: Mapping[Any, Any]) -> None:
-    """Calls the handlers of all signals, in order, whatever they raise."""
-    with ExitStack() as calls:
-        for number, frame in reversed(arrived):
-            calls.callback(handlers[number], number, frame)
-
-
-def _restore(handlers: Mapping[Any, Any]) -> None:
-    """Puts all handlers back, although each may raise as soon as it is back."""
-    raised: BaseException | None = None
-    left = list(handlers.items())
-    while left:
-        try:
-            signal.signal(*left[-1])
-            left.pop()
-        except BaseException as error:
-            raised = error
-    if raised is not None:
-        raise raised
+def _wants_kernel(batch: Batch) -> bool:
+    """Whether to ask the kernel, as torch's optimizers decide it."""
+    plan = batch.plan
+    if plan.fused is not None:
+        return plan.fused
+    if plan.foreach or plan.differentiable or torch.compiler.is_compiling():
+        return False
+    return batch.params[0].is_cuda or all(map(IS_CPU, batch.params))

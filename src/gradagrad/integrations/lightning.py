@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,7 +12,8 @@ from torch import Tensor
 
 from gradagrad.averaging import forward
 from gradagrad.integrations._at_average import AtAverage, shown
-from gradagrad.monitoring.diagnostics import Reading
+from gradagrad.integrations.wrappers import ours
+from gradagrad.monitoring.diagnostics import readings
 
 POINTS = "gradagrad_points"
 """The key of the iterates in a checkpoint. Training resumes from them, and ``state_dict`` holds the average."""
@@ -102,12 +102,17 @@ class LearningRateMonitor(callbacks.LearningRateMonitor):
     In AutoGradaGrad, ``lr`` is only a factor, usually 1.
     """
 
+    def on_train_start(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
+        """Finds our optimizers."""
+        self._ours = ours(trainer.optimizers)
+        super().on_train_start(trainer, *args, **kwargs)
+
     def _extract_lr(self, param_group: dict[str, Any], name: str) -> dict[str, Any]:
-        reading = param_group.get("effective_lr")
-        if not isinstance(reading, Reading):
-            return super()._extract_lr(param_group, name)
-        rate = float(reading)
-        return {} if math.isnan(rate) else super()._extract_lr({**param_group, "lr": rate}, name)  # no step yet
+        for optimizer in self._ours:
+            if any(group is param_group for group in optimizer.param_groups):
+                rate = readings(optimizer, param_group)["effective_lr"]
+                return super()._extract_lr({**param_group, "lr": rate}, name)
+        return super()._extract_lr(param_group, name)
 
 
 def _no_log(*_: Any, **__: Any) -> None: ...

@@ -21,7 +21,7 @@ from torchrec.optim.optimizers import in_backward_optimizer_filter
 
 from gradagrad import sharding
 from gradagrad.engine.optimizer import EngineOptimizer
-from gradagrad.engine.state import renew_unused
+from gradagrad.engine.state import begin
 from gradagrad.in_backward import StepsInBackward
 from gradagrad.sharding import TableShard
 
@@ -76,6 +76,8 @@ class TableOptimizer(KeyedOptimizerWrapper):
         super().__init__(params, make, pass_params_dict=True)
         if not isinstance(self._optimizer, EngineOptimizer):
             raise TypeError(f"make must return a GradaGrad or an AutoGradaGrad, got {type(self._optimizer).__name__}.")
+        # TorchRec reads the keys of the state before the first step.
+        begin(self._optimizer, lambda p: p.requires_grad and not p.is_meta)
         # Ranks that hold all tables find out by themselves which of them have a gradient.
         if any(_is_missing_somewhere(weight) for weight in self._tables.values()):
             self._optimizer.register_step_pre_hook(self._give_gradients)
@@ -100,7 +102,6 @@ class TableOptimizer(KeyedOptimizerWrapper):
 
     def state_dict(self) -> dict[str, Any]:
         """The state by the parameters' names."""
-        renew_unused(self._optimizer)
         self._optimizer._catch_up()
         return super().state_dict()
 

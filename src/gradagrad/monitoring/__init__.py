@@ -1,1 +1,1 @@
-"""What users can see of a training: diagnostics, recordings, plots and the warning about the first step."""
+"""What users can see of a training: diagnostics, recordings and the warning about the first step."""

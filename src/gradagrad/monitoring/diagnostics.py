@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from gradagrad.torch_ops.views import fields_of, lr_of
 
 if TYPE_CHECKING:
     from gradagrad.engine.optimizer import EngineOptimizer
+    from gradagrad.engine.plan import Plan
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 SAMPLE = 1_000_000
@@ -45,50 +45,37 @@ class GroupDiagnostics:
     """The median learning rate as Adam counts it, or how far gradients of constant size move an entry in one step."""
 
 
-class Reading:
-    """The value of ``"gamma"`` and ``"effective_lr"`` in a param group: a number computed when it is read.
+def show_start(plan: Plan) -> None:
+    """Puts ``d`` into a param group before its first step, or takes it out where every element or row has its own."""
+    if plan.shown:
+        field = next(field for field in plan.fields if field.key == plan.shown)
+        plan.group.setdefault("d", float(start_of(field, plan.settings)))
+    else:
+        plan.group.pop("d", None)
 
-    ``float()``, ``print`` and formatting read it, and wait for a GPU then; a step never does. State dicts hold None in
-    its place. Before the group's first step γ is its start value. ``d`` is effective_lr / lr, because some trainers log
-    d · lr, as Prodigy does.
+
+def show(
+    plan: Plan, shared: Mapping[str, Tensor], state: Mapping[str, Sequence[Tensor]], *, waits: bool = False
+) -> None:
+    """Puts into a param group, as ``d``, what the method has made of γ without lr, because some trainers log d · lr.
+
+    A step does not wait for a device; `learning_rates` does. Of several tensors it is the median.
     """
-
-    def __init__(self, key: str = "", optimizer: EngineOptimizer | None = None) -> None:
-        self._key = key
-        # A strong reference would be a cycle and keep the optimizer's state alive until Python collects garbage.
-        self._optimizer = weakref.ref(optimizer) if optimizer is not None else None
-
-    def __float__(self) -> float:
-        optimizer = self._optimizer() if self._optimizer is not None else None
-        if optimizer is None:
-            return float("nan")
-        group = next(group for group in optimizer.param_groups if any(value is self for value in group.values()))
-        return readings(optimizer, group)[self._key]
-
-    def __mul__(self, other: Any) -> Any:
-        return float(self) * other
-
-    __rmul__ = __mul__
-
-    def __format__(self, specification: str) -> str:
-        return format(float(self), specification)
-
-    def __repr__(self) -> str:
-        return f"{float(self):.4g}"
-
-    def __eq__(self, other: object) -> bool:
-        # Torch compares the settings of groups, and a reading's value is not a setting.
-        return isinstance(other, Reading) and other._key == self._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-    def __reduce__(self) -> tuple[type[Reading], tuple[()]]:
-        return Reading, ()  # A copied or unpickled optimizer makes its own readings.
+    held = state[plan.shown] if plan.shown in state else (shared[plan.shown],)
+    if len(held) > 1:
+        if waits or all(number.is_cpu for number in held):
+            plan.group["d"] = torch.stack([number.cpu() for number in held]).median().item()
+    elif waits or held[0].is_cpu:
+        plan.group["d"] = held[0].item()
 
 
-READINGS = ("gamma", "effective_lr", "d")
-"""The keys of the readings in a param group."""
+def show_all(optimizer: EngineOptimizer, *, waits: bool) -> None:
+    """Puts ``d`` into every param group that has one."""
+    for group, plan in zip(optimizer.param_groups, map(optimizer._new_plan, optimizer.param_groups), strict=True):
+        states = [optimizer.state[p] for p in group["params"] if has_stepped(optimizer, p)]
+        if plan.shown and states:
+            held = states[:1] if plan.shown in plan.shared_keys else states
+            show(plan, {}, {plan.shown: [state[plan.shown] for state in held]}, waits=waits)
 
 
 @torch.no_grad()
@@ -99,10 +86,10 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
     for parameter in (p for p in group["params"] if has_stepped(optimizer, p)):
         batch = optimizer._alone(group, parameter)
         steps = max(steps, int(batch.steps[0]))
-        if batch.is_shared and gammas:
+        if batch.plan.is_shared and gammas:
             continue
-        key = batch.rule.numerator
-        numerator = batch.shared[key] if batch.is_shared else batch.state[key][0]
+        key = batch.plan.rule.numerator
+        numerator = batch.shared[key] if batch.plan.is_shared else batch.state[key][0]
         few = _sampled(numerator.reshape(-1))
         gammas.append(_flat(few * lr_of(batch, 0, computing_dtype(parameter.dtype), counted=True)))
     lr = float(group["lr"])
@@ -112,8 +99,7 @@ def readings(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> dict[str, 
         settings = optimizer._settings(group)
         numerator = next(f for f in optimizer.rule.fields(settings) if f.key == optimizer.rule.numerator)
         gamma = lr * start_of(numerator, settings)
-    effective = optimizer.rule.effective_lr(gamma, steps)
-    return {"gamma": gamma, "effective_lr": effective, "d": effective / lr if lr else float("nan")}
+    return {"gamma": gamma, "effective_lr": optimizer.rule.effective_lr(gamma, steps)}
 
 
 @torch.no_grad()
@@ -130,11 +116,11 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
         values, own = fields_of(batch, 0, dtype)
         block = {**batch.shared, **own}
         lr = lr_of(batch, 0, dtype, counted=True)
-        gamma, growth, size = batch.rule.rates(values, block, batch.settings._replace(lr=lr), tensor_ops(dtype))
-        denominator = _flat((values | block)[batch.rule.denominator])
+        gamma, growth, size = batch.plan.rule.rates(values, block, batch.settings._replace(lr=lr), tensor_ops(dtype))
+        denominator = _flat((values | block)[batch.plan.rule.denominator])
         sizes.append(_flat(size)[denominator > 0])
         spoilt += sum(int((~torch.isfinite(a)).sum()) for a in [*values.values(), *block.values()] if a.dim())
-        if not batch.is_shared or not number:
+        if not batch.plan.is_shared or not number:
             gammas.append(_flat(gamma))
             growths.append(_flat(growth))
     gamma, growth = _joined(gammas), _joined(growths)

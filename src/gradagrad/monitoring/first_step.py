@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +14,7 @@ from gradagrad import sharding
 from gradagrad.projections import Checked
 
 if TYPE_CHECKING:
-    from gradagrad.engine.batch import Batch
+    from gradagrad.engine.batch import Batch, Step
 
 
 class LargeFirstStepWarning(UserWarning):
@@ -21,7 +22,7 @@ class LargeFirstStepWarning(UserWarning):
 
 
 class FirstStep:
-    """Copies the parameters before the first step, and warns after it if one has moved by more than its own norm.
+    """Copies the parameters before the first step and warns after it if one has moved by more than its own norm.
 
     All ranks warn, because a rank that raised alone would leave the others waiting. TorchRec's tables are checked
     shard by shard, because ranks hold different ones.
@@ -36,15 +37,18 @@ class FirstStep:
         self._params = [(p.detach(), own) for (p, _), own in zip(pairs, rows, strict=True)]
         self._before = [p[rows].clone() for p, rows in self._params]
         for batch in batches:
-            if (project := getattr(batch.settings, "project", None)) is not None:
-                batch.settings = batch.settings._replace(project=Checked(project.projection, values=True))
+            settings = batch.plan.settings
+            if (project := getattr(settings, "project", None)) is not None:
+                checking = Checked(project.projection, values=True)
+                batch.plan = replace(batch.plan, settings=settings._replace(project=checking))
 
-    @staticmethod
-    def can_look(batches: Sequence[Batch]) -> bool:
-        """Whether numbers may be read back: meta tensors have none, and a captured graph must not wait."""
+    @classmethod
+    def of(cls, steps: Sequence[Step]) -> FirstStep | None:
+        """None where numbers may not be read back: meta tensors have none, and a captured graph must not wait."""
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
-            return False
-        return not any(p.is_meta for batch in batches for p in batch.params)
+            return None
+        batches = [step.batch for step in steps]
+        return None if any(p.is_meta for batch in batches for p in batch.params) else cls(batches)
 
     def check(self) -> bool:
         """Warns once, with the remedy, and returns whether it did."""
@@ -67,8 +71,3 @@ class FirstStep:
             stacklevel=6,  # past step and the two wrappers torch puts around it
         )
         return True
-
-    def undo(self) -> None:
-        """Puts the parameters back after an exception: the warning as an error, or a projection that failed."""
-        for (p, rows), old in zip(self._params, self._before, strict=True):
-            p[rows] = old

@@ -9,7 +9,7 @@ from typing import Any, overload
 
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.integrations.wrappers import unwrapped
-from gradagrad.monitoring.diagnostics import GroupDiagnostics
+from gradagrad.monitoring.diagnostics import GroupDiagnostics, show_all
 
 Send = Callable[[dict[str, float], int], object]
 
@@ -26,7 +26,7 @@ class Record:
 
 
 class History(Sequence[Record]):
-    """What `log_learning_rates` has recorded so far, for `plot_learning_rates`."""
+    """What `log_learning_rates` has recorded so far."""
 
     def __init__(self, records: Sequence[Record] = ()) -> None:
         self.records = list(records)
@@ -92,7 +92,8 @@ def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float
 
     Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``effective_lr``,
     ``total_growth``, and ``spoilt`` if it is not 0; see `gradagrad.GroupDiagnostics`. ``optimizer`` may also be a
-    wrapper, such as those of Lightning, accelerate, Opacus, SAM, Lookahead and ZeroRedundancyOptimizer.
+    wrapper, such as those of Lightning, accelerate, Opacus, SAM, Lookahead and ZeroRedundancyOptimizer. On a GPU this
+    also updates ``param_groups[…]["d"]``, which a step does by itself on a CPU.
 
     Example:
         >>> import torch, gradagrad
@@ -103,7 +104,9 @@ def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float
         >>> round(gradagrad.learning_rates(optimizer)["gradagrad/group0/gamma_median"], 6)
         0.1
     """
-    return _flat(_record(unwrapped(optimizer)), prefix)
+    inner = unwrapped(optimizer)
+    show_all(inner, waits=True)
+    return _flat(_record(inner), prefix)
 
 
 def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, prefix: str = "gradagrad") -> History:
@@ -111,7 +114,7 @@ def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, pr
 
     ``logger`` is anything with ``add_scalar(name, value, step)`` (TensorBoard), ``add_scalars(prefix, values, step)``
     or ``log_metrics(values, step)`` (Lightning's loggers), or a function of ``(values, step)`` such as ``wandb.log``.
-    Steps in between cost nothing. Draw the result with `gradagrad.plot_learning_rates`.
+    Steps in between cost nothing.
 
     Example:
         >>> import torch, gradagrad

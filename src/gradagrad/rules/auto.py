@@ -112,6 +112,7 @@ class AutoRule(Rule):
     name = "auto"
     numerator = "gamma"
     denominator = "accumulator"
+    common = "common_gamma"
     clock = "weight_total"
     distances = ("offset",)
     learns = True

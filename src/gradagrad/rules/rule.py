@@ -97,6 +97,8 @@ class Rule(Protocol):
     """The block field that lr multiplies to make γ."""
     denominator: str
     """The field under the root; it is above 0 once there has been a gradient."""
+    common: str = ""
+    """The shared field that stands for the numerators of all blocks; empty if there is none."""
     clock: str | None = None
     """The shared field that tells idle rows how long they have been idle; None: the parameter's count of steps."""
     distances: tuple[str, ...] = ()

@@ -8,105 +8,101 @@ import torch
 from torch import Tensor
 
 from gradagrad import sharding
-from gradagrad.engine.batch import Backend, Batch
+from gradagrad.engine.batch import Batch, Step
 from gradagrad.torch_ops.ops import TensorOps, real_shape, tensor_ops, write_scalars
-from gradagrad.torch_ops.views import View, lr_of, views
+from gradagrad.torch_ops.views import View, lr_of, total, views
 
 
-class TorchSteps:
-    """Steps with ordinary torch operations; ``together`` lays the tensors of a batch end to end."""
+class TorchStep:
+    """A step of ordinary torch operations; ``together`` lays the tensors of a batch end to end."""
 
-    name = "torch"
-    is_one_call = False
+    def __init__(self, batch: Batch, *, together: bool = False) -> None:
+        self.batch, self._together = batch, together
+        self._measured: list[Sequence[View]] = []
+        self._after: dict[str, Any] = {}
+        """The block that parameters share, as it will be written."""
 
-    def __init__(self, *, together: bool) -> None:
-        self._together = together
-
-    def prepare(self, batch: Batch) -> str | None:
-        return None
-
-    def forget(self, batch: Batch) -> None:
-        batch.prepared = None
-
-    def step(self, batch: Batch) -> None:
-        if batch.shared:
-            step_in_phases(self, batch)
+    def take(self) -> None:
+        if self.batch.shared:
+            step_in_phases(self)
             return
-        for view in views(batch, together=self._together):  # One after the other, so that only one holds temporaries.
-            view.step(*view.decide(view.measure()))
-        torch._foreach_add_(batch.steps, 1)
+        for pieces in views(self.batch, together=self._together):  # Only one holds temporaries.
+            after, factors = pieces[0].decide(total([piece.measure() for piece in pieces]))
+            for piece in pieces:
+                piece.step(after, factors)
+        torch._foreach_add_(self.batch.steps, 1)
 
-    def measure(self, batch: Batch) -> Any:
+    def measure(self) -> Any:
         """A shared block's sums, (1, numbers); otherwise each tensor's own, (numbers, blocks)."""
-        if not batch.rule.measures:
+        if not self.batch.plan.rule.measures:
             return None
-        batch.prepared = list(views(batch, together=self._together))
-        if batch.is_shared:
-            return added_up([torch.stack(view.measure()) for view in batch.prepared], batch)
+        self._measured = list(views(self.batch, together=self._together))
+        found = [(pieces[0], total([piece.measure() for piece in pieces])) for pieces in self._measured]
+        if self.batch.plan.is_shared:
+            return added_up([torch.stack(own) for _, own in found], self.batch)
         sums: dict[int, Tensor] = {}
-        for view in batch.prepared:
-            sums.update(zip(view.places, view.by_tensor(view.measure()), strict=True))
-        return [sums[i] for i in range(len(batch.params))]
+        for view, own in found:
+            sums.update(zip(view.places, view.by_tensor(own), strict=True))
+        return [sums[i] for i in range(len(self.batch.params))]
 
-    def move(self, batch: Batch, sums: Any) -> Tensor | None:
-        # The views that were measured, or new ones.
-        found, batch.prepared = batch.prepared or views(batch, together=self._together), None
+    def move(self, sums: Any) -> Tensor | None:
+        batch = self.batch
         statistics: dict[int, Tensor] = {}
-        if batch.is_shared:
-            after, factors = _decide(batch, sums)
-            for view in found:
-                view.step({}, _narrowed(factors, view))
-            batch.prepared = [after]
-        else:
-            for view in found:
-                given = () if sums is None else view.from_tensors([sums[i] for i in view.places])
-                after, factors = view.decide(given)
-                own = view.step(after, factors)
-                if batch.rule.learns:
-                    rows = torch.stack(own, -1).reshape(len(view.places), -1)
-                    statistics.update(zip(view.places, rows, strict=True))
+        factors: Sequence[Any] = ()
+        if batch.plan.is_shared:
+            lr = lr_of(batch, 0, next(iter(batch.shared.values())).dtype)
+            self._after, factors = decide(batch, lr, () if sums is None else sums[0].unbind())
+        for pieces in self._measured or views(batch, together=self._together):
+            view = pieces[0]
+            after: dict[str, Any] = {}
+            if batch.plan.is_shared:
+                own = _narrowed(factors, view)
+            else:
+                after, own = view.decide(() if sums is None else view.from_tensors([sums[i] for i in view.places]))
+            moved = total([piece.step(after, own) for piece in pieces])
+            if batch.plan.rule.learns:
+                rows = torch.stack(moved, -1).reshape(len(view.places), -1)
+                statistics.update(zip(view.places, rows, strict=True))
+        self._measured = []
         count(batch)
         if not statistics:
             return None
         device = next(iter(batch.shared.values())).device
         return torch.stack([statistics[i].to(device) for i in range(len(batch.params))])
 
-    def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
-        assert batch.prepared is not None
-        (after,) = batch.prepared
-        changed = [key for key, number in batch.shared.items() if after[key] is not number]
-        write_scalars([batch.shared[key] for key in changed], [after[key] for key in changed])
+    def write_shared(self, sums: Tensor | None) -> None:
+        shared = self.batch.shared
+        changed = [key for key, number in shared.items() if self._after[key] is not number]
+        write_scalars([shared[key] for key in changed], [self._after[key] for key in changed])
 
 
 def count(batch: Batch) -> None:
     """Counts the step of a batch. A counter on the host cannot know that every gradient on the device is zero."""
-    moved: Tensor | None = getattr(batch.settings, "moved", None)
-    if moved is None or moved.device != batch.steps[0].device:
+    if batch.moved is None or batch.moved.device != batch.steps[0].device:
         torch._foreach_add_(batch.steps, 1)
     else:
-        torch._foreach_add_(batch.steps, [(moved > 0).long()] * len(batch.steps))
+        torch._foreach_add_(batch.steps, [(batch.moved > 0).long()] * len(batch.steps))
 
 
-def step_in_phases(backend: Backend, batch: Batch) -> None:
+def step_in_phases(step: Step) -> None:
     """Takes the whole step of a batch phase by phase, as blocks that span batches or ranks are stepped."""
-    sums = backend.measure(batch)
-    statistics = backend.move(batch, sums)
-    if batch.is_shared:
-        backend.write_shared(batch, sums)
+    sums = step.measure()
+    statistics = step.move(sums)
+    if step.batch.plan.is_shared:
+        step.write_shared(sums)
     if statistics is not None:
-        learn([batch], [statistics])
-    backend.forget(batch)
+        learn([step.batch], [statistics])
 
 
-def _decide(batch: Batch, sums: Tensor | None) -> tuple[dict[str, Any], tuple[Any, ...]]:
-    """(the block that a batch shares after this step, the factors of the move)."""
-    # Autograd saves these tensors, so they must not be overwritten.
-    block = {key: a.clone() if batch.differentiable else a for key, a in batch.shared.items()}
-    wide = next(iter(block.values())).dtype
-    scalars = {key: a.reshape(()) for key, a in batch.settings._asdict().items() if isinstance(a, Tensor)}
-    scalars["lr"] = lr_of(batch, 0, wide)
-    settings = batch.settings._replace(**scalars)
-    return batch.rule.decide(() if sums is None else sums[0].unbind(), block, settings, tensor_ops(wide))
+def decide(batch: Batch, lr: Any, sums: Sequence[Any] = ()) -> tuple[dict[str, Any], Sequence[Any]]:
+    """The shared numbers of a batch, and those of its tensors as rows, after this step; the factors of the move."""
+    # Autograd saves tensors, so it gets some that will not be overwritten.
+    block: dict[str, Any] = {key: a.clone() if batch.plan.differentiable else a for key, a in batch.shared.items()}
+    shared = next(iter(batch.shared.values()))
+    for field in batch.plan.fields:
+        if field.at == "block" and field.key not in block:
+            block[field.key] = torch.stack([a.to(shared.device) for a in batch.state[field.key]])
+    return batch.plan.rule.decide(sums, block, batch.settings._replace(lr=lr), tensor_ops(shared.dtype))
 
 
 def learn(batches: Sequence[Batch], statistics: Sequence[Tensor]) -> None:
@@ -114,38 +110,29 @@ def learn(batches: Sequence[Batch], statistics: Sequence[Tensor]) -> None:
 
     One message adds over ranks the statistics of tensors and what they report to the totals.
     """
-    axes, decided = [batch.axes for batch in batches], [_decided(batch) for batch in batches]
-    reports = [_report(batch, rows, *own) for batch, rows, own in zip(batches, statistics, decided, strict=True)]
+    shared = batches[0].shared
+    ops = tensor_ops(next(iter(shared.values())).dtype)
+    axes, blocks = [batch.axes for batch in batches], [decide(batch, 1.0)[0] for batch in batches]
+    reports = [_report(batch, rows, own, ops) for batch, rows, own in zip(batches, statistics, blocks, strict=True)]
     added = sharding.add_over_ranks([*statistics, *reports], [*axes, *axes])
     totals = added_up(added[len(batches) :], batches[0])[0].unbind()
     targets: list[Tensor] = []
     values: list[Tensor] = []
     after: dict[str, Any] = {}
-    for batch, rows, (block, ops) in zip(batches, added[: len(batches)], decided, strict=True):
-        after = batch.rule.learn(rows.unbind(1), totals, block, batch.settings, ops)
-        for key in (field.key for field in batch.fields if field.at == "block"):
+    for batch, rows, block in zip(batches, added[: len(batches)], blocks, strict=True):
+        after = batch.plan.rule.learn(rows.unbind(1), totals, block, batch.settings, ops)
+        for key in (field.key for field in batch.plan.fields if field.at == "block"):
             targets += batch.state[key]
             values += [a.to(target.device) for a, target in zip(after[key].unbind(), batch.state[key], strict=True)]
-    shared = batches[0].shared
     write_scalars([*targets, *shared.values()], [*values, *(after[key] for key in shared)])
-
-
-def _decided(batch: Batch) -> tuple[dict[str, Any], TensorOps]:
-    """The numbers of all tensors of a batch, as rows, and the shared ones, as the rule decides them for this step."""
-    shared = next(iter(batch.shared.values()))
-    block: dict[str, Any] = {key: a.clone() if batch.differentiable else a for key, a in batch.shared.items()}
-    for field in batch.fields:
-        if field.at == "block":
-            block[field.key] = torch.stack([a.to(shared.device) for a in batch.state[field.key]])
-    ops = tensor_ops(shared.dtype)
-    return batch.rule.decide((), block, batch.settings._replace(lr=1.0), ops)[0], ops
 
 
 def _report(batch: Batch, statistics: Tensor, block: dict[str, Any], ops: TensorOps) -> Tensor:
     """What the tensors of a batch add to the totals over all tensors."""
     make = torch.tensor if torch.compiler.is_compiling() else _kept
     sizes = make(tuple(real_shape(p).numel() for p in batch.params), dtype=ops.dtype, device=statistics.device)
-    return torch.stack([a.sum() for a in batch.rule.report(statistics.unbind(1), block, sizes, batch.settings, ops)])
+    reported = batch.plan.rule.report(statistics.unbind(1), block, sizes, batch.settings, ops)
+    return torch.stack([a.sum() for a in reported])
 
 
 @cache
@@ -171,16 +158,16 @@ def _narrowed(factors: Sequence[Any], view: View) -> list[Any]:
 
 def refuse_misfits(batch: Batch) -> None:
     """Raises where the shape of a gradient or of state differs from its parameter's, for backends that do not check."""
-    states = [batch.state[field.key] for field in batch.fields if field.at == "element"]
+    states = [batch.state[field.key] for field in batch.plan.fields if field.at == "element"]
     for parameter, gradient, *state in zip(batch.params, batch.grads, *states, strict=True):
-        shape, found = tuple(parameter.shape), tuple(gradient.shape)
-        if found != shape:
+        if gradient.shape != parameter.shape:
+            shape, found = tuple(parameter.shape), tuple(gradient.shape)
             raise RuntimeError(f"the gradient of a parameter of shape {shape} has shape {found}.")
         expected = real_shape(parameter)
         if others := [tensor for tensor in state if tensor.shape != expected]:
             raise RuntimeError(
-                f"a parameter has shape {shape}, but its state has {tuple(others[0].shape)}: it was replaced or "
-                "resized since the last step. Construct a new optimizer for it, or delete its state."
+                f"a parameter has shape {tuple(parameter.shape)}, but its state has {tuple(others[0].shape)}: it was "
+                "replaced or resized since the last step. Construct a new optimizer for it, or delete its state."
             )
         if gradient.layout == torch.sparse_coo and gradient.is_cpu and not torch.compiler.is_compiling():
             rows = gradient._indices()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -44,17 +44,19 @@ class View:
     """Where its parameters are in the batch that was viewed."""
     values: Arrays
     settings: Any
+    block_settings: Any
+    """The same with a learning rate for each block."""
     sums: Any
     """How to sum over each block."""
 
     def __init__(self, batch: Batch, like: Tensor) -> None:
-        self.batch, self.rule, self.device, self.settings = batch, batch.rule, like.device, batch.settings
-        if getattr(self.settings, "moved", None) is not None:
-            self.settings = self.settings._replace(moved=self.settings.moved.to(like.device))
+        self.batch, self.rule, self.device, self.settings = batch, batch.plan.rule, like.device, batch.plan.settings
+        if batch.moved is not None:
+            self.settings = self.settings._replace(moved=batch.moved.to(like.device))
         self.ops = self.block_ops = tensor_ops(computing_dtype(like.dtype))
-        if batch.scope in SINGLE:  # The block of a whole tensor is in double.
+        if batch.plan.scope in SINGLE:  # The block of a whole tensor is in double.
             self.block_ops = tensor_ops(wide_dtype(like.device))
-        self.block: Arrays = {} if batch.is_shared else {key: a.to(like.device) for key, a in batch.shared.items()}
+        self.block: Arrays = {} if batch.plan.is_shared else {key: a.to(like.device) for key, a in batch.shared.items()}
 
     def measure(self) -> Any:
         """The rule's sums over each block of this view."""
@@ -70,7 +72,7 @@ class View:
 
     def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
         """The view's own blocks after this step, and the factors of the move."""
-        return self.rule.decide(sums, self.block, self.settings, self.block_ops)
+        return self.rule.decide(sums, self.block, self.block_settings, self.block_ops)
 
     def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
         """Moves and writes everything, blocks too. What the rule learns from is returned, not written."""
@@ -82,7 +84,7 @@ class View:
     def touched(self) -> Tensor:
         """Which entries (`element`) or rows (all others) have a non-zero gradient, broadcastable to it."""
         nonzero = self.values["g"] != 0
-        if self.batch.scope == "element" or nonzero.dim() < 2:
+        if self.batch.plan.scope == "element" or nonzero.dim() < 2:
             return nonzero
         return nonzero.flatten(1).any(dim=1).reshape(block_shape(nonzero.shape, "row"))
 
@@ -92,8 +94,8 @@ class View:
 
     def _written_fields(self) -> list[Field]:
         """The fields that a step writes."""
-        batch = self.batch
-        return [f for f in batch.fields if f.key in batch.state and (f.at == "element" or not batch.rule.learns)]
+        plan, state = self.batch.plan, self.batch.state
+        return [f for f in plan.fields if f.key in state and (f.at == "element" or not plan.rule.learns)]
 
 
 class OneTensor(View):
@@ -104,24 +106,26 @@ class OneTensor(View):
         parameter = real_view(batch.params[i])
         super().__init__(batch, parameter)
         self.i, self.places, self.index, dtype = i, [i], index, self.ops.dtype
-        x = (parameter[index] if index else parameter).to(dtype)
+        x = in_dtype(parameter[index] if index else parameter, dtype)
         fields, block = fields_of(batch, i, dtype, index)
-        self.values = {"x": x, "g": gradient_of(batch, real_view(gradient).to(dtype), x), **fields}
+        self.values = {"x": x, "g": gradient_of(batch, in_dtype(real_view(gradient), dtype), x), **fields}
         self.block |= block
-        if batch.differentiable:
+        if batch.plan.differentiable:
             # Autograd saves these tensors, so they must not be overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
             self.block = {key: a.clone() for key, a in self.block.items()}
-        self.settings, self.sums = self.settings._replace(lr=lr_of(batch, i, dtype)), reduction(batch.scope)
+        self.settings = self.block_settings = self.settings._replace(lr=lr_of(batch, i, dtype))
+        self.sums = reduction(batch.plan.scope)
 
     def write(self, new: Arrays, after: Arrays) -> None:
         batch, i = self.batch, self.i
-        bits = random_bits(batch, i, self.index)
-        written = [(real_view(batch.params[i]), new["x"], PARAMETER_LANE, bits if batch.stochastic_rounding else None)]
+        bits = random_bits(batch, i, self.index) if batch.plan.draws else None
+        bits_of_x = bits if batch.plan.stochastic_rounding else None
+        written = [(real_view(batch.params[i]), new["x"], PARAMETER_LANE, bits_of_x)]
         scalars: list[tuple[Tensor, Tensor]] = []
         for field in self._written_fields():
             values, target = (new if field.at == "element" else after)[field.key], batch.state[field.key][i]
-            if field.at == "block" and batch.scope in SINGLE:
+            if field.at == "block" and batch.plan.scope in SINGLE:
                 scalars.append((target, values.to(target.dtype)))
             else:
                 written.append((target, values, field.lane, bits))
@@ -134,20 +138,6 @@ class OneTensor(View):
         write_scalars([target for target, _ in scalars], [value for _, value in scalars])
 
 
-class Pieces(OneTensor):
-    """One large tensor whose elements share a step size: measured, then moved, piece by piece."""
-
-    def __init__(self, batch: Batch, i: int, pieces: Sequence[slice]) -> None:
-        super().__init__(batch, i, batch.grads[i][:0], (slice(0),))
-        self._pieces = [partial(OneTensor, batch, i, batch.grads[i][rows], (rows,)) for rows in pieces]
-
-    def measure(self) -> Any:
-        return [sum(a) for a in zip(*(piece().measure() for piece in self._pieces), strict=True)]
-
-    def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
-        return [sum(a) for a in zip(*(piece().step(after, factors) for piece in self._pieces), strict=True)]
-
-
 class ManyTensors(View):
     """All parameters of a batch, of one device and precision, laid end to end: an operation on all of them is one."""
 
@@ -157,17 +147,21 @@ class ManyTensors(View):
         dtype = self.ops.dtype
         x, g = joined(self._params).to(dtype), joined([real_view(a) for a in batch.grads]).to(dtype)
         self.values = {"x": x, "g": gradient_of(batch, g, x)}
-        for field in batch.fields:
+        for field in batch.plan.fields:
             if field.key in batch.state:
                 stored = joined(batch.state[field.key])
                 fields = self.values if field.at == "element" else self.block
                 fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
-        self._has_blocks = batch.scope in ("row", "tensor")
-        self.sums = self._own if self._has_blocks else reduction(batch.scope)
-        self._lr = lr_of(batch, None, dtype)
-        lr = self._tensors.spread(self._lr) if batch.lr_decay else self._lr
-        self.settings = self.settings._replace(lr=lr)
-        self._project: Any = getattr(batch.settings, "project", None)
+        self._has_blocks = batch.plan.scope in ("row", "tensor")
+        self.sums = self._own if self._has_blocks else reduction(batch.plan.scope)
+        lr = lr_of(batch, None, dtype)
+        self.settings = self.block_settings = self.settings._replace(lr=lr)
+        if batch.plan.lr_decay:
+            self.settings = self.block_settings = self.settings._replace(lr=self._tensors.spread(lr))
+            if self._has_blocks:
+                rows = [a.expand(t.numel()) for a, t in zip(lr, self._block_tensors(), strict=True)]
+                self.block_settings = self.settings._replace(lr=torch.cat(rows))
+        self._project: Any = getattr(batch.plan.settings, "project", None)
         if self._project is not None:
             self.settings = self.settings._replace(project=self._projected)
 
@@ -184,7 +178,7 @@ class ManyTensors(View):
 
     @property
     def _own(self) -> Segments:
-        return self._tensors if self.batch.scope == "tensor" else self._rows
+        return self._tensors if self.batch.plan.scope == "tensor" else self._rows
 
     def _projected(self, points: Tensor, metric: Any) -> Tensor:
         like = self._params
@@ -192,7 +186,7 @@ class ManyTensors(View):
         return joined(list(map(self._project, parts(points, like), metrics)))
 
     def _block_tensors(self) -> list[Tensor]:
-        return self.batch.state[next(field.key for field in self.batch.fields if field.at == "block")]
+        return self.batch.state[next(field.key for field in self.batch.plan.fields if field.at == "block")]
 
     def by_tensor(self, sums: Any) -> list[Tensor]:
         like = self._block_tensors()
@@ -202,18 +196,14 @@ class ManyTensors(View):
     def from_tensors(self, sums: Sequence[Tensor]) -> Any:
         return torch.cat([own.reshape(len(own), -1) for own in sums], 1).unbind()
 
-    def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
-        if not self._has_blocks:
-            return super().decide(sums)
-        lr = self._lr
-        if self.batch.lr_decay:
-            lr = torch.cat([a.expand(t.numel()) for a, t in zip(lr, self._block_tensors(), strict=True)])
-        after, factors = self.rule.decide(sums, self.block, self.settings._replace(lr=lr), self.block_ops)
-        return after, [self._own.spread(self.ops.narrow(a)) for a in factors]
+    def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
+        if self._has_blocks:
+            factors = [self._own.spread(self.ops.narrow(a)) for a in factors]
+        return super().step(after, factors)
 
     def touched(self) -> Tensor:
         nonzero = self.values["g"] != 0
-        return nonzero if self.batch.scope == "element" else self._rows.spread(self._rows.added(nonzero) > 0)
+        return nonzero if self.batch.plan.scope == "element" else self._rows.spread(self._rows.added(nonzero) > 0)
 
     def write(self, new: Arrays, after: Arrays) -> None:
         batch = self.batch
@@ -221,8 +211,8 @@ class ManyTensors(View):
             (field.lane, batch.state[field.key], (new if field.at == "element" else after)[field.key], True)
             for field in self._written_fields()
         ]
-        fields.append((PARAMETER_LANE, self._params, new["x"], batch.stochastic_rounding))
-        bits = [random_bits(batch, i) for i in range(len(self._params))] if batch.draws else []
+        fields.append((PARAMETER_LANE, self._params, new["x"], batch.plan.stochastic_rounding))
+        bits = [random_bits(batch, i) for i in range(len(self._params))] if batch.plan.draws else []
         for lane, targets, row, rounds in fields:
             values = parts(row, targets)
             if rounds and targets[0].dtype == torch.bfloat16:
@@ -255,8 +245,16 @@ class TouchedRows(OneTensor):
             clocks.index_put_(self.index, later.to(clocks))
 
 
-def views(batch: Batch, *, together: bool) -> Iterator[View]:
-    """Dense parameters one by one or together (but not in a compiled step), sparse ones by their touched rows."""
+def total(results: Sequence[Any]) -> Any:
+    """What the pieces of a tensor have measured, added up."""
+    return results[0] if len(results) == 1 else [sum(a) for a in zip(*results, strict=True)]
+
+
+def views(batch: Batch, *, together: bool) -> Iterator[Sequence[View]]:
+    """Dense parameters one by one or together (but not in a compiled step), sparse ones by their touched rows.
+
+    What comes together are pieces of one tensor, which share their blocks.
+    """
     together = together and not torch.compiler.is_compiling()
     dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
     if together and dense:
@@ -269,12 +267,12 @@ def views(batch: Batch, *, together: bool) -> Iterator[View]:
                 continue
             many = ManyTensors(rest if len(indices) == len(rest.params) else rest.select(indices))
             many.places = [dense[i] for i in indices]
-            yield many
+            yield [many]
     for i, gradient in enumerate(batch.grads):
         if gradient.layout != torch.strided:
-            yield TouchedRows(batch, i)
+            yield [TouchedRows(batch, i)]
         elif not together:
-            yield OneTensor(batch, i, gradient)
+            yield [OneTensor(batch, i, gradient)]
 
 
 def _packs(params: Sequence[Tensor], indices: Iterable[int]) -> Iterator[list[int]]:
@@ -290,24 +288,21 @@ def _packs(params: Sequence[Tensor], indices: Iterable[int]) -> Iterator[list[in
     yield sorted(pack)
 
 
-def _in_pieces(batch: Batch, i: int) -> Iterator[View]:
+def _in_pieces(batch: Batch, i: int) -> Iterator[Sequence[View]]:
     """The i-th parameter as pieces of whole rows; in one if it is small, or if a projection or ranks must see all."""
     gradient, rows = batch.grads[i], batch.params[i].shape[0] if batch.params[i].dim() else 1
     together = max(1, PIECE * rows // max(1, gradient.numel()))
-    if together >= rows or not gradient.is_cpu or batch.axes or getattr(batch.settings, "project", None):
-        yield OneTensor(batch, i, gradient)
+    if together >= rows or not gradient.is_cpu or batch.axes or getattr(batch.plan.settings, "project", None):
+        yield [OneTensor(batch, i, gradient)]
         return
-    pieces = [slice(begin, begin + together) for begin in range(0, rows, together)]
-    if batch.scope in SINGLE:
-        yield Pieces(batch, i, pieces)
-    else:
-        for piece in pieces:
-            yield OneTensor(batch, i, gradient[piece], (piece,))
+    pieces = (slice(begin, begin + together) for begin in range(0, rows, together))
+    found = (OneTensor(batch, i, gradient[piece], (piece,)) for piece in pieces)
+    yield from [list(found)] if batch.plan.scope in SINGLE else ([piece] for piece in found)
 
 
 def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:
     """The i-th parameter's fields and their tensors, without those of a shared block."""
-    return [(field, batch.state[field.key][i]) for field in batch.fields if field.key in batch.state]
+    return [(field, batch.state[field.key][i]) for field in batch.plan.fields if field.key in batch.state]
 
 
 def fields_of(batch: Batch, i: int, dtype: torch.dtype, index: tuple[Any, ...] = ()) -> tuple[Arrays, Arrays]:
@@ -315,9 +310,14 @@ def fields_of(batch: Batch, i: int, dtype: torch.dtype, index: tuple[Any, ...] =
     values: Arrays = {}
     block: Arrays = {}
     for field, stored in own_fields(batch, i):
-        a = stored[index] if index and (field.at == "element" or batch.scope not in SINGLE) else stored
-        (values if field.at == "element" else block)[field.key] = a.to(torch.promote_types(dtype, a.dtype))
+        a = stored[index] if index and (field.at == "element" or batch.plan.scope not in SINGLE) else stored
+        (values if field.at == "element" else block)[field.key] = in_dtype(a, dtype, promotes=True)
     return values, block
+
+
+def in_dtype(a: Tensor, dtype: torch.dtype, *, promotes: bool = False) -> Tensor:
+    """A tensor in another precision, or in its own if that is higher and it promotes. Asking is faster than `to`."""
+    return a if a.dtype == dtype else a.to(torch.promote_types(dtype, a.dtype) if promotes else dtype)
 
 
 def lr_of(batch: Batch, i: int | None, dtype: torch.dtype, *, counted: bool = False) -> Any:
@@ -326,26 +326,26 @@ def lr_of(batch: Batch, i: int | None, dtype: torch.dtype, *, counted: bool = Fa
     For all parameters (None) it is a row, or one number where they are equal. ``counted`` says that the step counters
     include this step already.
     """
-    lr = batch.settings.lr
+    lr = batch.plan.settings.lr
     lr = lr.reshape(()).to(dtype) if isinstance(lr, Tensor) else lr
-    if not batch.lr_decay:
+    if not batch.plan.lr_decay:
         return lr
     steps = torch.stack(batch.steps) if i is None else batch.steps[i]
     steps = (steps.to(dtype) - 1.0).clamp(min=0.0) if counted else steps.to(dtype)
-    return lr / (1.0 + steps * batch.lr_decay)
+    return lr / (1.0 + steps * batch.plan.lr_decay)
 
 
 def gradient_of(batch: Batch, g: Any, x: Any) -> Any:
     """The gradient as the rule takes it; ``.grad`` itself is never written."""
-    if batch.maximize:
+    if batch.plan.maximize:
         g = -g
-    return g + x * batch.coupled_decay if batch.coupled_decay else g
+    return g + x * batch.plan.coupled_decay if batch.plan.coupled_decay else g
 
 
 def random_bits(batch: Batch, i: int, index: tuple[Any, ...] = ()) -> precision.RandomBits | None:
     """The random bits of the i-th parameter in this step (at ``index``, unless it is empty); None if none are used."""
     like = next((stored for field, stored in own_fields(batch, i) if field.at == "element"), None)
-    rounds_x = batch.stochastic_rounding and batch.params[i].dtype == torch.bfloat16
+    rounds_x = batch.plan.stochastic_rounding and batch.params[i].dtype == torch.bfloat16
     if not rounds_x and (like is None or like.dtype != torch.bfloat16):
         return None
     like = real_view(batch.params[i]) if like is None else like
@@ -354,7 +354,7 @@ def random_bits(batch: Batch, i: int, index: tuple[Any, ...] = ()) -> precision.
 
 def clock(batch: Batch, i: int) -> Tensor:
     """The time that idle rows of the i-th parameter catch up with."""
-    return batch.shared[batch.rule.clock] if batch.rule.clock else batch.steps[i]
+    return batch.shared[batch.plan.rule.clock] if batch.plan.rule.clock else batch.steps[i]
 
 
 def row_clocks(batch: Batch, i: int, dims: int, now: Tensor) -> Tensor:
@@ -370,10 +370,10 @@ def row_clocks(batch: Batch, i: int, dims: int, now: Tensor) -> Tensor:
 
 def _after_idling(batch: Batch, i: int, values: Arrays, block: Arrays, since: Tensor, ops: Any) -> Arrays:
     """``x`` and the fields of rows of the i-th parameter last up to date at ``since``, as they are now."""
-    now, since = clock(batch, i).to(since), since.reshape(*since.shape, *[1] * (values["x"].dim() - since.dim()))
-    result = batch.rule.idle(values, {**batch.shared, **block}, since, now, batch.settings, ops)
+    now, since = clock(batch, i).to(since), since.reshape([*since.shape, *[1] * (values["x"].dim() - since.dim())])
+    result = batch.plan.rule.idle(values, {**batch.shared, **block}, since, now, batch.settings, ops)
     # A block that is a single number has no rows to bring up to date.
-    return {key: a for key, a in result.items() if key in values or batch.scope not in SINGLE}
+    return {key: a for key, a in result.items() if key in values or batch.plan.scope not in SINGLE}
 
 
 @torch.no_grad()

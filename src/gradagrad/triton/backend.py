@@ -22,7 +22,7 @@ from gradagrad.engine.batch import Batch
 from gradagrad.engine.state import new_field
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import computing_dtype, real_view
-from gradagrad.torch_ops.steps import TorchSteps, count, step_in_phases
+from gradagrad.torch_ops.steps import TorchStep, count, step_in_phases
 from gradagrad.triton import launch
 from gradagrad.triton.launch import Prepared, Run, Sizes
 from gradagrad.triton.source import Spec
@@ -35,100 +35,89 @@ _NOT_CAPTURED = (
 )
 
 
-class TritonBackend:
-    """`gradagrad.engine.backend.Backend`, for dense and sparse gradients."""
+class TritonStep:
+    """A step by kernels over tables of addresses."""
 
-    name = "triton"
-    is_one_call = False
+    def __init__(self, backend: "TritonBackend", batch: Batch) -> None:
+        self.batch, self._backend = batch, backend
+        self.common = launch.common_spec(batch)
+        self._key = launch.key_of(batch, self.common)
+        self.tables: Prepared | None = backend.known.get(self._key)
+        """Those of an earlier step with the same tensors."""
+        self._run: Run | None = None
 
-    def __init__(self, launcher: launch.Launcher = launch.launch, sizes: Sizes = SIZES) -> None:
-        self.launcher, self.sizes = launcher, sizes
-        self._known: dict[Hashable, Prepared] = {}
-        self._captured: list[Prepared] = []  # CUDA graphs read these tables whenever they are replayed
-        self._verdicts: dict[tuple[Spec, torch.device], str | None] = {}
-
-    def prepare(self, batch: Batch) -> str | None:
-        """Why this batch cannot be stepped, as a sentence; None if it can. Changes nothing in the batch."""
-        if not batch.params:
-            return None
-        if (reason := _why_not(batch)) is not None:
-            return reason
-        common = launch.common_spec(batch)
-        if launch.key_of(batch, common) in self._known:
-            return None  # the same tensors were accepted at an earlier step
-        if _capturing(batch):
-            return _NOT_CAPTURED
-        for i in range(len(batch.params)):
-            if (reason := _why_not_tensor(batch, i)) is not None:
-                return reason
-        first = {spec: i for i, spec in reversed([*enumerate(launch.specs_of(batch, common))])}
-        return next((reason for spec, i in first.items() if (reason := self._check_once(batch, i, spec))), None)
-
-    def forget(self, batch: Batch) -> None:
-        """Lets go of tables and copied gradients."""
-        batch.prepared = None
-
-    def step(self, batch: Batch) -> None:
-        """Counts and takes the whole step of a batch that shares nothing with others: measure, decide, move, learn."""
-        self.forget(batch)
-        if batch.rule.learns:
-            step_in_phases(self, batch)
+    def take(self) -> None:
+        if self.batch.plan.rule.learns:
+            step_in_phases(self)
             return
-        run = self._run(batch, ahead=1)
-        if batch.scope in SINGLE:
+        run = self._launches()
+        if self.batch.plan.scope in SINGLE:
             sums = run.measure()
             run.move(sums)
             run.write_shared(sums)
         else:
             run.walk("step")
-        torch._foreach_add_(batch.steps, 1)
-        self.forget(batch)
+        torch._foreach_add_(self.batch.steps, 1)
 
-    def measure(self, batch: Batch) -> Tensor | None:
-        """The rule's sums, a row for each tensor or one for all; None if the rule measures nothing."""
-        self.forget(batch)
-        run = self._run(batch, ahead=1)
+    def measure(self) -> Tensor | None:
+        run = self._launches()
         return run.complete(run.measure())
 
-    def move(self, batch: Batch, sums: Any) -> Tensor | None:
-        """Counts the step and moves, given complete sums; returns the statistics.
-
-        A shared block is left for `write_shared`; other blocks are written unless they are learned.
-        """
-        run = self._run(batch, ahead=1)
+    def move(self, sums: Any) -> Tensor | None:
+        run = self._launches()
         given = run.given(sums)
         statistics = run.move(given)
-        if not batch.is_shared and not batch.rule.learns:
+        if not self.batch.plan.is_shared and not self.batch.plan.rule.learns:
             run.write_shared(given)
-        count(batch)
+        count(self.batch)
+        run.ahead = 0
         return run.complete(statistics)
 
-    def write_shared(self, batch: Batch, sums: Tensor | None) -> None:
-        """Writes a shared block after the step, given complete sums."""
-        run = self._run(batch, ahead=0)
+    def write_shared(self, sums: Tensor | None) -> None:
+        run = self._launches()
         run.write_shared(run.given(sums))
-        self.forget(batch)
 
-    def _run(self, batch: Batch, *, ahead: int) -> Run:
-        if batch.prepared is None:
-            batch.prepared = [self._prepare(batch)]
-        return Run(batch, batch.prepared[0], self.launcher, self.sizes, ahead=ahead)
+    def _launches(self) -> Run:
+        """The launches. New tables are made here and not before, because that makes the clocks of rows."""
+        if self._run is None:
+            backend = self._backend
+            if self.tables is None:
+                self.tables = launch.prepare(self.batch, self.common, backend.sizes)
+                if self._key is not None and not self.tables.copies:
+                    if len(backend.known) == MAX_PREPARED:
+                        backend.known.clear()
+                    backend.known[self._key] = self.tables
+            if _capturing(self.batch):
+                backend.captured.append(self.tables)
+            self._run = Run(self.batch, self.tables, backend.launcher, backend.sizes)
+        return self._run
 
-    def _prepare(self, batch: Batch) -> Prepared:
-        common = launch.common_spec(batch)
-        key = launch.key_of(batch, common)
-        prepared = self._known.get(key)
+
+class TritonBackend:
+    """Makes steps of dense and sparse gradients."""
+
+    def __init__(self, launcher: launch.Launcher = launch.launch, sizes: Sizes = SIZES) -> None:
+        self.launcher, self.sizes = launcher, sizes
+        self.known: dict[Hashable, Prepared] = {}
+        """Tables by everything that they depend on."""
+        self.captured: list[Prepared] = []
+        """Tables that CUDA graphs read whenever they are replayed."""
+        self._verdicts: dict[tuple[Spec, torch.device], str | None] = {}
+
+    def prepare(self, batch: Batch) -> TritonStep | str:
+        """A step, or why this batch cannot be stepped, as a sentence. Changes nothing in the batch."""
+        if (reason := _why_not(batch)) is not None:
+            return reason
+        step = TritonStep(self, batch)
+        if step.tables is not None:
+            return step  # The same tensors were accepted at an earlier step.
         if _capturing(batch):
-            if prepared is None:
-                raise RuntimeError(_NOT_CAPTURED)
-            self._captured.append(prepared)
-        if prepared is None:
-            prepared = launch.prepare(batch, common, self.sizes)
-            if key is not None and not prepared.copies:
-                if len(self._known) == MAX_PREPARED:
-                    self._known.clear()
-                self._known[key] = prepared
-        return prepared
+            return _NOT_CAPTURED
+        for i in range(len(batch.params)):
+            if (reason := _why_not_tensor(batch, i)) is not None:
+                return reason
+        first = {spec: i for i, spec in reversed([*enumerate(launch.specs_of(batch, step.common))])}
+        return next((reason for spec, i in first.items() if (reason := self._check_once(batch, i, spec))), step)
 
     def _check_once(self, batch: Batch, i: int, spec: Spec) -> str | None:
         """Compares a kernel with torch before its first use on a device; why it must not be used, or None."""
@@ -168,21 +157,20 @@ def tolerance(spec: Spec) -> float:
 
 def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
     """A small batch that is stepped by the same kernels as the i-th tensor."""
-    parameter, lr = batch.params[i], batch.settings.lr
+    parameter, lr = batch.params[i], batch.plan.settings.lr
     # A schedule may start from zero, and nothing would move. From x = 0, even small steps are not lost to rounding.
-    s = batch.settings._replace(lr=torch.full_like(lr, 0.1) if isinstance(lr, Tensor) else 0.1)
-    if getattr(s, "moved", None) is not None:
-        s = s._replace(moved=torch.ones_like(s.moved))  # These gradients are not those of the step.
+    s = batch.plan.settings._replace(lr=torch.full_like(lr, 0.1) if isinstance(lr, Tensor) else 0.1)
     shapes = ((20, 7), (3, 60), (1, 1040))  # every kind of tile, a full tile and a remainder
     params = [torch.zeros(shape, dtype=parameter.dtype, device=parameter.device) for shape in shapes]
-    empty = {"state": {}, "shared": {}, "prepared": None, "handles": None, "owners": params}
-    sample = replace(batch, settings=s, scope=spec.scope, params=params, streams=[0, 1, 2], **empty)  # pyright: ignore[reportArgumentType]
+    sample = Batch(replace(batch.plan, settings=s, scope=spec.scope), params, streams=[0, 1, 2], owners=params)
+    if batch.moved is not None:
+        sample.moved = torch.ones_like(batch.moved)  # These gradients are not those of the step.
     sample.grads = [batch.grads[i]] * len(params)  # `compare` draws others of the same dtype and layout
     sample.steps = [torch.zeros_like(batch.steps[i]) for _ in params]
     sample.param_states = [{} for _ in params]
-    for f in sample.fields:
+    for f in sample.plan.fields:
         made = [new_field(f, {"state_dtype": torch.float32}, s, spec.scope, p) for p in params]
-        if f.key in sample.shared_keys:
+        if f.key in sample.plan.shared_keys:
             sample.shared[f.key] = made[0]
         else:
             dtype = batch.state[f.key][i].dtype
@@ -206,11 +194,12 @@ def compare(batch: Batch, backend: TritonBackend, steps: int = 2) -> tuple[float
     )
     for k in range(steps):
         batch.grads = plain.grads = _gradients(batch, k)
-        if k == 1 and batch.scope in SINGLE:  # as the shards of a tensor are stepped
-            step_in_phases(backend, batch)
+        step = TritonStep(backend, batch)
+        if k == 1 and batch.plan.scope in SINGLE:  # as the shards of a tensor are stepped
+            step_in_phases(step)
         else:
-            backend.step(batch)
-        TorchSteps(together=False).step(plain)
+            step.take()
+        TorchStep(plain).take()
     ours, theirs = results_of(batch), results_of(plain)
     return max(_difference(what, ours[what], theirs[what]) for what in ours)
 
@@ -288,7 +277,7 @@ def _why_not(batch: Batch) -> str | None:
         return f"parameters must be on a GPU that Triton knows (cuda), got {device}."
     if torch.compiler.is_compiling():
         return "torch.compile makes kernels of its own."
-    if batch.differentiable:
+    if batch.plan.differentiable:
         return "differentiable=True needs steps that autograd can follow."
     projection = launch.projection_of(batch.settings)
     if projection is not None and launch.box_of(projection) is None:
@@ -315,18 +304,18 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
             return f"{name} must be contiguous and its gradient sparse in the first dimension only."
     elif gradient.layout != torch.strided:
         return f"{name} must have a dense or a sparse COO gradient, got {gradient.layout}."
-    elif batch.scope == "row" and not _has_contiguous_rows(real):
+    elif batch.plan.scope == "row" and not _has_contiguous_rows(real):
         return f'{name} must have each row in one piece for "row", got strides {parameter.stride()}.'
-    for f in batch.fields:
+    for f in batch.plan.fields:
         if f.key not in batch.state:
             continue
         state = batch.state[f.key][i]
-        single = f.at != "element" and batch.scope in SINGLE
+        single = f.at != "element" and batch.plan.scope in SINGLE
         allowed = (torch.float64,) if single else (computing_dtype(real.dtype), torch.bfloat16)
         if state.dtype not in allowed or state.device != parameter.device:
             wanted = f"{allowed[0]} on {parameter.device}"
             return f'"{f.key}" of {name} must be {wanted}, got {state.dtype} on {state.device}.'
-        whole = f.at == "element" or batch.scope == "element"
+        whole = f.at == "element" or batch.plan.scope == "element"
         if not (launch.same_layout(state, real) if whole else state.is_contiguous()):
             return f'"{f.key}" of {name} must be laid out as the parameter is, got strides {state.stride()}.'
     return None

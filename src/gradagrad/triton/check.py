@@ -15,7 +15,7 @@ from torch import nn
 from gradagrad.auto import AutoGradaGrad
 from gradagrad.gradagrad import GradaGrad
 from gradagrad.triton import launch
-from gradagrad.triton.backend import TRITON, TritonBackend, compare, tolerance, versions
+from gradagrad.triton.backend import TRITON, TritonBackend, TritonStep, compare, tolerance, versions
 
 KINDS: dict[str, Callable[[list[nn.Parameter]], Any]] = {
     "GradaGrad, element": lambda p: GradaGrad(p, lr=0.01),
@@ -35,8 +35,8 @@ def triton_status() -> str:
         return "not used: torch finds no CUDA or ROCm device here."
     device = torch.device("cuda", torch.cuda.current_device())
     batch = _batch(GradaGrad(_parameters([(1,)], device)))
-    if (reason := TRITON.prepare(batch)) is not None:
-        return f"not used: {reason} Steps on the GPU run as torch operations, several times slower."
+    if isinstance(step := TRITON.prepare(batch), str):
+        return f"not used: {step} Steps on the GPU run as torch operations, several times slower."
     return f"used; {versions(device)}"
 
 
@@ -99,16 +99,16 @@ def captured(device: torch.device) -> tuple[str, bool]:
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        backend.step(_batch(mine))
-        backend.step(_batch(theirs))
+        TritonStep(backend, _batch(mine)).take()
+        TritonStep(backend, _batch(theirs)).take()
     torch.cuda.current_stream().wait_stream(side)
     with torch.cuda.graph(graph):
-        backend.step(_batch(mine))
+        TritonStep(backend, _batch(mine)).take()
     for k in range(3):
         for p in (*both[0], *both[1]):
             assert p.grad is not None
             p.grad.mul_(0.5).add_(0.1 * k)
         graph.replay()
-        backend.step(_batch(theirs))
+        TritonStep(backend, _batch(theirs)).take()
     same = all(torch.equal(p, q) for p, q in zip(*both, strict=True))
     return f"| captured in a CUDA graph | | {'bit for bit' if same else 'DIFFERS'} |", same

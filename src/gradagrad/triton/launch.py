@@ -85,19 +85,19 @@ def common_spec(batch: Batch) -> Spec:
     variable = tuple(_numbers(s))
     on_device = bool(batch.steps) and batch.steps[0].device == batch.params[0].device
     return Spec(
-        rule=batch.rule,
+        rule=batch.plan.rule,
         settings=s._replace(**dict.fromkeys(variable, 1.0), **({"project": None} if hasattr(s, "project") else {})),
         variable=variable,
-        scope=batch.scope,
+        scope=batch.plan.scope,
         layout="flat",
         dtypes=(),
-        coupled=not is_off(batch.coupled_decay),
-        maximize=batch.maximize,
-        lr_decay=not is_off(batch.lr_decay),
+        coupled=not is_off(batch.plan.coupled_decay),
+        maximize=batch.plan.maximize,
+        lr_decay=not is_off(batch.plan.lr_decay),
         in_memory=tuple(_in_memory(batch)),
         counter="device" if on_device else "argument",
         box=box_of(projection_of(s)),
-        stochastic=batch.stochastic_rounding,
+        stochastic=batch.plan.stochastic_rounding,
     )
 
 
@@ -105,21 +105,23 @@ def specs_of(batch: Batch, common: Spec) -> list[Spec]:
     """The spec of each tensor."""
     result: list[Spec] = []
     known: dict[Hashable, Spec] = {}
-    lazy, catches_up = bool(getattr(batch.settings, "lazy", False)), batch.rule.needs_catch_up(batch.settings)
+    lazy, catches_up = bool(getattr(batch.settings, "lazy", False)), batch.plan.rule.needs_catch_up(batch.settings)
     for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
-        rows = batch.scope == "row" and parameter.dim() + parameter.is_complex() > 1
-        by_rows = rows or (lazy and batch.scope in SINGLE)
+        rows = batch.plan.scope == "row" and parameter.dim() + parameter.is_complex() > 1
+        by_rows = rows or (lazy and batch.plan.scope in SINGLE)
         layout = "sparse" if gradient.layout != torch.strided else "rows" if by_rows else "flat"
-        scope = "element" if batch.scope == "row" and not rows else batch.scope  # the rows of a vector are elements
+        scope = (
+            "element" if batch.plan.scope == "row" and not rows else batch.plan.scope
+        )  # the rows of a vector are elements
         types = {"x": parameter.dtype, "g": gradient.dtype}
         types |= {key: values[i].dtype for key, values in batch.state.items()}
         key = (layout, scope, *types.values())
         if key not in known:
             types |= {key: value.dtype for key, value in batch.shared.items()}
-            rounded = any(types[f.key] == torch.bfloat16 for f in batch.fields)
-            rounded |= batch.stochastic_rounding and types["x"] == torch.bfloat16
-            counts = common.lr_decay or (layout == "sparse" and catches_up and not batch.rule.clock)
-            names = ["x", "g", *(f.key for f in batch.fields)]
+            rounded = any(types[f.key] == torch.bfloat16 for f in batch.plan.fields)
+            rounded |= batch.plan.stochastic_rounding and types["x"] == torch.bfloat16
+            counts = common.lr_decay or (layout == "sparse" and catches_up and not batch.plan.rule.clock)
+            names = ["x", "g", *(f.key for f in batch.plan.fields)]
             known[key] = common._replace(
                 layout=layout,
                 scope=scope,
@@ -208,7 +210,7 @@ def key_of(batch: Batch, common: Spec) -> Hashable | None:
     counters: tuple[int, ...] = ()
     if common.counter == "device":
         counters = tuple(map(Tensor.data_ptr, batch.steps))
-    elif batch.lr_decay or any(torch.bfloat16 in each for each in dtypes):
+    elif batch.plan.lr_decay or any(torch.bfloat16 in each for each in dtypes):
         # A step number that is an argument serves all tensors of a part, so the differences must stay the same.
         steps = tuple(map(int, batch.steps))
         counters = tuple(step - steps[0] for step in steps)
@@ -234,7 +236,7 @@ def prepare(batch: Batch, common: Spec, sizes: Sizes) -> Prepared:
     copies: list[Any] = []
     tables = [_table(batch, spec, indices, copies) for (spec, _), indices in members.items()]
     total = sum(rows * length for _, extents in tables for rows, length, _ in extents)
-    few = batch.scope in SINGLE and batch.rule.measures
+    few = batch.plan.scope in SINGLE and batch.plan.rule.measures
     size = max(-(-total // (sizes.programs * sizes.chunk)), 1) * sizes.chunk if few else sizes.chunk
     parts: list[Part] = []
     spans, first = [0] * (2 * len(batch.params)), 0
@@ -245,13 +247,13 @@ def prepare(batch: Batch, common: Spec, sizes: Sizes) -> Prepared:
             spans[2 * i : 2 * i + 2] = first, count
             first += count
     complete = tuple(n for block in range(blocks_of(batch)) for n in (block, 1))
-    spanned = upload(device, tuple(spans) if batch.scope == "tensor" else (0, first))
+    spanned = upload(device, tuple(spans) if batch.plan.scope == "tensor" else (0, first))
     return Prepared(parts, first, spanned, upload(device, complete), copies)
 
 
 def blocks_of(batch: Batch) -> int:
     """How many blocks have sums: one for each tensor, or one for all."""
-    return len(batch.params) if batch.scope == "tensor" else 1
+    return len(batch.params) if batch.plan.scope == "tensor" else 1
 
 
 def _table(batch: Batch, spec: Spec, indices: list[int], copies: list[Any]) -> tuple[Tensor, tuple[Extent, ...]]:
@@ -335,16 +337,20 @@ Sums = tuple[Tensor, Tensor] | None
 
 
 class Run:
-    """The launches for one call of the backend. The batch's counters are ``ahead`` behind the number of this step."""
+    """The launches of a step."""
 
-    def __init__(self, batch: Batch, prepared: Prepared, launcher: Launcher, sizes: Sizes, *, ahead: int) -> None:
-        self.batch, self.prepared, self.launcher, self.ahead = batch, prepared, launcher, ahead
+    ahead = 1
+    """How far the batch's counters are behind the number of this step."""
+
+    def __init__(self, batch: Batch, prepared: Prepared, launcher: Launcher, sizes: Sizes) -> None:
+        self.batch, self.prepared, self.launcher = batch, prepared, launcher
         self.source = source_of(prepared.parts[0].spec)
         tensors = _in_memory(batch)
         numbers = {name: float(a) for name, a in _numbers(batch.settings).items() if name not in tensors}
-        self.arguments: dict[str, Any] = {**numbers, "coupled_decay": batch.coupled_decay, "lr_decay": batch.lr_decay}
+        plan = batch.plan
+        self.arguments: dict[str, Any] = {**numbers, "coupled_decay": plan.coupled_decay, "lr_decay": plan.lr_decay}
         self.arguments |= {f"{name}_at": a for name, a in tensors.items()}
-        self.arguments |= {"ahead": ahead, "TILE": sizes.tile, "WIDTH": sizes.width}
+        self.arguments |= {"TILE": sizes.tile, "WIDTH": sizes.width}
 
     def walk(self, name: str, columns: int = 0, sums: Sums = None) -> Sums:
         """Launches a kernel over all parts; returns the partial sums of its programs, so many columns of them."""
@@ -366,7 +372,7 @@ class Run:
     def write_shared(self, sums: Sums) -> None:
         """Writes the blocks after the step."""
         given = _arguments(sums)
-        by_tensor = self.batch.scope == "tensor"
+        by_tensor = self.batch.plan.scope == "tensor"
         for part in self.prepared.parts if by_tensor else self.prepared.parts[:1]:
             self._launch(part, "write_shared", len(part.indices) if by_tensor else 1, **given)
 
@@ -389,7 +395,7 @@ class Run:
             return
         is_argument = part.spec.counter == "argument"
         step = int(self.batch.steps[part.indices[0]]) + self.ahead if is_argument else 0
-        own = {"table": part.table, "n": len(part.indices), "step": step}
+        own = {"table": part.table, "n": len(part.indices), "step": step, "ahead": self.ahead}
         self.launcher(part.spec, name, programs, {**self.arguments, **own, **arguments})
 
 

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
+from gradagrad.engine.plan import Plan
 from gradagrad.engine.state import new_field
 from gradagrad.rules import auto, gradagrad
-from gradagrad.torch_ops.steps import TorchSteps
+from gradagrad.torch_ops.steps import TorchStep
 from gradagrad.triton.backend import Sizes, TritonBackend, results_of
 
 SHAPES: tuple[tuple[int, ...], ...] = ((41, 13), (9,), (), (0, 3))
@@ -32,12 +33,13 @@ def batch_of(
     s = rules.Settings(**settings)
     generator = torch.Generator().manual_seed(0)
     params = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
-    batch = Batch(rules.RULE, s, scope, params=params, streams=list(range(3, 3 + len(params))), **(options or {}))
+    options = {"draws": state == torch.bfloat16 or "stochastic_rounding" in (options or {}), **(options or {})}
+    batch = Batch(Plan(rules.RULE, s, scope, **options), params, streams=list(range(3, 3 + len(params))))
     batch.grads = [torch.zeros_like(p) for p in params]
     batch.steps = [torch.zeros((), dtype=torch.int64) for _ in params]
-    for f in batch.fields:
+    for f in batch.plan.fields:
         made = [new_field(f, {"state_dtype": state}, s, scope, p) for p in params]
-        if f.key in batch.shared_keys:
+        if f.key in batch.plan.shared_keys:
             batch.shared[f.key] = made[0]
         else:
             batch.state[f.key] = made
@@ -83,9 +85,10 @@ def both(batch: Batch, steps: int = 3, *, sparse: bool = False) -> tuple[Batch, 
     for k in range(steps):
         set_gradients(other, k, sparse=sparse)
         batch.grads = list(other.grads)
-        assert backend.prepare(batch) is None
-        backend.step(batch)
-        TorchSteps(together=False).step(other)
+        step = backend.prepare(batch)
+        assert not isinstance(step, str), step
+        step.take()
+        TorchStep(other).take()
     return batch, other
 
 

@@ -85,7 +85,6 @@ def test_a_kernel_that_cannot_run_is_not_used():
     with pytest.warns(RuntimeWarning, match="unless it names something that your machine lacks"):
         reason = steps.prepare(batch)
     assert reason == steps.prepare(batch) == "triton cannot run on cpu (RuntimeError: Failed to find C compiler.)."
-    assert batch.prepared is None
 
 
 @pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "auto"])

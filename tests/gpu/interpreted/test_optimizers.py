@@ -71,7 +71,8 @@ def test_a_step_in_which_every_gradient_is_zero_changes_nothing(options, steps, 
         optimizer.step()
     after = [*params, *(a for p in params for a in optimizer.state[p].values())]
     assert launches
-    assert all(torch.equal(a, b) for a, b in zip(after, before, strict=True))
+    # Before the first step there is no state to compare with.
+    assert all(torch.equal(a, b) for a, b in zip(after, before, strict=steps > 0))
 
 
 @pytest.mark.parametrize("name", check.KINDS)

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from gpu.interpreted.batches import SIZES, assert_same, batch_of, both
-from gradagrad.torch_ops.steps import TorchSteps
+from gradagrad.torch_ops.steps import TorchStep
 from gradagrad.triton import launch
-from gradagrad.triton.backend import TritonBackend
+from gradagrad.triton.backend import TritonBackend, TritonStep
 
 CLOSE = {torch.float32: 2e-5, torch.float64: 1e-11}
 """Where sums are added in another order."""
@@ -55,8 +55,8 @@ def test_layouts_and_alignment(scope):
     assert_same(mine, other, rtol=close)
     mine.grads[1] = torch.randn(*reversed(mine.grads[1].shape)).t()
     other.grads[1] = mine.grads[1].clone()
-    TritonBackend(sizes=SIZES).step(mine)
-    TorchSteps(together=False).step(other)
+    TritonStep(TritonBackend(sizes=SIZES), mine).take()
+    TorchStep(other).take()
     assert_same(mine, other, rtol=close)
 
 

@@ -1,4 +1,4 @@
-"""State that is made with the optimizer: what has it, when it is made again, and that it changes no step."""
+"""Optimizers before their first step: checkpoints of them, changed settings, parameters without memory."""
 
 import copy
 import io
@@ -32,36 +32,30 @@ def train(net, optimizer, steps=4):
     return [p.detach().clone() for p in net.parameters()]
 
 
-def late(net, make):
-    """An optimizer that makes its state at the first step, as that of an added parameter is made."""
-    optimizer = make(net.parameters())
-    optimizer.state.clear()
-    optimizer._unused.clear()
-    return optimizer
-
-
 def has_any_stepped(optimizer):
     return any(has_stepped(optimizer, p) for p in optimizer.state)
 
 
 @pytest.mark.parametrize("name", MAKERS)
 class TestEveryOptimizer:
-    def test_state_is_there_and_changes_no_step(self, name):
+    def test_a_step_of_zero_gradients_makes_state_and_changes_nothing(self, name):
+        """TorchRec's KeyedOptimizer and torch.distributed.checkpoint ask so for the keys of the state."""
         net, other = model(), model()
-        optimizer = MAKERS[name](net.parameters())
-        assert [int(optimizer.state[p]["step"]) for p in net.parameters()] == [0] * 4
+        optimizer, plain = MAKERS[name](net.parameters()), MAKERS[name](other.parameters())
+        assert not optimizer.state
         assert optimizer.diagnostics()[0].blocks == 0  # Before the first step there is nothing to tell.
-        for a, b in zip(train(net, optimizer), train(other, late(other, MAKERS[name])), strict=True):
+        for p in net.parameters():
+            p.grad = torch.zeros_like(p)
+        optimizer.step()
+        keys = {key for state in optimizer.state.values() for key in state}
+        assert all(map(torch.equal, net.parameters(), other.parameters()))
+        assert len(optimizer.state) == 4
+        for a, b in zip(train(net, optimizer), train(other, plain), strict=True):
             assert torch.equal(a, b)
-
-    def test_weights_loaded_and_converted_before_the_first_step(self, name):
-        net, other = model(), model(torch.float64)
-        optimizer = MAKERS[name](net.parameters())
-        net.double()
-        net.load_state_dict(weights := {k: v + 1 for k, v in other.state_dict().items()})
-        other.load_state_dict(weights)
-        for a, b in zip(train(net, optimizer), train(other, late(other, MAKERS[name])), strict=True):
-            assert torch.equal(a, b)
+        assert keys == {key for state in optimizer.state.values() for key in state}
+        for p, q in zip(net.parameters(), other.parameters(), strict=True):
+            for key in keys - {"step"}:
+                assert torch.equal(optimizer.state[p][key], plain.state[q][key])
 
     def test_a_checkpoint_before_the_first_step_loads_into_a_fresh_optimizer(self, name):
         net, other = model(), model()
@@ -81,6 +75,9 @@ class TestEveryOptimizer:
         net, other = model(), model()
         first, second = MAKERS[name](net.parameters()), MAKERS[name](other.parameters())
         train(net, first)
+        for p in other.parameters():
+            p.grad = torch.zeros_like(p)
+        second.step()
         other.load_state_dict(net.state_dict())
         for p, q in zip(net.parameters(), other.parameters(), strict=True):
             for key, value in second.state[q].items():
@@ -111,14 +108,6 @@ def test_parameters_without_memory_or_gradients_wait():
     assert set(optimizer.state) == {added}
 
 
-def test_a_wrapper_may_exchange_the_parameters_before_the_first_step():
-    old, new = (torch.nn.Parameter(torch.ones(2)) for _ in range(2))
-    optimizer = GradaGrad([old], lr=0.1)
-    optimizer.param_groups[0]["params"] = [new]
-    assert optimizer.state_dict()["state"][0]["step"] == 0
-    assert set(optimizer.state) == {new}
-
-
 def test_a_large_table_is_written_once():
     written = 0
 
@@ -132,9 +121,11 @@ def test_a_large_table_is_written_once():
     table = torch.nn.Embedding(1000, 4, sparse=True)
     with Counter():
         optimizer = GradaGrad(table.parameters(), lr=0.1, granularity="row", lazy=True)
-    assert 1000 * (4 + 2) <= written <= 1000 * (4 + 2) + 10
-    written = 0
-    table(torch.tensor([1, 2])).sum().backward()
-    with Counter():
-        optimizer.step()
-    assert written < 1000
+    assert not written
+    for most in (1000 * (4 + 2 + 1) + 300, 1000):  # The state and the clocks of rows are written in the first step.
+        written = 0
+        table.zero_grad()
+        table(torch.tensor([1, 2])).sum().backward()
+        with Counter():
+            optimizer.step()
+        assert written < most
