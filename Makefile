@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help environment test reproduce benchmark lint format types coverage mutation sanitize anywhere campaigns torchrec docs picture clean
+.PHONY: help environment test reproduce benchmark lint format types coverage mutation sanitize campaigns torchrec docs picture clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -53,14 +53,9 @@ mutation: environment ## break the rules and the kernel in known ways and see th
 sanitize: environment ## the kernel's tests under the address, undefined-behaviour and thread sanitizers
 	tools/sanitize_kernel.sh
 
-anywhere: environment ## all tests as on other processors: 3 instruction sets × threads, any order, twice, under load
-	$(BIN)/python tools/anywhere.py
-
-# What the reliability page shows; hours. CI runs the short forms.
-campaigns: environment ## long runs of random settings, kills, mishaps and spoilt calls of the kernel
+# What the reliability page shows. CI runs the short forms.
+campaigns: environment ## long runs of random settings and wrong calls of the kernel
 	$(BIN)/python tools/fuzz.py --steps 1e9
-	$(BIN)/python tools/kill.py --kills 245
-	$(BIN)/python tools/mishaps.py
 	$(BIN)/python tools/fuzz_ops.py 600
 
 # An environment of its own on top of .venv. TorchRec's dependencies would bring the CUDA build of FBGEMM, which does not

@@ -6,8 +6,7 @@ A step is what a training loop compiles: the update and its addition to the para
 the least of all rounds. Processor time of all threads says more than the clock when others use the machine. XLA's flags
 matter:
 
-    XLA_FLAGS="--xla_cpu_copy_insertion_use_region_analysis=true \\
-        --xla_backend_extra_options=xla_cpu_use_multi_output_fusion=true" python -m benchmarks.jax_speed
+    XLA_FLAGS=--xla_cpu_copy_insertion_use_region_analysis=true python -m benchmarks.jax_speed
 """
 
 from __future__ import annotations

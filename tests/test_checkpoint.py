@@ -46,78 +46,116 @@ def test_a_sparse_run_resumes_bit_for_bit():
     assert_same_state(optimizer, resumed)
 
 
-def test_the_state_holds_only_tensors_under_parameters():
+def made(make, params, **options):
+    """AutoGradaGrad in two groups, which share numbers."""
+    return make([{"params": params[:3]}, {"params": params[3:]}] if make is AutoGradaGrad else params, **options)
+
+
+both = pytest.mark.parametrize("make", [GradaGrad, AutoGradaGrad])
+
+
+@both
+def test_the_state_holds_only_tensors_under_parameters(make):
     params = parameters()
-    optimizer = GradaGrad(params, granularity="group", projection=Box(-1.0, 1.0))
+    options = {} if make is AutoGradaGrad else {"granularity": "group", "projection": Box(-1.0, 1.0)}
+    optimizer = made(make, params, **options)
     train(optimizer, params, 2)
+    assert set(optimizer.state) == set(params)
+    keys = {field.key for field in make.rule.fields(optimizer._settings(optimizer.param_groups[0]))}
     state_dict = optimizer.state_dict()
     assert set(state_dict) == {"state", "param_groups"}
     assert set(state_dict["state"]) == set(range(len(params)))
     for state in state_dict["state"].values():
+        assert set(state) == {"step", *keys}
         assert all(isinstance(value, torch.Tensor) for value in state.values())
     plain = (int, float, str, bool, type(None), list, torch.dtype)
     assert all(isinstance(v, plain) for group in state_dict["param_groups"] for v in group.values())
 
 
-def test_a_loaded_state_shares_no_memory_with_the_dictionary():
+@both
+def test_a_loaded_state_shares_no_memory_with_the_dictionary(make):
     params = parameters()
-    optimizer = GradaGrad(params, lr=0.1)
+    optimizer = made(make, params, lr=0.1)
     train(optimizer, params, 2)
     state_dict = optimizer.state_dict()
+    kept = copy.deepcopy(state_dict)
     others = copy.deepcopy(params)
-    resumed = GradaGrad(others, lr=0.1)
+    resumed = made(make, others, lr=0.1)
     resumed.load_state_dict(state_dict)
-    kept = state_dict["state"][0]["growth"].clone()
     train(resumed, others, 3)
-    assert torch.equal(state_dict["state"][0]["growth"], kept)
+    for number, state in kept["state"].items():
+        for key, value in state.items():
+            assert torch.equal(state_dict["state"][number][key], value), key
 
 
-def test_older_dictionaries_take_this_optimizers_defaults():
+@pytest.mark.parametrize(("make", "flag"), [(GradaGrad, "lazy"), (AutoGradaGrad, "maximize")])
+def test_older_dictionaries_take_this_optimizers_defaults(make, flag):
     params = parameters()
-    optimizer = GradaGrad(params, lr=0.1)
+    optimizer = made(make, params, lr=0.1)
     train(optimizer, params, 2)
-    old = optimizer.state_dict()
+    old = copy.deepcopy(optimizer.state_dict())
+    later = {"foreach", "maximize", "capturable", "differentiable", "fused", "state_dtype", "lazy", "growth_limit"}
     for group in old["param_groups"]:
-        for name in ("foreach", "maximize", "capturable", "differentiable", "lazy", "growth_limit", "projection"):
-            del group[name]
+        for name in later | {"projection"}:
+            group.pop(name, None)
     old["state"][0]["step"] = 2.0  # a plain number, as torch once stored it
     others = copy.deepcopy(params)
-    resumed = GradaGrad(others, lr=0.5, lazy=True)
+    resumed = made(make, others, lr=0.5, **{flag: True})
     resumed.load_state_dict(old)
-    assert resumed.param_groups[0]["lazy"] is True
+    assert resumed.param_groups[0][flag] is True
     assert resumed.param_groups[0]["lr"] == 0.1
-    assert isinstance(resumed.state[others[0]]["step"], torch.Tensor)
-    noisy_gradients(others, 3)
-    resumed.step()
+    train(resumed, others, 1, start=3)
+    assert torch.equal(resumed.state[others[0]]["step"], torch.tensor(3))
 
 
 DAMAGE = [
     (lambda d: d.pop("state"), 'dictionary "state"'),
     (lambda d: d.update(param_groups=3), 'list "param_groups"'),
-    (lambda d: d["state"][0].pop("growth"), r'parameter 0 of group 0 has no "growth" \(found'),
-    (lambda d: d["state"][0].update(momentum="?"), '"momentum" of parameter 0 of group 0 is a str, not a tensor'),
-    (lambda d: d["state"][0].update(momentum=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),
-    (lambda d: d["state"][1].update(accumulator=torch.ones(4, 4)), r'"accumulator" of parameter 1 .* shape \(5,\)'),
-    (lambda d: d["state"].update({0: [1, 2]}), "damaged: the state of parameter 0 of group 0 is a list"),
-    (lambda d: d["state"].update({0: None}), "damaged: the state of parameter 0 of group 0 is a None"),
-    (lambda d: d["state"].update({0: 0}), "damaged: the state of parameter 0 of group 0 is a int"),
-    (lambda d: d["param_groups"][0].update(momentum=1.5), r"in param group 0, momentum must be in \[0, 1\), got 1\.5"),
-    (lambda d: d["param_groups"][0].update(granularity="row"), r'"growth" of .*granularity="row"'),
-    (lambda d: d["param_groups"][0].update(granularity="?"), "granularity must be one of"),
     (lambda d: d["param_groups"].append(copy.deepcopy(d["param_groups"][0])), "different number of parameter groups"),
     (lambda d: d["param_groups"][0]["params"].pop(), "doesn't match the size of optimizer's group"),
 ]
+OWN_DAMAGE = {
+    GradaGrad: [
+        (lambda d: d["state"][0].pop("growth"), r'parameter 0 of group 0 has no "growth" \(found'),
+        (lambda d: d["state"][0].update(momentum="?"), '"momentum" of parameter 0 of group 0 is a str, not a tensor'),
+        (lambda d: d["state"][0].update(momentum=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),
+        (lambda d: d["state"][1].update(accumulator=torch.ones(4, 4)), r'"accumulator" of parameter 1 .* shape \(5,\)'),
+        (lambda d: d["state"].update({0: [1, 2]}), "damaged: the state of parameter 0 of group 0 is a list"),
+        (lambda d: d["state"].update({0: None}), "damaged: the state of parameter 0 of group 0 is a None"),
+        (lambda d: d["state"].update({0: 0}), "damaged: the state of parameter 0 of group 0 is a int"),
+        (
+            lambda d: d["param_groups"][0].update(momentum=1.5),
+            r"in param group 0, momentum must be in \[0, 1\), got 1\.5",
+        ),
+        (lambda d: d["param_groups"][0].update(granularity="row"), r'"growth" of .*granularity="row"'),
+        (lambda d: d["param_groups"][0].update(granularity="?"), "granularity must be one of"),
+    ],
+    AutoGradaGrad: [
+        (lambda d: d["state"][0].pop("gamma"), r'parameter 0 of group 0 has no "gamma" \(found'),
+        (lambda d: d["state"][1].pop("displacement"), r'parameter 1 of group 0 has no "displacement"'),
+        (lambda d: d["state"][0].pop("clock"), r'has no "clock"'),
+        (lambda d: d["state"][1].update(clock=torch.tensor(7.0)), '"clock" is shared by parameters'),
+        (lambda d: d["state"][0].update(accumulator="?"), '"accumulator" of parameter 0 of group 0 is a str'),
+        (lambda d: d["state"][0].update(gamma=3.0), '"gamma" of parameter 0 of group 0 is a float, not a tensor'),
+        (lambda d: d["state"][0].update(gamma=torch.ones(4)), r'"gamma" .*must have shape \(\).*got \(4,\)'),
+        (lambda d: d["state"][0].update(displacement=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),
+        (lambda d: d["state"].update({0: [1, 2]}), "state of parameter 0 of group 0 is a list"),
+        (lambda d: d["param_groups"][0].update(gamma0=-1.0), "in param group 0, gamma0 must be"),
+        (lambda d: d["param_groups"][1].update(gamma0=0.5), "in param group 1, gamma0 must be 0.0001 as in the other"),
+    ],
+}
+CASES = [(make, *case) for make, own in OWN_DAMAGE.items() for case in DAMAGE + own]
 
 
-@pytest.mark.parametrize(("damage", "message"), DAMAGE, ids=[m for _, m in DAMAGE])
-def test_a_damaged_dictionary_is_refused_whole(damage, message):
+@pytest.mark.parametrize(("make", "damage", "message"), CASES, ids=[f"{make.__name__}, {m}" for make, _, m in CASES])
+def test_a_damaged_dictionary_is_refused_whole(make, damage, message):
     params = parameters()
-    optimizer = GradaGrad(params, lr=0.1)
+    optimizer = made(make, params)
     train(optimizer, params, 2)
     state_dict = copy.deepcopy(optimizer.state_dict())
     damage(state_dict)
     others = copy.deepcopy(params)
-    victim = GradaGrad(others, lr=0.7, momentum=0.5)
+    victim = made(make, others, lr=0.7, momentum=0.5)
     train(victim, others, 1)
     before = copy.deepcopy(victim)
     with pytest.raises(ValueError, match=message):

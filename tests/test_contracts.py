@@ -181,23 +181,6 @@ def test_a_step_that_learns_never_waits_either(driver, monkeypatch):
         optimizer.step()
 
 
-@pytest.mark.parametrize("granularity", GRANULARITIES)
-@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1, "maximize": True}, {"momentum": 0.9}], ids=str)
-@pytest.mark.parametrize("driver", DRIVERS)
-def test_gradients_are_never_written(granularity, options, driver):
-    params = parameters()
-    optimizer = GradaGrad(params, lr=0.1, granularity=granularity, **DRIVERS[driver], **options)
-    for k in range(3):
-        noisy_gradients(params, k)
-        kept = [(p.grad, p.grad.clone(), p.grad._version) for p in params if p.grad is not None]
-        optimizer.step()
-        for p, (grad, values, version) in zip(params, kept, strict=True):
-            assert p.grad is grad
-            assert grad._version == version
-            assert torch.equal(grad, values)
-            assert optimizer.state[p]["momentum"].data_ptr() != grad.data_ptr() or not grad.numel()
-
-
 def test_nothing_is_printed(capfd):
     params = parameters()
     optimizer = GradaGrad(params, lr=0.1)

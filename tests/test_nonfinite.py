@@ -40,22 +40,3 @@ def test_other_blocks_are_untouched(bad, granularity, driver, beta, when):
             same = clean_states[0][key] == spoilt_states[0][key]
             assert same.expand(3, 2)[healthy].all()
     assert not torch.isfinite(spoilt[0][1, 1])  # the spoilt block itself shows it, as with torch's optimizers
-
-
-@pytest.mark.parametrize("granularity", ["element", "group"])
-def test_a_step_skipped_by_grad_scaler_changes_nothing(granularity):
-    p = torch.nn.Parameter(torch.ones(3))
-    optimizer = GradaGrad([p], lr=0.1, granularity=granularity)
-    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
-    scaler.scale(p.square().sum()).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    before = p.detach().clone(), {k: v.clone() for k, v in optimizer.state[p].items()}
-    optimizer.zero_grad()
-    scaler.scale(p.square().sum() * float("inf")).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    assert torch.equal(p, before[0])
-    for key, value in before[1].items():
-        assert torch.equal(optimizer.state[p][key], value)
-    assert scaler.get_scale() == 2.0

@@ -7,34 +7,16 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import Parameter
 
 from gradagrad import AutoGradaGrad, GradaGrad
 
-from .cases import DRIVERS, Shared, assert_same, coo, every_parameter, gammas, parameters, shared, through_a_file, train
+from .cases import DRIVERS, assert_same, coo, every_parameter, gammas, parameters, shared, through_a_file, train
 
 COPIES: dict[str, Callable[[AutoGradaGrad], AutoGradaGrad]] = {
     "deepcopy": copy.deepcopy,
     "pickle": lambda optimizer: pickle.loads(pickle.dumps(optimizer)),
 }
-
-
-def test_the_state_holds_only_tensors_under_parameters() -> None:
-    params = parameters()
-    optimizer = AutoGradaGrad([{"params": params[:2]}, {"params": params[2:]}])
-    train(optimizer, 2)
-    assert set(optimizer.state) == set(params)
-    keys = {"step", "accumulator", "offset", "displacement", "gamma", "agreement_square", *Shared._fields}
-    for p in params:
-        state = optimizer.state[p]
-        assert set(state) == keys
-        assert all(isinstance(value, Tensor) for value in state.values())
-    state_dict = optimizer.state_dict()
-    assert set(state_dict) == {"state", "param_groups"}
-    assert set(state_dict["state"]) == set(range(4))
-    plain = (int, float, str, bool, type(None), list)
-    assert all(isinstance(v, plain) for group in state_dict["param_groups"] for v in group.values())
 
 
 @pytest.mark.parametrize("way", COPIES)
@@ -112,60 +94,6 @@ def test_a_sparse_run_resumes_bit_for_bit(state_dtype: torch.dtype) -> None:
     assert max(gammas(optimizer)) > 0.011
 
 
-def test_a_loaded_state_shares_no_memory_with_the_dictionary() -> None:
-    optimizer = AutoGradaGrad(parameters())
-    train(optimizer, 2)
-    state_dict = optimizer.state_dict()
-    kept = copy.deepcopy(state_dict)
-    resumed = AutoGradaGrad(parameters())
-    resumed.load_state_dict(state_dict)
-    train(resumed, 3)
-    for number, state in kept["state"].items():
-        for key, value in state.items():
-            assert torch.equal(state_dict["state"][number][key], value), key
-
-
-def two_groups(**options: Any) -> AutoGradaGrad:
-    params = parameters()
-    return AutoGradaGrad([{"params": params[:3]}, {"params": params[3:]}], **options)
-
-
-DAMAGE: list[tuple[Callable[[Any], object], str]] = [
-    (lambda d: d.pop("state"), 'dictionary "state"'),
-    (lambda d: d.update(param_groups=3), 'list "param_groups"'),
-    (lambda d: d["state"][0].pop("gamma"), r'parameter 0 of group 0 has no "gamma" \(found'),
-    (lambda d: d["state"][1].pop("displacement"), r'parameter 1 of group 0 has no "displacement"'),
-    (lambda d: d["state"][0].pop("clock"), r'has no "clock"'),
-    (lambda d: d["state"][1].update(clock=torch.tensor(7.0)), '"clock" is shared by parameters'),
-    (lambda d: d["state"][0].update(accumulator="?"), '"accumulator" of parameter 0 of group 0 is a str'),
-    (lambda d: d["state"][0].update(gamma=3.0), '"gamma" of parameter 0 of group 0 is a float, not a tensor'),
-    (lambda d: d["state"][0].update(gamma=torch.ones(4)), r'"gamma" .*must have shape \(\).*got \(4,\)'),
-    (lambda d: d["state"][0].update(displacement=torch.ones(2)), r"must have shape \(4, 3\).*got \(2,\)"),
-    (lambda d: d["state"].update({0: [1, 2]}), "state of parameter 0 of group 0 is a list"),
-    (lambda d: d["param_groups"][0].update(gamma0=-1.0), "in param group 0, gamma0 must be"),
-    (lambda d: d["param_groups"][1].update(gamma0=0.5), "in param group 1, gamma0 must be 0.0001 as in the other"),
-    (lambda d: d["param_groups"].append(copy.deepcopy(d["param_groups"][0])), "different number of parameter groups"),
-    (lambda d: d["param_groups"][0]["params"].pop(), "doesn't match the size of optimizer's group"),
-]
-
-
-@pytest.mark.parametrize(("damage", "message"), DAMAGE, ids=[message for _, message in DAMAGE])
-def test_a_damaged_dictionary_is_refused_whole(damage: Callable[[Any], object], message: str) -> None:
-    source = two_groups()
-    train(source, 2)
-    state_dict = copy.deepcopy(source.state_dict())
-    damage(state_dict)
-    victim = two_groups(lr=0.7)
-    train(victim, 1)
-    before = copy.deepcopy(victim)
-    with pytest.raises(ValueError, match=message):
-        victim.load_state_dict(state_dict)
-    assert_same(victim, before)
-    assert victim.param_groups[0]["lr"] == 0.7
-    assert not victim._optimizer_load_state_dict_pre_hooks
-    assert not victim._optimizer_load_state_dict_post_hooks
-
-
 @pytest.mark.parametrize("steps", [0, 2])
 @pytest.mark.parametrize("other", [GradaGrad, torch.optim.Adagrad, torch.optim.Adam])
 @pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
@@ -187,22 +115,6 @@ def test_its_dictionary_is_refused_by_gradagrad() -> None:
     train(optimizer, 1)
     with pytest.raises(ValueError, match="saved by AutoGradaGrad; GradaGrad cannot use it"):
         GradaGrad(parameters()).load_state_dict(optimizer.state_dict())
-
-
-def test_older_dictionaries_take_this_optimizers_defaults() -> None:
-    optimizer = AutoGradaGrad(parameters(), lr=0.5)
-    train(optimizer, 2)
-    old = copy.deepcopy(optimizer.state_dict())
-    for group in old["param_groups"]:
-        for name in ("foreach", "maximize", "capturable", "differentiable", "fused", "state_dtype"):
-            del group[name]
-    old["state"][0]["step"] = 2.0
-    resumed = AutoGradaGrad(parameters(), maximize=True)
-    resumed.load_state_dict(old)
-    assert resumed.param_groups[0]["maximize"] is True
-    assert resumed.param_groups[0]["lr"] == 0.5
-    train(resumed, 1)
-    assert resumed.state[every_parameter(resumed)[0]]["step"] == 3
 
 
 def test_shared_memory() -> None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 from torch.distributed import checkpoint as dcp
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
+from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
@@ -134,71 +134,3 @@ def check_ddp(rank: int, size: int, sparse: bool, folder: str) -> None:
 def test_two_ranks_of_ddp_equal_one_process(world: World, tmp_path: Path, sparse: bool):
     run = world.run_sparse if sparse else world.run
     run(check_ddp, 2, sparse, str(tmp_path / "checkpoint"))
-
-
-def training(size: int, *, fresh: bool, sharded: bool = True) -> tuple[Net, AutoGradaGrad]:
-    torch.manual_seed(3)
-    model = sharded_net(init_device_mesh("cpu", (size,)), ignore_scale=False) if sharded else Net()
-    if fresh:
-        with torch.no_grad():
-            for p in model.parameters():
-                p.fill_(0.5)  # nothing but the checkpoint can bring the trained values back
-    return model, AutoGradaGrad(model.parameters(), lr=0.5 if fresh else 1.0, gamma0=1e-3 if fresh else 1e-4)
-
-
-def check_saving(rank: int, size: int, folder: str, flat: bool) -> Any:
-    """Trains, saves and goes on; returns what a resumed run must come to."""
-    model, optimizer = training(size, fresh=False)
-    models.train(model, optimizer, 30, share=models.share(rank, size))
-    weights, state = get_state_dict(model, optimizer, options=StateDictOptions(flatten_optimizer_state_dict=flat))
-    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
-    saved = models.gathered(model, optimizer)
-    models.train(model, optimizer, 20, start=30, share=models.share(rank, size))
-    return saved, models.gathered(model, optimizer)
-
-
-def check_resuming(rank: int, size: int, folder: str, flat: bool, sharded: bool) -> Any:
-    model, optimizer = training(size, fresh=True, sharded=sharded)
-    options = StateDictOptions(flatten_optimizer_state_dict=flat)
-    weights, state = get_state_dict(model, optimizer, options=options)
-    dcp.load({"model": weights, "optimizer": state}, checkpoint_id=folder)
-    set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state, options=options)
-    assert (optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["gamma0"]) == (1.0, 1e-4)
-    assert len({id(optimizer.state[p]["common_gamma"]) for p in model.parameters()}) == 1
-    assert isinstance(optimizer.state[model.first.weight]["displacement"], DTensor) is sharded
-    loaded = models.gathered(model, optimizer)
-    models.train(model, optimizer, 20, start=30, share=models.share(rank, size))
-    return loaded, models.gathered(model, optimizer)
-
-
-@pytest.mark.parametrize("flat", [False, True], ids=["nested", "flat"])
-def test_saved_on_two_ranks_and_resumed_on_any_number(world: World, tmp_path: Path, flat: bool):
-    folder = str(tmp_path / "checkpoint")
-    saved, finished = world.run(check_saving, 2, folder, flat)[0]
-    for size, sharded in ((2, True), (4, True), (1, False)):
-        loaded, resumed = world.run(check_resuming, size, folder, flat, sharded)[0]
-        models.assert_equal(loaded, saved, rtol=0.0)
-        models.assert_equal(resumed, finished, rtol=0.0 if size == 2 else 1e-9)
-
-
-def check_whole_states(rank: int, size: int) -> None:
-    """Plain load_state_dict: whole tensors are cut to shards, shards into shards, and shards into whole refused."""
-    model, optimizer = training(size, fresh=False)
-    models.train(model, optimizer, 10, share=models.share(rank, size))
-    alone, plain = training(1, fresh=False, sharded=False)
-    models.train(alone, plain, 10, share=slice(None))
-    again, sharded = training(size, fresh=True)
-    for source in (plain, optimizer):
-        sharded.load_state_dict(source.state_dict())
-        state, expected = (
-            {name: value for name, value in models.gathered(*run).items() if name not in again.state_dict()}
-            for run in ((again, sharded), (model, optimizer))
-        )
-        models.assert_equal(state, expected)
-        assert len({id(sharded.state[p]["common_gamma"]) for p in again.parameters()}) == 1
-    with pytest.raises(ValueError, match="is sharded and the parameter is not"):
-        plain.load_state_dict(optimizer.state_dict())
-
-
-def test_whole_state_dicts_cross_between_sharded_and_plain(world: World):
-    world.run(check_whole_states, 2)

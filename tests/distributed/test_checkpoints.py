@@ -18,14 +18,14 @@ from torch.distributed.checkpoint.state_dict import (
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 
-from gradagrad import GradaGrad
+from gradagrad import AutoGradaGrad, GradaGrad
 
 from . import models
 from .models import GRANULARITIES, SETTINGS, Net
 from .test_sharded import sharded_net
 from .world import World
 
-Training = tuple[Net, GradaGrad]
+Training = tuple[Net, AutoGradaGrad | GradaGrad]
 
 
 def training(size: int, granularity: str, *, seed: int = 3, sharded: bool = True) -> Training:
@@ -34,8 +34,17 @@ def training(size: int, granularity: str, *, seed: int = 3, sharded: bool = True
         with torch.no_grad():
             for p in model.parameters():
                 p.fill_(0.5)  # nothing but the checkpoint can bring the trained values back
+    if granularity == "auto":
+        return model, AutoGradaGrad(model.parameters(), **({} if seed == 3 else {"lr": 0.5, "gamma0": 1e-3}))
     settings: dict[str, Any] = SETTINGS["momentum"] | {"granularity": granularity, "lr": 1e-3 if seed == 3 else 0.5}
     return model, GradaGrad(model.parameters(), **settings)
+
+
+def assert_numbers_are_shared(optimizer: AutoGradaGrad | GradaGrad) -> None:
+    """AutoGradaGrad has one tensor for all parameters, which loading must not multiply."""
+    if isinstance(optimizer, AutoGradaGrad):
+        assert optimizer.param_groups[0]["gamma0"] == 1e-4
+        assert len({id(state["common_gamma"]) for state in optimizer.state.values()}) == 1
 
 
 def check_saving(rank: int, size: int, folder: str, granularity: str, asynchronous: bool, flat: bool) -> Any:
@@ -65,16 +74,25 @@ def check_resuming(
     weights, state = get_state_dict(model, optimizer, options=options)
     dcp.load({"model": weights, "optimizer": state}, checkpoint_id=folder)
     set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=state, options=options)
-    assert optimizer.param_groups[0]["lr"] == 1e-3
+    assert optimizer.param_groups[0]["lr"] == (1.0 if granularity == "auto" else 1e-3)
     loaded = models.gathered(model, optimizer)
-    assert isinstance(optimizer.state[model.first.weight]["momentum"], DTensor) is sharded
+    key = "displacement" if granularity == "auto" else "momentum"
+    assert isinstance(optimizer.state[model.first.weight][key], DTensor) is sharded
+    assert_numbers_are_shared(optimizer)
     models.train(model, optimizer, 20, start=30, share=models.share(rank, size))
     return loaded, models.gathered(model, optimizer)
 
 
 @pytest.mark.parametrize(
     ("granularity", "asynchronous", "flat"),
-    [("element", False, False), ("row", True, False), ("tensor", False, True), ("group", True, False)],
+    [
+        ("element", False, False),
+        ("row", True, False),
+        ("tensor", False, True),
+        ("group", True, False),
+        ("auto", False, False),
+        ("auto", False, True),
+    ],
 )
 def test_saved_on_two_ranks_and_resumed_on_any_number(
     world: World, tmp_path: Path, granularity: str, asynchronous: bool, flat: bool
@@ -109,6 +127,7 @@ def check_whole_states(rank: int, size: int, granularity: str) -> None:
     models.assert_equal({k: v for k, v in models.gathered(again, sharded).items() if k in expected}, expected, rtol=0.0)
     sharded.load_state_dict(optimizer.state_dict())  # shards into shards
     models.assert_equal({k: v for k, v in models.gathered(again, sharded).items() if k in expected}, expected, rtol=0.0)
+    assert_numbers_are_shared(sharded)
     with pytest.raises(ValueError, match="is sharded and the parameter is not"):
         plain.load_state_dict(optimizer.state_dict())
 
@@ -126,6 +145,6 @@ def check_whole_states(rank: int, size: int, granularity: str) -> None:
     dist.barrier()
 
 
-@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("granularity", [*GRANULARITIES, "auto"])
 def test_whole_state_dicts_cross_between_sharded_and_plain(world: World, granularity: str):
     world.run(check_whole_states, 2, granularity)

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 from gradagrad import AutoGradaGrad, GradaGrad, learning_rates
 from gradagrad.integrations._at_average import AtAverage
 from gradagrad.integrations.wrappers import unwrapped
+from gradagrad.monitoring.diagnostics import readings
 
 from . import models
 from .launch import EXAMPLES
@@ -174,3 +175,44 @@ def test_without_an_average_there_is_nothing_to_put_in_and_a_failure_puts_the_po
     assert all(torch.equal(value, model.state_dict()[name]) for name, value in before.items())
     assert model.training
     assert all(module.training for module in model)
+
+
+def test_lightning_measures_batch_norm_without_a_forward(tmp_path: Path) -> None:
+    pl: Any = pytest.importorskip("lightning.pytorch", reason="needs the frameworks extra")
+    from gradagrad.integrations.lightning import GradaGradCallback
+
+    class Module(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = torch.nn.Sequential(torch.nn.Linear(2, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 1))
+
+        def training_step(self, batch: Any) -> Any:
+            loss = self.net(batch).square().mean()
+            self.log("loss", loss)
+            return loss
+
+        def configure_optimizers(self) -> Any:
+            return AutoGradaGrad(self.parameters())
+
+    torch.manual_seed(0)
+    data, module = torch.randn(32, 2), Module()
+    batches = torch.utils.data.DataLoader(data, batch_size=8)
+    quiet = {"logger": False, "enable_checkpointing": False, "enable_progress_bar": False}
+    trainer = pl.Trainer(
+        max_epochs=1, callbacks=[GradaGradCallback(batches=batches)], default_root_dir=tmp_path, **quiet
+    )
+    trainer.fit(module, batches)
+    torch.testing.assert_close(module.net[1].running_mean, module.net[0](data).mean(dim=0))
+
+
+def test_hugging_face_schedule_to_zero_is_named_and_leaves_gamma(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="needs the frameworks extra")
+    trainer = example("hf_trainer").trainer(tmp_path, 20)
+    trainer.args.lr_scheduler_type = "linear"
+    with pytest.warns(UserWarning, match='lr_scheduler_type="linear" lowers the learning rate to zero'):
+        trainer.train()
+    logged = [entry for entry in trainer.state.log_history if "loss" in entry]
+    optimizer = trainer.optimizer.optimizer
+    steady = {**optimizer.param_groups[0], "lr": optimizer.param_groups[0]["initial_lr"]}
+    assert logged[-1]["gradagrad/group0/gamma"] == pytest.approx(readings(optimizer, steady)["gamma"])
+    assert logged[-1]["gradagrad/group0/effective_lr"] < 0.1 * logged[-1]["gradagrad/group0/gamma"]

@@ -21,13 +21,15 @@ class ArrayOps:
     maximum = staticmethod(jnp.maximum)
     minimum = staticmethod(jnp.minimum)
     less = staticmethod(jnp.less)
-    where = staticmethod(jnp.where)
 
     def __init__(self, dtype: Any) -> None:
         limits = jnp.finfo(dtype)
         self.dtype = dtype
         self.tiny = float(limits.tiny)
         self.largest = float(limits.max)
+
+    def where(self, condition: Array, a: Array, b: Array) -> Array:
+        return jnp.where(condition, a, b)
 
     def indicator(self, a: Array) -> Array:
         return (a != 0).astype(self.dtype)

@@ -105,11 +105,6 @@ def _run(make, steps: int) -> torch.Tensor:
     return parameter.detach()
 
 
-def _limited(g, last):
-    """Lemma 4's r, and 3 at most: the default of a shared step size."""
-    return min(oracle.lemma_r(4.0)(g, last), 3.0)
-
-
 @pytest.mark.parametrize(
     ("algorithm", "options"),
     [
