@@ -12,17 +12,15 @@ iterate and the average apart.
 import math
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import torch
 
-from gradagrad import AutoGradaGrad
 from gradagrad_lab import pages
 from gradagrad_lab.average import POWER
-from gradagrad_lab.methods import PEERS, build, entry_of
+from gradagrad_lab.methods import PEERS, entry_of
 from gradagrad_lab.problems.held_out import DEVELOPMENT, HELD_OUT
 from gradagrad_lab.problems.training import TrainingProblem
 from gradagrad_lab.records import RunFile
@@ -33,20 +31,20 @@ TUNING_SEEDS = 2
 STARTS = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0)
 GRIDS = {"sgd": range(-6, 2), "adagrad": range(-6, 2), "adam": range(-8, 0), "schedulefree": range(-8, 2)}
 """Exponents of √10."""
-Make = Callable[[Any], Any]
 
 
-def _make(name: str, **options: float) -> Make:
-    """An optimizer of the lab, as its authors recommend it. SGD has momentum."""
-    own = {"momentum": 0.9, **options} if name == "sgd" else options
-    return partial(build, name, **own)
+class Make(NamedTuple):
+    """An optimizer of the lab's list, at the options that its authors recommend but for these."""
+
+    name: str
+    options: dict[str, float]
 
 
 def run(problem: TrainingProblem, seed: int, make: Make) -> tuple[float, float]:
     """The loss over all rows after training, at the last iterate and at the average."""
     task = problem.make(seed)
-    training = Single(task, make, seed, problem.steps, POWER)
-    if not isinstance(training.optimizer, AutoGradaGrad):
+    training = Single(task, entry_of(make.name), make.options, seed, problem.steps, POWER)
+    if make.name != "autogradagrad":
         for parameter in task.parameters:
             parameter.register_post_accumulate_grad_hook(_dense)
     for number in range(training.rounds):
@@ -89,7 +87,8 @@ class Results(RunFile):
 
 
 def _named(name: str, place: int) -> tuple[str, Make]:
-    return f"{entry_of(name).title}, lr {rate(place):g}", _make(name, lr=rate(place))
+    momentum = {"momentum": 0.9} if name == "sgd" else {}
+    return f"{entry_of(name).title}, lr {rate(place):g}", Make(name, {**momentum, "lr": rate(place)})
 
 
 def table(results: Results, problems: Sequence[TrainingProblem]) -> dict[str, list[float]]:
@@ -97,11 +96,10 @@ def table(results: Results, problems: Sequence[TrainingProblem]) -> dict[str, li
     rows: dict[str, list[float]] = {}
     all_of_them = problems[0] not in DEVELOPMENT
     peers = [entry_of(name) for name in PEERS if all_of_them]
-    untuned: dict[str, Make] = {peer.title + ", default" * (peer.name in GRIDS): _make(peer.name) for peer in peers}
-    averages = [name for name, peer in zip(untuned, peers, strict=True) if peer.averages]
+    untuned = {peer.title + ", default" * (peer.name in GRIDS): Make(peer.name, {}) for peer in peers}
     for start in STARTS if all_of_them else (1e-4,):
         name = "AutoGradaGrad" if start == 1e-4 else f"AutoGradaGrad, γ₀ = {start:g}"
-        untuned[name] = partial(AutoGradaGrad, gamma0=start)
+        untuned[name] = Make("autogradagrad", {"gamma0": start})
     for problem in problems:
         print(f"… {problem.name}", file=sys.stderr, flush=True)
         for name in GRIDS:
@@ -109,7 +107,7 @@ def table(results: Results, problems: Sequence[TrainingProblem]) -> dict[str, li
                 loss = results.mean(problem, *results.tuned(problem, name, at), at)
                 rows.setdefault(f"{entry_of(name).title} tuned, {where}", []).append(loss)
         for name, make in untuned.items():
-            for at, where in enumerate(("last", "averaged")[: 2 - (name in averages)]):
+            for at, where in enumerate(("last", "averaged")[: 2 - entry_of(make.name).averages]):
                 rows.setdefault(f"{name}, {where}", []).append(results.mean(problem, name, make, at))
     return rows
 

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR
 
 import gradagrad
 from gradagrad.rules.gradagrad import limit_of_growth
@@ -66,6 +67,11 @@ class Entry:
         if hasattr(optimizer, "train"):  # Schedule-Free refuses to step before train() is called
             optimizer.train()
         return optimizer
+
+    def schedules(self, optimizer: Optimizer, steps: int) -> list[LambdaLR]:
+        """What is stepped after each of the optimizer's steps."""
+        fall = [lambda step: 0.5 * (1 + math.cos(math.pi * step / steps))]
+        return [LambdaLR(optimizer, shape) for shape in fall if self.cosine]
 
     @property
     def sparse(self) -> bool:
@@ -155,11 +161,6 @@ VARIANTS: tuple[Entry, ...] = (
 )
 """Other ways to run some of them, in the evidence only."""
 PEERS = tuple(entry.name for entry in _ENTRIES if entry.peer)
-
-
-def build(name: str, parameters: Any, **options: Any) -> Any:
-    """An optimizer by name."""
-    return entry_of(name).build(parameters, **options)
 
 
 @functools.cache

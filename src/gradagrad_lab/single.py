@@ -3,7 +3,7 @@
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from gradagrad_lab.average import AVERAGED, DOG, Average, has_average
-from gradagrad_lab.methods import evaluation_point
+from gradagrad_lab.methods import Entry, evaluation_point
 from gradagrad_lab.problems.training import ACCURACY, LOSS, Task
 from gradagrad_lab.train import Training
 
@@ -60,7 +60,7 @@ class Single(Training):
     rounds = ROUNDS
 
     def __init__(
-        self, task: Task, factory: Callable[[list[Parameter]], Any], seed: int, steps: int, power: int = DOG
+        self, task: Task, entry: Entry, options: dict[str, Any], seed: int, steps: int, power: int = DOG
     ) -> None:
         self.task, self.steps = task, steps
         self.initial = task.full_train_loss()
@@ -68,10 +68,10 @@ class Single(Training):
         self._losses: list[float] = []
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.optimizer: Any = factory(task.parameters)
+            self.optimizer: Any = entry.build(task.parameters, **options)
             self._random = torch.get_rng_state()
         self._average = None if has_average(self.optimizer) else Average(task.parameters, power)
-        self._steps = follow(task, [self.optimizer], range(steps))
+        self._steps = follow(task, [self.optimizer], range(steps), entry.schedules(self.optimizer, steps))
 
     def advance(self, number: int) -> None:
         begin, end = number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds

@@ -108,6 +108,8 @@ class Stacked(Training):
         self.optimizer, self.parameters = self.make_optimizer()
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             parameter.grad = gradient.view(parameter.shape)
+        steps = self.rounds * self.stack.steps_per_epoch
+        self._schedules = entry_of(self.name).schedules(self.optimizer, steps)
         self._history: list[dict[str, Tensor]] = []
         self._averages = [name for name in problem.metrics if name.startswith(AVERAGED)]
         self._beside = Average([self.points], POWER) if self._averages and not has_average(self.optimizer) else None
@@ -117,7 +119,8 @@ class Stacked(Training):
 
     def step(self, batch: Any) -> None:
         self.stack.gradient(self.points, batch, out=self.gradients)
-        self.optimizer.step()
+        for one in (self.optimizer, *self._schedules):
+            one.step()
         if self._beside is not None:
             self._beside.update()
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from torch.optim.lr_scheduler import LambdaLR
 
 from gradagrad_lab.average import POWER, Average
 from gradagrad_lab.evidence import methods
@@ -58,8 +57,7 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     torch.manual_seed(job.seed)
     method = METHODS[job.method]
     optimizers = methods.make(method, task.dense, task.tables, job.value)
-    cosine = [lambda step: 0.5 * (1 + math.cos(math.pi * step / job.steps))] * method.cosine
-    schedules = [LambdaLR(one, shape) for one in optimizers for shape in cosine]
+    schedules = [schedule for one in optimizers for schedule in method.schedules(one, job.steps)]
     average = None
     places: dict[str, Any] = {"last": None}  # where the run is measured, and how to get there
     if hasattr(optimizers[0], "eval"):  # Schedule-Free evaluates at an average of its own

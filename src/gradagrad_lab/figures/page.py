@@ -20,6 +20,7 @@ from gradagrad_lab.context import Context, Size
 from gradagrad_lab.data import data_folder
 from gradagrad_lab.figures.experiments import study_of
 from gradagrad_lab.methods import rule_of
+from gradagrad_lab.records import write_atomically
 from gradagrad_lab.report.page import command
 from gradagrad_lab.study import conduct
 
@@ -52,8 +53,8 @@ def write_record(name: str, context: Context) -> None:
         "tables": [{"title": t.title, "columns": t.columns, "rows": t.rows} for t in section.tables],
     }
     content["tables"] = [content["tables"][place] for place in KEPT[name]]
-    path = pages.DOCS / "records" / f"{name}.json"
-    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    text = json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+    write_atomically(pages.DOCS / "records" / f"{name}.json", text.encode())
 
 
 def _made(record: dict[str, Any], ours: bool) -> str:

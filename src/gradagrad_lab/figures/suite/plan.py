@@ -21,7 +21,7 @@ from gradagrad_lab.figures.suite.methods import (
     TUNED,
     Contestant,
 )
-from gradagrad_lab.methods import build, entry_of
+from gradagrad_lab.methods import entry_of
 from gradagrad_lab.single import MEASURES, Single, loss_of, outcome_of
 from gradagrad_lab.study import Method, Plan, Run
 from gradagrad_lab.train import Training
@@ -68,9 +68,8 @@ class SuiteProblem:
     def begin(self, runs: Sequence[Run]) -> Training:
         (run,) = runs
         task = PROBLEMS[self.name].problem.make(run.seed, self.data_dir, run.size)
-        name = run.method.optimizer
-        options = {**entry_of(name).fixed, **dict(run.method.options)}
-        return Single(task, lambda parameters: build(name, parameters, **options), run.seed, run.size)
+        entry = entry_of(run.method.optimizer)
+        return Single(task, entry, {**entry.fixed, **dict(run.method.options)}, run.seed, run.size)
 
 
 @functools.cache

@@ -1,6 +1,7 @@
 """The suite's problems: a seed decides everything, the gradient points downhill, and no global state changes."""
 
 import hashlib
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 from gradagrad_lab.average import Average
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS, problems_at_hand
 from gradagrad_lab.figures.suite.methods import OURS
-from gradagrad_lab.methods import build
+from gradagrad_lab.methods import entry_of
 from gradagrad_lab.problems import convex, language
 from gradagrad_lab.problems.training import ACCURACY, LOSS, RowOrder, split
 from gradagrad_lab.single import Single, has_diverged, outcome_of
@@ -17,8 +18,8 @@ STEPS = 30
 BUNDLED = [entry.problem for entry in PROBLEMS.values() if not entry.needs]
 
 
-def evaluate(problem, factory, seed=0):
-    training = Single(problem.make(seed, steps=STEPS), factory, seed, STEPS)
+def evaluate(problem, name, seed=0, **options):
+    training = Single(problem.make(seed, steps=STEPS), entry_of(name), options, seed, STEPS)
     for number in range(training.rounds):
         training.advance(number)
     return outcome_of(training.curves()[0])
@@ -48,7 +49,7 @@ def test_a_seed_decides_everything(problem):
 
 @pytest.mark.parametrize("problem", BUNDLED, ids=lambda problem: problem.name)
 def test_the_gradient_leads_down(problem):
-    outcome = evaluate(problem, lambda parameters: torch.optim.Adam(parameters, lr=1e-3), 1)
+    outcome = evaluate(problem, "adam", 1, lr=1e-3)
     assert outcome.train < outcome.initial
     assert not outcome.diverged
     assert len(outcome.curve) <= 40
@@ -105,8 +106,15 @@ def test_enough_problems_are_held_out():
     assert sum(entry.role != "development" for entry in problems_at_hand(quick=True)) >= 3
 
 
+def test_a_cosine_ends_at_a_rate_of_zero():
+    training = Single(BUNDLED[0].make(0, steps=STEPS), replace(entry_of("sgd"), cosine=True), {"lr": 0.1}, 0, STEPS)
+    for number in range(training.rounds):
+        training.advance(number)
+    assert training.optimizer.param_groups[0]["lr"] == pytest.approx(0, abs=1e-9)
+
+
 def test_divergence_is_counted():
-    outcome = evaluate(PROBLEMS["quadratic"].problem, lambda parameters: torch.optim.SGD(parameters, lr=1e4))
+    outcome = evaluate(PROBLEMS["quadratic"].problem, "sgd", lr=1e4)
     assert outcome.diverged
     assert len(outcome.curve) <= 40
     assert has_diverged(10.1, 1.0)
@@ -132,14 +140,14 @@ def test_the_average_is_the_one_of_dog():
 
 def test_ours_is_measured_at_its_own_average():
     task = PROBLEMS["mlp"].problem.make(0, steps=STEPS)
-    optimizer = build(OURS.optimizer, task.parameters)
+    optimizer = entry_of(OURS.optimizer).build(task.parameters)
     for step in range(STEPS):
         optimizer.zero_grad()
         task.loss_on(step).backward()
         optimizer.step()
     with optimizer.averaged():
         expected = task.full_train_loss()
-    outcome = evaluate(PROBLEMS["mlp"].problem, lambda parameters: build(OURS.optimizer, parameters))
+    outcome = evaluate(PROBLEMS["mlp"].problem, OURS.optimizer)
     assert outcome.averaged_train == pytest.approx(expected, rel=1e-4)
     assert outcome.averaged_train != outcome.train
     assert outcome.gamma > 1e-5

@@ -16,7 +16,7 @@ from gradagrad_lab.figures.suite.catalogue import PROBLEMS
 from gradagrad_lab.figures.suite.methods import BY_KEY, CONTESTANTS
 from gradagrad_lab.figures.suite.plan import size_of
 from gradagrad_lab.figures.suite.results import Standings
-from gradagrad_lab.methods import build
+from gradagrad_lab.methods import entry_of
 from gradagrad_lab.single import outcome_of
 from gradagrad_lab.study import Frame, Method, Plan, conduct
 from lab.store import recorded
@@ -136,7 +136,7 @@ def test_every_method_can_be_built_and_stepped():
         task = problem.make(0, steps=1)
         method = one.method("embeddings")
         options = dict((method.but(lr=0.1) if one.side == "tuned" else method).options)
-        optimizer = build(method.optimizer, task.parameters, **options)
+        optimizer = entry_of(method.optimizer).build(task.parameters, **options)
         assert optimizer.param_groups[0]["params"][0] is task.parameters[0]
 
 
