@@ -23,7 +23,7 @@ class Tensor:
         self.squares = [0.0] * n
         """Σ i·g_i², of the gradients as the guard let them pass."""
         self.gamma, self.v, self.lr, self.agreement = gamma0, 0.0, lr, 0.0
-        self.limit, self.measured, self.limited = float("inf"), 0, 0.0
+        self.limit = float("inf")
         self.moved: list[tuple[float, float]] = []
         """y and the direction of z for each element that has a gradient, in this step."""
 
@@ -46,7 +46,7 @@ class AutoOracle:
         self.tensors = [Tensor(y, gamma0, rate) for y, rate in zip(tensors, rates, strict=True)]
         self.k, self.common, self.v, self.weights, self.fallen = 0, gamma0, 0.0, 0.0, 1.0
         self.beta, self.decay, self.guard, self.gamma_max = beta, decay, guard, gamma_max
-        self.largest_lr = 0.0
+        self.largest_lr, self.measured, self.limited = 0.0, 0, 0.0
 
     def step(self, gradients: Sequence[Sequence[float] | None], schedule: float = 1.0) -> None:
         """One step; None is a tensor without a gradient. ``schedule`` is what a scheduler makes of every lr."""
@@ -95,6 +95,9 @@ class AutoOracle:
         total = sum(len(tensor.y) for tensor in tensors)
         mean = sum(len(tensor.y) * log(tensor.gamma) for tensor in tensors) / max(total, 1)
         self.common = exp(mean)
+        above = sum(len(tensor.y) for tensor in tensors if tensor.gamma > tensor.limit) / max(total, 1)
+        self.limited += (above - self.limited) / min(k, 1000)
+        is_due = k - self.measured + 0.5 > min(k / 8, 15)
         agreements = [sqrt(tensor.gamma) * self.fallen * tensor.agreement for tensor in tensors]
         P = sum(own * self.common / tensor.gamma for own, tensor in zip(agreements, tensors, strict=True))
         self.v += (P * P - self.v) * r
@@ -104,20 +107,18 @@ class AutoOracle:
             vote = _clipped(own / sqrt(k * tensor.v)) if tensor.v > 0.0 else 0.0
             pulled = exp((mean - log(tensor.gamma)) * 0.5 / (k + 1))
             gamma = tensor.gamma * (1.0 + 0.5 * (vote + common_vote)) * pulled
-            self._measure(tensor)
-            above = gamma > tensor.limit
-            tensor.limited += (above - tensor.limited) / min(k, 1000)
-            if above:
+            if tensor.moved and (is_due or tensor.limit == float("inf")):
+                tensor.limit = _limit(tensor.moved)
+            if gamma > tensor.limit:
                 gamma = exp(log(gamma) - 0.1 * (log(gamma) - log(tensor.limit)))
             tensor.gamma = min(gamma, self.gamma_max)
+        self.measured = k if is_due else self.measured
 
-    def _measure(self, tensor: Tensor) -> None:
-        """γ above which a step would move the tensor by more than 6 % of its size."""
-        if not tensor.moved or self.k - tensor.measured + 0.5 <= min(self.k / 8, 8):
-            return
-        size, pace = (sqrt(sum(a * a for a in column) / len(column)) for column in zip(*tensor.moved, strict=True))
-        tensor.limit = 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
-        tensor.measured = self.k
+
+def _limit(moved: Sequence[tuple[float, float]]) -> float:
+    """γ above which a step would move a tensor by more than 6 % of its size."""
+    size, pace = (sqrt(sum(a * a for a in column) / len(column)) for column in zip(*moved, strict=True))
+    return 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
 
 
 def _clipped(vote: float) -> float:

@@ -35,6 +35,8 @@ class Shared(NamedTuple):
     weight_total: float
     common_gamma: float
     common_square: float
+    measured: float
+    limited: float
     largest_lr: float
 
 
@@ -133,7 +135,8 @@ class Oracle:
         params = every_parameter(optimizer)
         numbers = shared(optimizer)
         assert numbers.clock == own.k
-        close("shared", numbers[2:], [own.weights, own.common, own.v, own.largest_lr], rtol, 0.0)
+        found = [own.weights, own.common, own.v, own.measured, own.limited, own.largest_lr]
+        close("shared", numbers[2:], found, rtol, 1e-15)
         optimizer.state_dict()  # Idle rows catch up.
         with optimizer.averaged():
             averages = [p.detach().clone() for p in params]
@@ -142,9 +145,9 @@ class Oracle:
             close("y", p.detach().flatten().tolist(), tensor.y, rtol, atol)
             if not (state := optimizer.state.get(p)):
                 continue
-            found = [state[key].item() for key in ("gamma", "agreement_square", "measured", "limited")]
-            close("block", found, [tensor.gamma, tensor.v, tensor.measured, tensor.limited], rtol, 1e-15)
-            close("limit", [state["limit"].item()], [tensor.limit if tensor.measured else 0.0], rtol, 0.0)
+            limit = 0.0 if tensor.limit == float("inf") else tensor.limit
+            found = [state[key].item() for key in ("gamma", "agreement_square", "limit")]
+            close("block", found, [tensor.gamma, tensor.v, limit], rtol, 0.0)
             close("a", (state["accumulator"] / _weights(max(own.k, 1))).flatten().tolist(), tensor.a, rtol, 1e-300)
             close("z", (p.detach() + state["offset"]).flatten().tolist(), tensor.z, rtol, atol)
             close("d", (state["displacement"] * numbers.displacement_scale).flatten().tolist(), tensor.d, rtol, atol)

@@ -55,7 +55,7 @@ AUTO: dict[str, dict[str, Any]] = {
     "plain": {},
     "no guard": {"guard": False, "maximize": True},
     "decay": {"weight_decay": 0.1, "beta": 0.9},
-    "capped": {"gamma_max": 1.2e-4, "eps": 1e-3, "coupled_decay": 0.1, "lr": 0.5},
+    "capped": {"gamma_max": 1.2e-4, "eps": 1e-3, "coupled_decay": 0.1, "lr": 0.5, "top_lr": 0.5},
 }
 _OF_BATCH = ("coupled_decay", "lr_decay", "maximize", "stochastic_rounding")
 

@@ -204,6 +204,13 @@ class Contribution:
         return self._tape.where(self._tape.unequal(a * 0.0, 0.0), 0.0, a)
 
 
+class Unfiltered(Contribution):
+    """The same where the loop that adds up leaves out what is not finite."""
+
+    def total(self, a: Any) -> Any:
+        return a
+
+
 def element_step(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None) -> Function:
     """A whole step where every element is a block of its own. ``variable`` names the settings that stay inputs."""
     tape = tape or Tape()
@@ -251,7 +258,14 @@ def decide(
 
 
 def move(
-    rule: Rule, s: Any, variable: Sequence[str], factors: int, *, tape: Tape | None = None, touched: bool = False
+    rule: Rule,
+    s: Any,
+    variable: Sequence[str],
+    factors: int,
+    *,
+    tape: Tape | None = None,
+    touched: bool = False,
+    sums: type[Contribution] = Contribution,
 ) -> Function:
     """An element after a step, given so many ``factors`` (and whether it is ``touched``), and its statistics."""
     tape = tape or Tape()
@@ -259,7 +273,7 @@ def move(
     given = _inputs(tape, [f"factor{i}" for i in range(factors)], "value")
     mask = _inputs(tape, ["touched"], "mask") if touched else {}
     s, settings = _settings(tape, s, variable)
-    new, statistics = rule.move(values, list(given.values()), s, Contribution(tape), tape, mask.get("touched"))
+    new, statistics = rule.move(values, list(given.values()), s, sums(tape), tape, mask.get("touched"))
     results = {**new, **{f"statistic{i}": a for i, a in enumerate(statistics)}}
     return Function("move", {**values, **given, **mask, **settings}, results, tape.operations)
 

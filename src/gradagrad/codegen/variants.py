@@ -166,7 +166,7 @@ def phases_of(place: int) -> Phases:
     sums = len(measure.results) if measure else 0
     decide = trace.decide(rule, s, variable, sums, wide=False, tape=Tape(wide=True))
     factors = sum(name.startswith("factor") for name in decide.results)
-    move = trace.move(rule, s, variable, factors, tape=Tape(wide=True))
+    move = trace.move(rule, s, variable, factors, tape=Tape(wide=True), sums=trace.Unfiltered)
     statistics = sum(name.startswith("statistic") for name in move.results)
     report = trace.report(rule, s, variable, statistics) if rule.learns else None
     totals = len(report.results) if report else 0

@@ -29,13 +29,13 @@ class AutoGradaGradState(NamedTuple):
     gamma: Any
     agreement_square: Any
     limit: Any
-    measured: Any
-    limited: Any
     clock: Any
     displacement_scale: Any
     weight_total: Any
     common_gamma: Any
     common_square: Any
+    measured: Any
+    limited: Any
     largest_lr: Any
     beta: Any
 

@@ -26,7 +26,7 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
 
 The root mean squares (rms) are over the elements where g ≠ 0, and that of g/√a counts as at least 0.3 and at most 1.
-L is measured in each of the first steps and later in every eighth.
+L is measured in each of the first steps, and later in every fifteenth.
 
 G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
 it, and tensors can be stepped one by one.
@@ -36,9 +36,12 @@ here                  meaning
 ====================  =============================================================================================
 ``B``, ``e``, ``D``   fields "accumulator", "offset" and "displacement", one number for each element
 ``gamma``, ``v``      fields "gamma" and "agreement_square", for each tensor
-``L``                 field "limit", for each tensor, and in "measured" the step at which it was measured
+``L``                 field "limit", for each tensor; 0 while it is not known
 ``k``, ``c``, ``W``   fields "clock", "displacement_scale" and "weight_total", shared by all tensors
 ``G``, ``V``          fields "common_gamma" and "common_square", shared by all tensors
+"measured"            the step in which limits were last measured, shared by all tensors
+"limited"             the share of elements whose γ is above its limit, a mean over up to 1,000 steps, shared
+"largest_lr"          the largest lr of any group so far, shared
 ``weight``, ``fade``  the newest square counts k, and from step ``LONG`` on ``LONG``, while B fades
 ====================  =============================================================================================
 
@@ -83,10 +86,11 @@ SLOWEST = 0.3
 """Gradients that are small beside √a leave γ at most 1/0.3 times the room that gradients of constant size leave it."""
 BACK = 0.1
 """The part of its excess over the limit, in logarithms, by which γ is drawn back in a step."""
-OFTEN = 8
-"""Steps from one measurement of the limit to the next. The size of a tensor changes slowly."""
+SELDOM = 15
+"""Steps from one measurement of the limits to the next: the size of a tensor changes slowly. It is odd, so that tensors
+with a gradient in every second step are measured too."""
 STAY = 1000
-"""Steps over which diagnostics say how often γ was above its limit."""
+"""Steps over which diagnostics say how much was above its limit."""
 
 LEAST = 1e-307
 """Below every sum of weights but 0, in double."""
@@ -126,13 +130,13 @@ class AutoRule(Rule):
             Field("gamma", "block", start="gamma0", least=0.0),
             Field("agreement_square", "block", least=0.0),
             Field("limit", "block", least=0.0),
-            Field("measured", "block", least=0.0),
-            Field("limited", "block", least=0.0),
             Field("clock", "shared", least=0.0),
             Field("displacement_scale", "shared", start=1.0, least=0.0),
             Field("weight_total", "shared", least=0.0),
             Field("common_gamma", "shared", start="gamma0", least=0.0),
             Field("common_square", "shared", least=0.0),
+            Field("measured", "shared", least=0.0),
+            Field("limited", "shared", least=0.0),
             Field("largest_lr", "shared", least=0.0),
         )
 
@@ -158,13 +162,13 @@ class AutoRule(Rule):
         new = (k, total, largest, weight, fade, rate, block["weight_total"] / total)
         still = (block["clock"], block["weight_total"], block["largest_lr"], 0.0, 0.0, 0.0, 1.0)  # Not by decay either.
         k, total, largest, weight, fade, rate, left = _if_moved(new, still, s, ops)
-        factors = (weight, fade, scale, bound, rate, left, onward, self.wants_all(k, block, ops))
+        measures = ops.where(ops.less(0.0, block["limit"]), self.is_due(k, block, ops), 1.0)
+        factors = (weight, fade, scale, bound, rate, left, onward, measures)
         return {**block, "clock": k, "weight_total": total, "largest_lr": largest}, factors
 
-    def wants_all(self, k: Array, block: Block, ops: Ops) -> Array:
-        """1 where step k measures a tensor's limit, else 0."""
-        since = k - block["measured"] + 0.5
-        return ops.where(ops.less(ops.minimum(k / OFTEN, OFTEN), since), 1.0, 0.0)
+    def is_due(self, k: Array, block: Block, ops: Ops) -> Array:
+        """1 where step k measures all limits, else 0."""
+        return ops.where(ops.less(ops.minimum(k / 8.0, SELDOM), k - block["measured"] + 0.5), 1.0, 0.0)
 
     def move(
         self, values: Values, factors: Sequence[Array], s: Settings, sums: Reduction, ops: Ops, touched: Array = None
@@ -192,33 +196,37 @@ class AutoRule(Rule):
         delta = direction * rate
         new_e = (e - delta * s.beta) * left
         step = delta - e + new_e
-        new_y, lead = y - step, step + (new_e - e) * (LEAD * (1.0 - s.beta) / s.beta)
-        new = {"x": new_y, "accumulator": new_B, "offset": new_e, "displacement": D + lead * moves * onward}
-        sizes = (new_y * new_y * moves, direction * direction, moves)
-        return new, (sums.total(felt * D), *map(sums.total, sizes))
+        lead = LEAD * (1.0 - s.beta) / s.beta
+        new_D = D + (step * (onward * (lead + 1.0)) - delta * (onward * lead)) * moves
+        new_y = y - step
+        new = {"x": new_y, "accumulator": new_B, "offset": new_e, "displacement": new_D}
+        measured = (felt * D, new_y * new_y * moves, direction * direction, moves)
+        return new, tuple(map(sums.total, measured))
 
     def report(
         self, statistics: Sequence[Array], block: Block, size: Array, s: Settings, ops: Ops
     ) -> tuple[Array, ...]:
-        """A tensor's part of the common agreement, and of the mean of log γ over elements."""
-        return statistics[0] / ops.sqrt(block["gamma"]), ops.log(block["gamma"]) * size, size
+        """A tensor's part of the common agreement, and of the means of log γ and of what is limited over elements."""
+        gamma, limit = block["gamma"], block["limit"]
+        above = ops.where(ops.less(0.0, limit), ops.where(ops.less(limit, gamma), size, 0.0), 0.0)
+        return statistics[0] / ops.sqrt(gamma), ops.log(gamma) * size, size, above
 
     def learn(
         self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> dict[str, Array]:
         """One AdaGrad step of log γ by the mean of both votes, the pull to the mean of log γ, and the limit."""
         k, c, gamma = block["clock"], block["displacement_scale"], block["gamma"]
-        mean = totals[1] / ops.maximum(totals[2], 1.0)
+        size = ops.maximum(totals[2], 1.0)
+        mean, above = totals[1] / size, totals[3] / size
         common_gamma = ops.exp(mean)
         unit = c * _fallen(self.weight(k, block, ops), k, block["weight_total"], ops)
         own_vote, own_square = _vote(ops.sqrt(gamma) * unit * statistics[0], block["agreement_square"], k, ops)
         common_vote, common_square = _vote(common_gamma * unit * totals[0], block["common_square"], k, ops)
         pulled = ops.exp((mean - ops.log(gamma)) * (PULL / (k + 1.0)))
         new_gamma = gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled
-        limit, measured = self.limit(statistics, block, ops)
+        limit, due = self.limit(statistics, block, ops), self.is_due(k, block, ops)
         known = ops.where(ops.less(0.0, limit), limit, ops.largest)
         excess = ops.maximum(ops.log(new_gamma / known), 0.0)
-        above = ops.where(ops.less(0.0, excess), 1.0, 0.0)
         new_gamma = ops.maximum(new_gamma * ops.exp(excess * -BACK), ops.tiny)
         if s.gamma_max is not None:
             new_gamma = ops.minimum(new_gamma, s.gamma_max)
@@ -226,7 +234,7 @@ class AutoRule(Rule):
             "gamma": new_gamma,
             "agreement_square": own_square,
             "limit": limit,
-            "measured": measured,
+            "measured": ops.where(ops.less(0.0, due), k, block["measured"]),
             "limited": block["limited"] + (above - block["limited"]) / ops.minimum(k, STAY),
             "displacement_scale": c - c * FADE / (k + 1.0),
             "common_gamma": common_gamma,
@@ -235,13 +243,13 @@ class AutoRule(Rule):
         values = _if_moved([*learned.values()], [block[key] for key in learned], s, ops)
         return {**block, **dict(zip(learned, values, strict=True))}
 
-    def limit(self, statistics: Sequence[Array], block: Block, ops: Ops) -> tuple[Array, Array]:
-        """The largest γ that a tensor's size allows, 0 while it is not known, and the step in which it was measured."""
-        k, moved = block["clock"], ops.maximum(statistics[3], 1.0)
+    def limit(self, statistics: Sequence[Array], block: Block, ops: Ops) -> Array:
+        """The largest γ that a tensor's size allows. It stays where no gradient was measured, or none that is not 0."""
+        moved = ops.maximum(statistics[3], 1.0)
         size, pace = ops.sqrt(statistics[1] / moved), ops.sqrt(statistics[2] / moved)
         new = ops.maximum(size, SMALL) * SHARE / ops.maximum(ops.minimum(pace, 1.0), SLOWEST)
-        seen = ops.less(0.5, self.wants_all(k, block, ops) * statistics[3])
-        return ops.where(seen, new, block["limit"]), ops.where(seen, k, block["measured"])
+        due = ops.where(ops.less(0.0, block["limit"]), self.is_due(block["clock"], block, ops), 1.0)
+        return ops.where(ops.less(0.5, due * statistics[3]), new, block["limit"])
 
     def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         largest = ops.maximum(block["largest_lr"], s.lr if s.top_lr is None else s.top_lr)

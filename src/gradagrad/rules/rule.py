@@ -130,7 +130,7 @@ class Rule(Protocol):
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """(``x`` and the element fields after this step, the statistics). Only what is ``touched`` changes.
 
-        Where the last factor is 0, a rule with several statistics needs only the first.
+        The last factor of a rule that learns is not for elements: where it is 0 the rule needs only its first statistic.
         """
         ...
 

@@ -55,6 +55,11 @@ class Descent:
         given = {"l2": np.minimum(l2, LARGEST), "l1": np.minimum(l1, LARGEST)}
         self._penalties = {key: strength for key, strength in given.items() if strength.any()}
 
+    def forget(self) -> None:
+        """Lets γ be voted on anew, because what the last steps have moved was right for another objective."""
+        self.elements["displacement"][...] = 0.0
+        self.block |= dict.fromkeys(("agreement_square", "common_square"), 0.0)
+
     @property
     def x(self) -> Floats:
         return self.elements["x"]

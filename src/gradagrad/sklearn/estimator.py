@@ -151,7 +151,9 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         first = not hasattr(self, "_model")
         samples = self._read(X, y, classes, sample_weight, first=first, streaming=True)
         if first or self.alpha != "auto":  # `set_params` may have changed it since the last call.
-            self.alpha_ = self._given_alpha()
+            before, self.alpha_ = getattr(self, "alpha_", None), self._given_alpha()
+            if not first and self.alpha_ != before:
+                self._model.descent.forget()
         if first:
             self._model = self._first(*samples)
         model, rng = self._model, check_random_state(self.random_state)

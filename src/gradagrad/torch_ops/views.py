@@ -198,7 +198,8 @@ class ManyTensors(View):
 
     def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
         if self._has_blocks:
-            factors = [self._own.spread(self.ops.narrow(a)) for a in factors]
+            used = factors[:-1] if self.rule.learns else factors
+            factors = [*(self._own.spread(self.ops.narrow(a)) for a in used), *factors[len(used) :]]
         return super().step(after, factors)
 
     def touched(self) -> Tensor:

@@ -87,6 +87,10 @@ struct Over {
     double total = 0.0;
 #pragma omp simd reduction(+ : total)
     for (int64_t i = 0; i < size; ++i) total += a[i];
+    if (std::isfinite(total)) return total;
+    total = 0.0;  // What is not finite is left out.
+#pragma omp simd reduction(+ : total)
+    for (int64_t i = 0; i < size; ++i) total += select(a[i] * T(0) == T(0), a[i], T(0));
     return total;
   }
 
