@@ -20,7 +20,8 @@ class AutoGradaGrad(Averaged):
     Gradients are taken at the parameters :math:`y`, which lie between a fast iterate :math:`z` and the average
     :math:`\bar x` of all its positions, as in Schedule-Free training. Each tensor has its own :math:`\gamma`, whose
     logarithm is one more parameter, trained by the same AdaGrad. Its gradient is the agreement between the new gradient
-    :math:`g` and the displacement :math:`D` of :math:`y` so far.
+    :math:`g` and the displacement :math:`D` so far of a point :math:`q` between :math:`y` and the average. A limit
+    :math:`L` keeps a step from moving a tensor by more than a share of its own size.
 
     .. math::
        \begin{aligned}
@@ -29,24 +30,27 @@ class AutoGradaGrad(Averaged):
          z_k = z_{k-1} - \mathrm{lr} \cdot \gamma_k\, g_k / \sqrt{a_k} \\
          \bar x_k &= \bar x_{k-1} + \frac{w_k}{\sum_{i \le k} w_i} (z_k - \bar x_{k-1}), \qquad
          y_k = (1-\beta)\, z_k + \beta\, \bar x_k \\
-         D_k &= \big(D_{k-1} + (y_{k-1} - y_k)/(\sqrt{\gamma_k}\, h_k)\big) \big(1 - \tfrac{1/2}{k+1}\big) \\
+         q_k &= y_k + 0.3\, (\bar x_k - y_k), \qquad
+         D_k = \big(D_{k-1} + (q_{k-1} - q_k)/(\sqrt{\gamma_k}\, h_k)\big) \big(1 - \tfrac{1/2}{k+1}\big) \\
          v_k &= v_{k-1} + \tfrac{2}{k+1} (P_k^2 - v_{k-1}), \qquad
          \gamma_{k+1} = \gamma_k \big(1 + \tfrac12 (u_k + U_k)\big) \\
-         u_k &= \operatorname{clip}\big(0.85\, P_k / \sqrt{k\, v_k},\ \pm 0.1\big)
+         u_k &= \operatorname{clip}\big(0.85\, P_k / \sqrt{k\, v_k},\ \pm 0.1\big), \qquad
+         L = 0.06\, \max(0.03,\, \operatorname{rms} y) / \operatorname{rms}(g/\sqrt a)
        \end{aligned}
 
     :math:`h \le 1` says how far the mean :math:`\gamma` has fallen below its past. :math:`U` is the same vote of all
     tensors together, and each :math:`\log \gamma` is pulled a little towards the mean. :math:`\gamma` grows while the
     newest parameters are better than those before them, and falls once noise or oscillation makes them worse, so a
-    :math:`\gamma_0` that is too large comes down too.
+    :math:`\gamma_0` that is too large comes down too. A :math:`\gamma` above its limit loses a tenth of its excess,
+    in logarithms, in each step, because nothing votes it down once units or a loss saturate.
 
     Evaluate at the parameters as they are, or at the average: ``with optimizer.averaged():``.
 
     Args:
         params: parameters, named parameters or param groups.
         lr: multiplies the step, for schedulers and for groups that should move slower or faster. Not a learning rate to
-            tune: only its ratios matter, between groups and over time, because :math:`\gamma` starts at gamma0 divided
-            by the largest lr.
+            tune: it counts relative to the largest lr of any group so far. A schedule that falls works, a warm-up does
+            nothing, and a learning rate copied from elsewhere is harmless.
         gamma0: :math:`\gamma_0`. Anything below a good learning rate works.
         momentum: :math:`\beta`, the share of the average in the parameters.
         gamma_max: a cap on :math:`\gamma`.

@@ -43,6 +43,11 @@ class GroupDiagnostics:
     """The number of entries of the state that are NaN or infinite. All other fields leave them out."""
     effective_lr: float
     """The median learning rate as Adam counts it, or how far gradients of constant size move an entry in one step."""
+    limited: float = 0.0
+    """AutoGradaGrad: the share of elements whose γ is above the limit that their size sets, a mean over up to 1,000
+    steps. See ``note``."""
+    note: str = ""
+    """What deserves a look, in a sentence; mostly empty."""
 
 
 def show_start(plan: Plan) -> None:
@@ -108,7 +113,7 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
     gammas: list[Tensor] = []
     growths: list[Tensor] = []
     sizes: list[Tensor] = []
-    steps, spoilt = 0, 0
+    steps, spoilt, limited = 0, 0, (0.0, "")
     for number, parameter in enumerate(p for p in group["params"] if has_stepped(optimizer, p)):
         batch = optimizer._alone(group, parameter)
         steps = max(steps, int(batch.steps[0]))
@@ -123,6 +128,7 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
         if not batch.plan.is_shared or not number:
             gammas.append(_flat(gamma))
             growths.append(_flat(growth))
+        limited = limited if number else batch.plan.rule.limited({key: float(a) for key, a in batch.shared.items()})
     gamma, growth = _joined(gammas), _joined(growths)
     quantiles = _quantiles(gamma)
     return GroupDiagnostics(
@@ -133,6 +139,8 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
         total_growth=float(growth[torch.isfinite(growth)].double().log().mean().exp()),
         spoilt=spoilt,
         effective_lr=optimizer.rule.effective_lr(quantiles[0.5], steps),
+        limited=limited[0],
+        note=limited[1],
     )
 
 

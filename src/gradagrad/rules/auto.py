@@ -53,7 +53,7 @@ A NaN spoils its element and is left out of the sums from then on. An infinity d
 gradient or without the guard; otherwise it is clipped. A finite gradient whose square overflows moves nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from gradagrad.rules.gradagrad import is_off
@@ -257,6 +257,16 @@ class AutoRule(Rule):
         weight = ops.maximum(ops.minimum(block["clock"], LONG), 1.0)
         root = ops.sqrt(values["accumulator"] * ops.narrow(2.0 / (weight * (weight + 1.0)))) + s.eps
         return gamma, block["gamma"] / s.gamma0, ops.narrow(gamma) / root
+
+    def limited(self, shared: Mapping[str, float]) -> tuple[float, str]:
+        share = shared["limited"]
+        if shared["clock"] < STAY or share < 0.5:
+            return share, ""
+        return share, (
+            f"γ was above its limit for {share:.0%} of the elements over the last {STAY:,} steps: each step moves "
+            f"these tensors by about {SHARE:.0%} of their size, and they still move the same way. If training is slow, "
+            "bring the inputs to unit spread, so that smaller weights are enough."
+        )
 
     def effective_lr(self, gamma: float, steps: int) -> float:
         return gamma  # The root is of a mean, as Adam's is.

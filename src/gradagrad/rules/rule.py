@@ -130,7 +130,7 @@ class Rule(Protocol):
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """(``x`` and the element fields after this step, the statistics). Only what is ``touched`` changes.
 
-        The last factor of a rule that learns is not for elements: where it is 0 the rule needs only its first statistic.
+        A rule that learns has a last factor that is not for elements: where it is 0, only the first statistic is used.
         """
         ...
 
@@ -147,6 +147,10 @@ class Rule(Protocol):
     def rates(self, values: Values, block: Block, s: Any, ops: Ops) -> tuple[Array, Array, Array]:
         """For diagnostics: γ, γ over its start, and the factor that multiplies a gradient."""
         ...
+
+    def limited(self, shared: Mapping[str, float]) -> tuple[float, str]:
+        """For diagnostics: the share of elements whose γ is above a limit, and what to say about it."""
+        return 0.0, ""
 
     def effective_lr(self, gamma: float, steps: int) -> float:
         """γ as Adam counts learning rates: how far a step moves an element whose gradients keep their size."""
