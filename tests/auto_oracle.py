@@ -110,7 +110,7 @@ class AutoOracle:
             if tensor.moved and (is_due or tensor.limit == float("inf")):
                 tensor.limit = _limit(tensor.moved)
             if gamma > tensor.limit:
-                gamma = exp(log(gamma) - 0.1 * (log(gamma) - log(tensor.limit)))
+                gamma = exp(log(gamma) - 0.2 * (log(gamma) - log(tensor.limit)))
             tensor.gamma = min(gamma, self.gamma_max)
         self.measured = k if is_due else self.measured
 

@@ -41,7 +41,7 @@ class AutoGradaGrad(Averaged):
     :math:`h \le 1` says how far the mean :math:`\gamma` has fallen below its past. :math:`U` is the same vote of all
     tensors together, and each :math:`\log \gamma` is pulled a little towards the mean. :math:`\gamma` grows while the
     newest parameters are better than those before them, and falls once noise or oscillation makes them worse, so a
-    :math:`\gamma_0` that is too large comes down too. A :math:`\gamma` above its limit loses a tenth of its excess,
+    :math:`\gamma_0` that is too large comes down too. A :math:`\gamma` above its limit loses a fifth of its excess,
     in logarithms, in each step, because nothing votes it down once units or a loss saturate.
 
     Evaluate at the parameters as they are, or at the average: ``with optimizer.averaged():``.

@@ -21,7 +21,7 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     u   = 0.85·P/√(k·v), clipped to ±0.1        a tensor's own vote …
     V, U likewise from Σ P·G/γ                  … and the common vote
     log γ ← log(γ·(1 + (u + U)/2)) + (log G − log γ)·½/(k+1)
-    log γ ← log γ − 0.1·max(0, log γ − log L)   a γ above its limit L is drawn back …
+    log γ ← log γ − 0.2·max(0, log γ − log L)   a γ above its limit L is drawn back …
     L   = 0.06·max(0.03, rms y')/rms(g/√a)      … where a step would move a tensor by 6 % of its own size
     c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
 
@@ -84,7 +84,7 @@ SMALL = 0.03
 """A smaller tensor counts as so large: its weights may have to grow first."""
 SLOWEST = 0.3
 """Gradients that are small beside √a leave γ at most 1/0.3 times the room that gradients of constant size leave it."""
-BACK = 0.1
+BACK = 0.2
 """The part of its excess over the limit, in logarithms, by which γ is drawn back in a step."""
 SELDOM = 15
 """Steps from one measurement of the limits to the next: the size of a tensor changes slowly. It is odd, so that tensors
