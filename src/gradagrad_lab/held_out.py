@@ -1,10 +1,13 @@
 """AutoGradaGrad, untuned, against tuned baselines and parameter-free peers on problems that no choice was made on.
 
     python -m gradagrad_lab.held_out docs/auto-held-out.json [problem ...]
+    python -m gradagrad_lab.held_out docs/records/auto-fourth.json --fourth
     python -m gradagrad_lab.held_out docs/auto-development.json --development
 
 Prints the tables, and trains what the file lacks: about half an hour of one core. An interruption loses one run.
-``--development``: problems that choices *were* made on, with 20 seeds and without peers.
+Runs of AutoGradaGrad that another rule made are trained again.
+``--fourth``: the problems made for the fourth version. ``--development``: problems that choices *were* made on, with 20
+seeds and without peers.
 Baselines are tuned on a grid of two rates to a decade by their mean final training loss over the first seeds, the last
 iterate and the average apart.
 """
@@ -12,45 +15,74 @@ iterate and the average apart.
 import math
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
 
 from gradagrad_lab import pages
 from gradagrad_lab.average import POWER
-from gradagrad_lab.methods import PEERS, entry_of
+from gradagrad_lab.methods import OPTIMIZERS, PEERS, VARIANTS, Entry, rule_of
+from gradagrad_lab.problems.fourth import FOURTH
 from gradagrad_lab.problems.held_out import DEVELOPMENT, HELD_OUT
 from gradagrad_lab.problems.training import TrainingProblem
 from gradagrad_lab.records import RunFile
-from gradagrad_lab.single import Single, loss_of, outcome_of
+from gradagrad_lab.single import DIVERGED, Single, loss_of, outcome_of
 from gradagrad_lab.tune import best_place, rate
 
 TUNING_SEEDS = 2
+OURS = "AutoGradaGrad"
 STARTS = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0)
-GRIDS = {"sgd": range(-6, 2), "adagrad": range(-6, 2), "adam": range(-8, 0), "schedulefree": range(-8, 2)}
-"""Exponents of √10."""
+WIDE = {"sgd momentum": range(-6, 2), "adagrad": range(-6, 2), "adam": range(-8, 0), "schedulefree": range(-8, 2)}
+NARROW = {
+    "sgd momentum": range(-4, 0),
+    "adagrad": range(-3, 1),
+    "adam": range(-6, -2),
+    "schedulefree": range(-5, -1),
+    "adamw cosine": range(-6, -2),
+}
+"""Where grids begin, as exponents of √10."""
+ENTRIES = OPTIMIZERS | {entry.name: entry for entry in VARIANTS}
 
 
 class Make(NamedTuple):
     """An optimizer of the lab's list, at the options that its authors recommend but for these."""
 
-    name: str
-    options: dict[str, float]
+    entry: Entry
+    options: Mapping[str, float] = MappingProxyType({})
 
 
-def run(problem: TrainingProblem, seed: int, make: Make) -> tuple[float, float]:
-    """The loss over all rows after training, at the last iterate and at the average."""
+class Table(NamedTuple):
+    """Problems, and what is trained on them. ``grids``: the methods that are tuned, and where that begins."""
+
+    problems: Sequence[TrainingProblem]
+    seeds: int = 5
+    starts: Sequence[float] = STARTS
+    grids: Mapping[str, Sequence[int]] = WIDE
+    peers: Sequence[str] = PEERS
+
+
+ADVISED = ("schedulefree warm-up", "prodigy advised")
+TABLES = {
+    "": Table(HELD_OUT),
+    "--fourth": Table(FOURTH, 3, (1e-8, 1e-6, 1e-4, 1e-2), NARROW, (*PEERS, *ADVISED)),
+    "--development": Table(DEVELOPMENT, 20, (1e-4,), peers=()),
+}
+
+
+def run(problem: TrainingProblem, seed: int, make: Make) -> list[float]:
+    """The loss over all rows after training, at the last iterate and at the average, and before it."""
     task = problem.make(seed)
-    training = Single(task, entry_of(make.name), make.options, seed, problem.steps, POWER)
-    if make.name != "autogradagrad":
+    training = Single(task, make.entry, make.options, seed, problem.steps, POWER)
+    if make.entry.name != "autogradagrad":
         for parameter in task.parameters:
             parameter.register_post_accumulate_grad_hook(_dense)
     for number in range(training.rounds):
         training.advance(number)
     outcome = outcome_of(training.curves()[0])
-    return loss_of(outcome, averaged=False), loss_of(outcome, averaged=True)
+    return [loss_of(outcome, averaged=False), loss_of(outcome, averaged=True), outcome.initial]
 
 
 def _dense(parameter: torch.Tensor) -> None:
@@ -60,68 +92,84 @@ def _dense(parameter: torch.Tensor) -> None:
 
 
 class Results(RunFile):
-    """By problem and method, the two losses of every seed."""
+    """By problem and method, for every seed: what `run` found. Old runs lack the loss before training."""
 
-    def get(self, problem: TrainingProblem, method: str, seed: int, make: Make) -> tuple[float, float]:
+    def get(self, problem: TrainingProblem, method: str, seed: int, make: Make) -> list[float]:
         """A run's losses, trained now if they are not there."""
         runs = self.runs.setdefault(problem.name, {}).setdefault(method, {})
+        if method.startswith(OURS) and runs.get("rule") != rule_of("autogradagrad"):
+            runs.clear()
+            runs["rule"] = rule_of("autogradagrad")
         if str(seed) not in runs:
             runs[str(seed)] = [float(f"{loss:.5g}") for loss in run(problem, seed, make)]
             self.note()
             self.save()
         return runs[str(seed)]
 
-    def mean(self, problem: TrainingProblem, method: str, make: Make, at: int, seeds: int = 0) -> float:
-        seeds = seeds or (20 if problem in DEVELOPMENT else 5)
+    def mean(self, problem: TrainingProblem, method: str, make: Make, at: int, seeds: int) -> float:
         return sum(self.get(problem, method, seed, make)[at] for seed in range(seeds)) / seeds
 
-    def tuned(self, problem: TrainingProblem, name: str, at: int) -> tuple[str, Make]:
+    def tuned(self, problem: TrainingProblem, name: str, at: int, start: Sequence[int]) -> tuple[str, Make]:
         """The best rate of a grid, which is extended while the best one is at its end."""
         losses: dict[int, float] = {}
         while True:
-            best, missing = best_place(losses, GRIDS[name], range(-23, 8))
+            best, missing = best_place(losses, start, range(-23, 8))
             if best is not None:
-                return _named(name, best)
+                return _named(problem, ENTRIES[name], best)
             for place in missing:
-                losses[place] = self.mean(problem, *_named(name, place), at, TUNING_SEEDS)
+                losses[place] = self.mean(problem, *_named(problem, ENTRIES[name], place), at, TUNING_SEEDS)
+
+    def diverged(self, problem: TrainingProblem, method: str, seeds: int) -> int:
+        """How many runs ended at the largest loss that is counted."""
+        runs = [self.runs[problem.name][method][str(seed)] for seed in range(seeds)]
+        return sum(len(found) > 2 and found[0] >= 0.999 * DIVERGED * abs(found[2]) for found in runs)
 
 
-def _named(name: str, place: int) -> tuple[str, Make]:
-    momentum = {"momentum": 0.9} if name == "sgd" else {}
-    return f"{entry_of(name).title}, lr {rate(place):g}", Make(name, {**momentum, "lr": rate(place)})
+def _named(problem: TrainingProblem, entry: Entry, place: int) -> tuple[str, Make]:
+    return f"{entry.title}, lr {rate(place):g}", Make(entry, {"lr": rate(place)})
 
 
-def table(results: Results, problems: Sequence[TrainingProblem]) -> dict[str, list[float]]:
-    """Each method's loss on each problem."""
-    rows: dict[str, list[float]] = {}
-    all_of_them = problems[0] not in DEVELOPMENT
-    peers = [entry_of(name) for name in PEERS if all_of_them]
-    untuned = {peer.title + ", default" * (peer.name in GRIDS): Make(peer.name, {}) for peer in peers}
-    for start in STARTS if all_of_them else (1e-4,):
-        name = "AutoGradaGrad" if start == 1e-4 else f"AutoGradaGrad, γ₀ = {start:g}"
-        untuned[name] = Make("autogradagrad", {"gamma0": start})
+Rows = dict[str, list[float]]
+
+
+def table(results: Results, what: Table, problems: Sequence[TrainingProblem]) -> tuple[Rows, dict[str, int]]:
+    """Each method's loss on each problem, and how many of its runs diverged."""
+    rows: Rows = {}
+    diverged: dict[str, int] = {}
     for problem in problems:
         print(f"… {problem.name}", file=sys.stderr, flush=True)
-        for name in GRIDS:
-            for at, where in enumerate(("last", "averaged")[: 2 - entry_of(name).averages]):
-                loss = results.mean(problem, *results.tuned(problem, name, at), at)
-                rows.setdefault(f"{entry_of(name).title} tuned, {where}", []).append(loss)
-        for name, make in untuned.items():
-            for at, where in enumerate(("last", "averaged")[: 2 - entry_of(make.name).averages]):
-                rows.setdefault(f"{name}, {where}", []).append(results.mean(problem, name, make, at))
-    return rows
+
+        def add(title: str, method: str, make: Make, at: int, problem: TrainingProblem = problem) -> None:
+            row = f"{title}, {('last', 'averaged')[at]}"
+            rows.setdefault(row, []).append(results.mean(problem, method, make, at, what.seeds))
+            diverged[row] = diverged.get(row, 0) + results.diverged(problem, method, what.seeds)
+
+        for name, start in what.grids.items():
+            for at in range(2 - ENTRIES[name].averages):
+                add(f"{ENTRIES[name].title} tuned", *results.tuned(problem, name, at, start), at)
+        for name in what.peers:
+            entry = ENTRIES[name]
+            for at in range(2 - entry.averages):
+                title = entry.title + ", default" * (name in what.grids)
+                add(title, title, Make(entry), at)
+        for start in what.starts:
+            title = OURS if start == 1e-4 else f"{OURS}, γ₀ = {start:g}"
+            for at in range(2):
+                add(title, title, Make(OPTIMIZERS["autogradagrad"], {"gamma0": start}), at)
+    return rows, diverged
 
 
-def show(rows: dict[str, list[float]], problems: Sequence[TrainingProblem]) -> None:
+def show(rows: Rows, diverged: Mapping[str, int], problems: Sequence[TrainingProblem]) -> None:
     """Prints ratios to the best tuned baseline at its last iterate."""
     best = [min(rows[f"{name} tuned, last"][i] for name in ("SGD", "AdaGrad", "Adam")) for i in range(len(problems))]
     lines: list[list[str]] = []
     for method, losses in rows.items():
         ratios = [loss / base for loss, base in zip(losses, best, strict=True)]
         mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        lines.append([method, *(f"{ratio:.2f}" for ratio in (mean, max(ratios), *ratios))])
-    print(pages.table(["method", "mean", "worst", *(problem.name for problem in problems)], lines))
-    flat = [name for name in rows if name.startswith("AutoGradaGrad") and "= 1e-08" not in name and "= 1," not in name]
+        numbers = (f"{ratio:.2f}" for ratio in (mean, max(ratios), *ratios))
+        lines.append([method, str(diverged[method]), *numbers])
+    print(pages.table(["method", "diverged", "mean", "worst", *(problem.name for problem in problems)], lines))
+    flat = [name for name in rows if name.startswith(OURS) and "= 1e-08" not in name and "= 1," not in name]
     for where in ("last", "averaged") if len(flat) > 2 else ():
         own = [rows[name] for name in flat if name.endswith(where)]
         spans = [max(losses) / min(losses) for losses in zip(*own, strict=True)]
@@ -131,18 +179,20 @@ def show(rows: dict[str, list[float]], problems: Sequence[TrainingProblem]) -> N
 
 def main() -> None:
     """Runs the command line."""
-    names = {problem.name: [problem] for problem in HELD_OUT} | {"--development": DEVELOPMENT}
-    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= names.keys():
-        sys.exit(f"Usage: python -m gradagrad_lab.held_out RESULTS.json [{' | '.join(names)} ...]")
+    _, path, *names = (*sys.argv, "", "")[: max(len(sys.argv), 2)]
+    what = TABLES[names.pop(0) if names and names[0] in TABLES else ""]
+    every = {problem.name: problem for problem in what.problems}
+    if not path or not set(names) <= every.keys():
+        sys.exit("Usage: python -m gradagrad_lab.held_out RESULTS.json [--fourth | --development] [problem ...]")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    chosen = [problem for name in sys.argv[2:] for problem in names[name]] or HELD_OUT
-    results = Results(Path(sys.argv[1]))
-    show(table(results, chosen), chosen)
-    if chosen[0] in DEVELOPMENT:
-        for problem in chosen:
-            last, averaged = zip(*results.runs[problem.name]["AutoGradaGrad"].values(), strict=True)
-            print(f"{problem.name}: the worst seed ends at {max(last):.3g}, averaged {max(averaged):.3g}")
+    chosen = [every[name] for name in names] or what.problems
+    results = Results(Path(path))
+    show(*table(results, what, chosen), chosen)
+    for problem in chosen if what.problems is DEVELOPMENT else ():
+        own = [results.runs[problem.name][OURS][str(seed)] for seed in range(what.seeds)]
+        last, averaged = (max(found[at] for found in own) for at in (0, 1))
+        print(f"{problem.name}: the worst seed ends at {last:.3g}, averaged {averaged:.3g}")
 
 
 if __name__ == "__main__":

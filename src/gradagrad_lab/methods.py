@@ -37,6 +37,7 @@ class Entry:
     ``peer``: compared at its defaults; ``evidence``: in whole trainings too. ``averages``: it is evaluated at an
     average of its own. ``lr`` is the documented rate, and ``varied`` names the argument that takes it. ``fixed``:
     arguments that only make it faster and do not change the method. ``cosine``: its rate falls to 0 along a cosine.
+    ``warmup``: the share of the steps that it is told to warm up in.
     ``tables``: torch's optimizer of tables with sparse gradients, where it takes none itself; "rows": row by row, at
     ten times the rate.
     ``watched``: what is recorded during training: by name, a function of (group, state) for every coordinate, or None
@@ -56,22 +57,21 @@ class Entry:
     lr: float = 1.0
     varied: str = "lr"
     cosine: bool = False
+    warmup: float = 0.0
     tables: str = ""
     defaults: dict[str, Any] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
     watched: dict[str, Watch | None] = field(default_factory=dict)
 
-    def build(self, parameters: Any, **options: Any) -> Any:
-        """The optimizer at its defaults here, but for the options."""
-        optimizer: Any = self.factory()(parameters, **{**self.defaults, **options})
+    def build(self, parameters: Any, steps: int = 0, **options: Any) -> Any:
+        """The optimizer at its defaults here, but for the options. ``steps``: how many a cosine or a warm-up is for."""
+        warmup = {"warmup_steps": round(self.warmup * steps)} if self.warmup else {}
+        optimizer: Any = self.factory()(parameters, **{**self.defaults, **warmup, **options})
+        if self.cosine:
+            fall(optimizer, steps)
         if hasattr(optimizer, "train"):  # Schedule-Free refuses to step before train() is called
             optimizer.train()
         return optimizer
-
-    def schedules(self, optimizer: Optimizer, steps: int) -> list[LambdaLR]:
-        """What is stepped after each of the optimizer's steps."""
-        fall = [lambda step: 0.5 * (1 + math.cos(math.pi * step / steps))]
-        return [LambdaLR(optimizer, shape) for shape in fall if self.cosine]
 
     @property
     def sparse(self) -> bool:
@@ -87,6 +87,12 @@ class Entry:
                 f"`pip install {self.package}`.",
                 USAGE,
             ) from error
+
+
+def fall(optimizer: Optimizer, steps: int) -> None:
+    """Lets the rate fall to 0 along a cosine, a little after each step."""
+    schedule = LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * step / steps)))
+    optimizer.register_step_post_hook(lambda *_: schedule.step())
 
 
 def _gradagrad_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
@@ -144,22 +150,36 @@ _ENTRIES = (
         averages=True,
         evidence=True,
     ),
+    _peer(
+        *("radam_schedulefree", "Schedule-Free RAdam", "schedulefree", "RAdamScheduleFree"),
+        lr=2.5e-3,
+        averages=True,
+    ),
+    _peer(
+        *("prodigy_schedulefree", "Prodigy + Schedule-Free", "gradagrad_lab.peers", "prodigy_schedulefree"),
+        package="prodigy-plus-schedule-free",
+        averages=True,
+    ),
     Entry("adamw", "AdamW", "torch.optim", "AdamW", "torch", lr=1e-3, tables="SparseAdam"),
 )
 OPTIMIZERS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 BASELINES = ("adam", "sgd", "adagrad")
 _SGD = Entry("sgd momentum", "SGD", "torch.optim", "SGD", "torch", lr=1e-3, tables="SGD", defaults={"momentum": 0.9})
+_PRODIGY, _FREE = OPTIMIZERS["prodigy"], OPTIMIZERS["schedulefree"]
+_AS_ADVISED = {"lr": 1.0, "use_bias_correction": True, "safeguard_warmup": True}
 _AUTO, _LAZY = OPTIMIZERS["autogradagrad"], {"lazy": True}
 VARIANTS: tuple[Entry, ...] = (
     _SGD,
     *(
         replace(entry, name=f"{entry.name} cosine", title=f"{entry.title}, cosine", cosine=True, peer=False)
-        for entry in (OPTIMIZERS["adamw"], _SGD, OPTIMIZERS["prodigy"])
+        for entry in (OPTIMIZERS["adamw"], _SGD, _PRODIGY)
     ),
+    replace(_PRODIGY, name="prodigy advised", title="Prodigy, as advised", cosine=True, defaults=_AS_ADVISED),
+    replace(_FREE, name="schedulefree warm-up", title="Schedule-Free AdamW, warm-up", warmup=0.1),
     replace(_AUTO, name="autogradagrad gamma0", title="AutoGradaGrad, γ₀", varied="gamma0", lr=1e-4),
     replace(OPTIMIZERS["gradagrad"], name="gradagrad lazy", title="GradaGrad by element", tables="", defaults=_LAZY),
 )
-"""Other ways to run some of them, in the evidence only."""
+"""Other ways to run some of them, in the evidence and the held-out tables only."""
 PEERS = tuple(entry.name for entry in _ENTRIES if entry.peer)
 
 

@@ -84,6 +84,8 @@ class RunFile:
         try:
             content = _from_json(json.loads(self.path.read_bytes()))
             notes, runs = content["made"], content["runs"]
+            for note in notes:  # Held-out runs do not name theirs.
+                self._place(note)
             for key, run in runs.items():
                 if key not in self.runs:
                     self.runs[key] = {**run, "made": self._place(notes[run["made"]])} if "made" in run else run

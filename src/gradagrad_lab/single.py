@@ -35,9 +35,7 @@ class Steps(Protocol):
     def loss_on(self, step: int) -> Tensor: ...
 
 
-def follow(
-    task: Steps, optimizers: Sequence[Any], steps: Iterable[int], schedules: Sequence[Any] = ()
-) -> Iterator[Tensor]:
+def follow(task: Steps, optimizers: Sequence[Any], steps: Iterable[int]) -> Iterator[Tensor]:
     """The only loop over mini-batches. Gives the loss of every step, after the step."""
     parameters = task.parameters
     for step in steps:
@@ -45,8 +43,8 @@ def follow(
             parameter.grad = None
         loss = task.loss_on(step)
         loss.backward()
-        for one in (*optimizers, *schedules):
-            one.step()
+        for optimizer in optimizers:
+            optimizer.step()
         yield loss.detach()
 
 
@@ -60,7 +58,7 @@ class Single(Training):
     rounds = ROUNDS
 
     def __init__(
-        self, task: Task, entry: Entry, options: dict[str, Any], seed: int, steps: int, power: int = DOG
+        self, task: Task, entry: Entry, options: Mapping[str, Any], seed: int, steps: int, power: int = DOG
     ) -> None:
         self.task, self.steps = task, steps
         self.initial = task.full_train_loss()
@@ -68,10 +66,10 @@ class Single(Training):
         self._losses: list[float] = []
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self.optimizer: Any = entry.build(task.parameters, **options)
+            self.optimizer: Any = entry.build(task.parameters, steps, **options)
             self._random = torch.get_rng_state()
         self._average = None if has_average(self.optimizer) else Average(task.parameters, power)
-        self._steps = follow(task, [self.optimizer], range(steps), entry.schedules(self.optimizer, steps))
+        self._steps = follow(task, [self.optimizer], range(steps))
 
     def advance(self, number: int) -> None:
         begin, end = number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds

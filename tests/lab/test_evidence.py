@@ -264,14 +264,14 @@ def test_the_digest_of_the_rule_follows_what_it_does(monkeypatch):
     assert rule_of("gradagrad") != before
 
 
-def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path):
+def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, monkeypatch):
     """What is there is not trained again, and a grid ends with neighbours of its best rate."""
     problem = dataclasses.replace(held_out.HELD_OUT[1], steps=4)
     results = held_out.Results(tmp_path / "runs.json")
-    method, make = results.tuned(problem, "adagrad", 0)
+    method, make = results.tuned(problem, "adagrad", 0, held_out.WIDE["adagrad"])
     again = held_out.Results(tmp_path / "runs.json")
     runs = again.runs[problem.name]
-    assert again.tuned(problem, "adagrad", 0)[0] == method
+    assert again.tuned(problem, "adagrad", 0, held_out.WIDE["adagrad"])[0] == method
 
     def never(_):
         raise AssertionError("trained again")
@@ -283,3 +283,19 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path):
     assert rates[0] < float(method.removeprefix("AdaGrad, lr ")) < rates[-1]
     ours = results.get(problem, "AutoGradaGrad", 0, held_out.Make("autogradagrad", {}))
     assert all(math.isfinite(loss) for loss in ours)
+    monkeypatch.setattr(held_out, "rule_of", lambda _: "another")
+    with pytest.raises(AssertionError, match="trained again"):
+        results.get(problem, "AutoGradaGrad", 0, never)
+
+
+def test_the_table_counts_diverged_runs(tmp_path, capsys):
+    problem = dataclasses.replace(held_out.HELD_OUT[1], steps=4)
+    what = held_out.Table([problem], 1, (1e-4,), held_out.NARROW, ("schedulefree", *held_out.ADVISED))
+    results = held_out.Results(tmp_path / "runs.json")
+    results.get(problem, "AutoGradaGrad", 0, lambda parameters: torch.optim.SGD(parameters, lr=1e9))
+    rows, diverged = held_out.table(results, what, [problem])
+    held_out.show(rows, diverged, [problem])
+    printed = capsys.readouterr().out
+    assert sum(diverged.values()) == diverged["AutoGradaGrad, last"] + diverged["AutoGradaGrad, averaged"] == 2
+    for method in ("AdamW, cosine tuned, last", "Prodigy, as advised, averaged", "Schedule-Free AdamW, warm-up, last"):
+        assert method in printed

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from torch import nn, optim
 
-from gradagrad_lab.methods import OPTIMIZERS, PEERS, VARIANTS, Entry
+from gradagrad_lab.methods import OPTIMIZERS, PEERS, VARIANTS, Entry, fall
 
 Parameters = list[nn.Parameter]
 OURS = "AutoGradaGrad"
@@ -26,15 +26,18 @@ SWEEPS = {**dict.fromkeys(_SWEPT, range(-12, 1)), OURS: range(-12, 1, 2)}  # 1e-
 FIRST_SCREEN = (1e-5, 1e-4, 1e-3, 1e-2)  # AdamW's learning rates in the README's picture
 
 
-def make(entry: Entry, dense: Parameters, tables: Parameters, value: float) -> list[Any]:
+def make(entry: Entry, dense: Parameters, tables: Parameters, value: float, steps: int) -> list[Any]:
     """A method's optimizers: one of all parameters, or one of their own for tables with sparse gradients."""
-    options = {entry.varied: value}
+    options: dict[str, Any] = {entry.varied: value, "steps": steps}
     if not entry.tables or not tables:
         return [entry.build([*dense, *tables], **options)]
     if entry.tables == "rows":
         by_row = {"params": tables, "lr": 10 * value, "granularity": "row", "lazy": True}
         return [entry.build([{"params": dense}, by_row], **options)]
-    return [entry.build(dense, **options), getattr(optim, entry.tables)(tables, value)]
+    sparse = getattr(optim, entry.tables)(tables, value)
+    if entry.cosine:
+        fall(sparse, steps)
+    return [entry.build(dense, **options), sparse]
 
 
 class Row(NamedTuple):

@@ -56,8 +56,7 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     task = workload.make(job.seed)
     torch.manual_seed(job.seed)
     method = METHODS[job.method]
-    optimizers = methods.make(method, task.dense, task.tables, job.value)
-    schedules = [schedule for one in optimizers for schedule in method.schedules(one, job.steps)]
+    optimizers = methods.make(method, task.dense, task.tables, job.value, job.steps)
     average = None
     places: dict[str, Any] = {"last": None}  # where the run is measured, and how to get there
     if hasattr(optimizers[0], "eval"):  # Schedule-Free evaluates at an average of its own
@@ -71,7 +70,7 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     stops = {max(1, round(share * job.steps)) for share in workload.points} if final else set()
     curve: dict[str, list[Any]] = {place: [] for place in places}
     seconds, begin = 0.0, time.process_time()
-    for step, loss in enumerate(follow(task, optimizers, range(job.steps), schedules), start=1):
+    for step, loss in enumerate(follow(task, optimizers, range(job.steps)), start=1):
         seconds += time.process_time() - begin
         if average is not None:
             average.update()

@@ -140,7 +140,7 @@ def _deep() -> nn.Sequential:
     return net
 
 
-class _LowRank(nn.Module):
+class LowRank(nn.Module):
     """A frozen linear layer with a low-rank addition that starts at zero."""
 
     def __init__(self, frozen: nn.Linear) -> None:
@@ -162,7 +162,7 @@ def _lora(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
         adam.zero_grad()
         functional.cross_entropy(net(inputs[order[step]]), targets[order[step]]).backward()
         adam.step()
-    model = nn.Sequential(*(_LowRank(layer) if isinstance(layer, nn.Linear) else layer for layer in net))
+    model = nn.Sequential(*(LowRank(layer) if isinstance(layer, nn.Linear) else layer for layer in net))
     parts = pictures("fashion-mnist", data_dir)
     train, held_out = ((parts[part][0].flatten(1), parts[part][1]) for part in ("train", "validation"))
     order = RowOrder(seed, len(train[-1]), steps, batch)

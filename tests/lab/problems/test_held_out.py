@@ -1,4 +1,4 @@
-"""The second set of held-out problems: a seed decides everything."""
+"""The later sets of held-out problems: a seed decides everything."""
 
 import pytest
 import torch
@@ -6,6 +6,7 @@ import torch
 from gradagrad_lab.data import keel as archive
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.problems import fresh, keel
+from gradagrad_lab.problems.fourth import FOURTH
 from gradagrad_lab.problems.fresh import SECOND_HELD_OUT
 
 
@@ -27,7 +28,7 @@ def tables(monkeypatch):
     keel._categories.cache_clear()
 
 
-@pytest.mark.parametrize("problem", SECOND_HELD_OUT, ids=lambda problem: problem.name)
+@pytest.mark.parametrize("problem", [*SECOND_HELD_OUT, *FOURTH], ids=lambda problem: problem.name)
 def test_a_seed_decides_everything(problem):
     def gradient(seed):
         task = problem.make(seed)
@@ -35,6 +36,8 @@ def test_a_seed_decides_everything(problem):
         return torch.cat([parameter.grad.flatten() for parameter in task.parameters])
 
     before = torch.random.get_rng_state()
+    first, again = (problem.make(3).full_train_loss() for _ in range(2))
+    assert 0.0 < first == again
     assert torch.equal(gradient(3), gradient(3))
     assert not torch.equal(gradient(3), gradient(4))
     assert torch.equal(before, torch.random.get_rng_state()), "the global generator is left alone"
