@@ -46,6 +46,7 @@ LOOKS: dict[Verdict, Look] = {
     "holds": Look("✓", "holds", "hold"),
     "holds in part": Look("◐", "part", "hold in part"),
     "does not hold": Look("✕", "fails", "do not hold"),
+    "not decidable at this size": Look("?", "untested", "not decidable at this size"),
     "not tested": Look("–", "untested", "not tested"),
 }
 
