@@ -122,9 +122,11 @@ class Section:
 @dataclass(frozen=True)
 class About:
     """What a figure says about itself. ``paper``: what the paper shows; ``summary``: what came out here, in a sentence;
-    ``number``: the one that matters; ``missing``: what is not reproduced here, and the command that would."""
+    ``number``: the one that matters; ``missing``: what is not reproduced here, and the command that would; ``title``
+    replaces the study's."""
 
     intro: str
+    title: str = ""
     summary: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)
