@@ -29,6 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning
 AUTO = {"plain": {}, "bfloat16": {"state_dtype": torch.bfloat16}, "no guard": {"weight_decay": 0.1, "guard": False}}
 RESUMED = [(kind, name, OPTIONS[name]) for kind in GRANULARITIES for name in OPTIONS]
 RESUMED += [("auto", f"{name} {way}", AUTO[name] | DRIVERS[way]) for name in AUTO for way in DRIVERS]
+RESUMED += [("element", f"bfloat16 {way}", {"momentum": 0.9, **AUTO["bfloat16"], **DRIVERS[way]}) for way in DRIVERS]
 
 
 @pytest.mark.parametrize(("kind", "name", "options"), RESUMED, ids=[f"{kind}-{name}" for kind, name, _ in RESUMED])
