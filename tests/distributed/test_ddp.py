@@ -9,7 +9,7 @@ from torch import distributed as dist
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.nn.parallel import DistributedDataParallel
 
-from gradagrad import GradaGrad
+from gradagrad import GradaGrad, step_in_backward
 
 from . import models
 from .models import GRANULARITIES, Net
@@ -43,6 +43,27 @@ def check_ddp(rank: int, size: int, granularity: str, sparse: bool, options: dic
         results.append({name: value for name, value in state.items() if "row_clocks" not in name})
     models.assert_equal(results[1], results[0])
     models.assert_growth(optimizer)
+
+
+def check_in_backward(rank: int, size: int, wrapped_first: bool) -> None:
+    model = Net()
+    optimizer = GradaGrad(model.parameters(), lr=1e-3)
+    if wrapped_first:
+        wrapped = DistributedDataParallel(model)
+        step_in_backward(wrapped.module, optimizer)
+    else:
+        step_in_backward(model, optimizer)
+        wrapped = DistributedDataParallel(model)
+    inputs = torch.ones(2, 6, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="FSDP2"):
+        wrapped(inputs)
+    del optimizer
+    wrapped(inputs)
+
+
+@pytest.mark.parametrize("wrapped_first", [False, True])
+def test_steps_in_backward_are_refused_in_either_order(world: World, wrapped_first: bool):
+    world.run(check_in_backward, 1, wrapped_first)
 
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)

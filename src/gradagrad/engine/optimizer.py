@@ -240,7 +240,9 @@ class EngineOptimizer(Optimizer, ABC):
         return batch
 
     def _catch_up(self) -> None:
-        """Brings idle rows up to date."""
+        """Brings idle rows up to date, before the state or the average is read."""
+        if self._in_backward is not None:
+            self._in_backward.refuse_half()
         for group in self.param_groups:
             for parameter in (p for p in group["params"] if "row_clocks" in self.state.get(p, ())):
                 catch_up(self._alone(group, parameter), 0)
@@ -277,6 +279,8 @@ class EngineOptimizer(Optimizer, ABC):
         if self._cannot_step:
             raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
+        if self._in_backward is not None:
+            self._in_backward.abandon()
         begin(self, _none)
 
     @property
