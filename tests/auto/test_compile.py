@@ -130,3 +130,19 @@ def test_sparse_gradients_may_follow_a_compiled_step() -> None:
     optimizer.step()
     assert shared(optimizer).clock == 2
     assert optimizer.state[table]["accumulator"].tolist() == [[1.0] * 2, [2.0] * 2, [1.0] * 2, [1.0] * 2]
+
+
+def test_a_compiled_step_is_refused_in_eval_mode() -> None:
+    params = parameters()
+    optimizer = AutoGradaGrad(params, fused=False)
+    step = torch.compile(optimizer.step, backend=CompileCounter())
+    for k in range(3):
+        advance(step, params, k)
+    before = copy.deepcopy(params)
+    optimizer.eval()
+    with pytest.raises(RuntimeError, match="in eval mode"):
+        step()
+    optimizer.train()
+    assert all(map(torch.equal, params, before))
+    advance(step, params, 3)
+    assert not torch.equal(params[0], before[0])
