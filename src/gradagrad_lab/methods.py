@@ -295,7 +295,7 @@ def watch(name: str, optimizer: Optimizer, seeds: int) -> dict[str, Tensor]:
 def evaluation_point(optimizer: Optimizer) -> Iterator[None]:
     """Puts the iterate to evaluate into the parameters. For Schedule-Free this is the point between ``eval()`` and
     ``train()``; other optimizers are evaluated at their parameters."""
-    switch = getattr(optimizer, "eval", None)
+    switch = None if hasattr(optimizer, "averaged") else getattr(optimizer, "eval", None)
     if switch is not None:
         switch()
     yield

@@ -59,10 +59,10 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     optimizers = methods.make(method, task.dense, task.tables, job.value, job.steps)
     average = None
     places: dict[str, Any] = {"last": None}  # where the run is measured, and how to get there
-    if hasattr(optimizers[0], "eval"):  # Schedule-Free evaluates at an average of its own
-        places = {"last": functools.partial(evaluation_point, optimizers[0])}
-    elif hasattr(optimizers[0], "averaged"):
+    if hasattr(optimizers[0], "averaged"):
         places["averaged"] = optimizers[0].averaged
+    elif hasattr(optimizers[0], "eval"):  # Schedule-Free evaluates at an average of its own
+        places = {"last": functools.partial(evaluation_point, optimizers[0])}
     elif not task.tables:
         average = Average(task.dense, POWER)
         places["averaged"] = average.averaged
