@@ -4,16 +4,16 @@ import functools
 import math
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from gradagrad_lab.average import POWER, Average
+from gradagrad_lab.average import OWN, Average
 from gradagrad_lab.evidence import methods
-from gradagrad_lab.evidence.methods import AVERAGED, COMPARED, GRID, METHODS, OURS, ROWS, START, SWEEPS, Row
+from gradagrad_lab.evidence.methods import COSINE, GRID, METHODS, OURS, ROWS, START, SWEEPS, TUNED_FREE, USUAL, Row
 from gradagrad_lab.evidence.workloads import WORKLOADS, Task, Workload
 from gradagrad_lab.methods import evaluation_point, rule_of
 from gradagrad_lab.pages import DOCS
@@ -64,7 +64,7 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     elif hasattr(optimizers[0], "averaged"):
         places["averaged"] = optimizers[0].averaged
     elif not task.tables:
-        average = Average(task.dense, POWER)
+        average = Average(task.dense, OWN)
         places["averaged"] = average.averaged
     final = job.steps >= workload.steps
     stops = {max(1, round(share * job.steps)) for share in workload.points} if final else set()
@@ -85,7 +85,8 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     for place in places if final else ():
         measures[place]["test"] = dict(zip(("loss", "accuracy"), curve[place][-1][1:], strict=False))
     facts = {"ms": float(f"{1000 * seconds / job.steps:.4g}"), "size": sum(p.numel() for p in task.dense + task.tables)}
-    return {**facts, **measures, **({"curve": curve} if final else {})}
+    power = {"power": OWN} if average is not None else {}
+    return {**facts, **power, **measures, **({"curve": curve} if final else {})}
 
 
 class Records(RunFile):
@@ -105,61 +106,70 @@ class Records(RunFile):
         self.save()
 
     def get(self, job: Job, averaged: bool = False) -> dict[str, Any] | None:
-        """A run, or None if it is missing or lacks an average that is asked for."""
+        """A run, or None if it is missing or lacks an average that is asked for: other weights do not count."""
         found = self.runs.get(job.key)
-        return None if found and averaged and not {"averaged", "diverged"} & set(found) else found
+        wanted = {"power", "diverged"} if not job.method.startswith(OURS) else {"averaged", "diverged"}
+        return None if found and averaged and not wanted & set(found) else found
 
-    def best(self, method: str, averaged: bool) -> tuple[float | None, list[float]]:
-        """The rate with the least validation loss, or None, and the rates to be tried before it is known."""
+    def best(self, row: Row) -> tuple[float | None, list[Job]]:
+        """The rate with the least validation loss, or None, and the runs to be made before it is known.
+
+        Short runs find its neighbourhood. For the rivals of the summary, runs of whole length then decide.
+        """
         if self.workload.like:
-            return Records(self.workload.like, self.path.parent).best(method, averaged)[0], []
+            place, missing = Records(self.workload.like, self.path.parent)._search(row, False)[0], []
+        else:
+            place, missing = self._search(row, False)
+        if place is not None and row in (self.reference, TUNED_FREE) and self.workload.refined:
+            place, missing = self._search(row, True, (place,))
+        return None if place is None else rate(place), missing
+
+    def _search(self, row: Row, whole: bool, start: Sequence[int] = ()) -> tuple[int | None, list[Job]]:
         losses: dict[int, float] = {}
-        for place in GRID:
-            if found := self.get(Job(method, rate(place), 0, self.workload.tuning), averaged):
-                measures = found.get("averaged" if averaged else "last", {})
+        jobs = {x: Job(row.method, rate(x), 0, self.workload.steps if whole else self.workload.tuning) for x in GRID}
+        for place, job in jobs.items():
+            if found := self.get(job, row.averaged):
+                measures = found.get("averaged" if row.averaged else "last", {})
                 losses[place] = measures.get("validation", {}).get("loss", math.inf)
-        best, missing = best_place(losses, START[method], GRID)
-        return None if best is None else rate(best), [rate(place) for place in missing]
+        best, missing = best_place(losses, start or START[row.method], GRID)
+        return best, [jobs[place] for place in missing]
+
+    @property
+    def reference(self) -> Row:
+        """Tuned AdamW as this workload is usually trained."""
+        return USUAL if self.workload.text else COSINE
 
     def rows(self) -> list[Row]:
         """The rows that this workload can have. Schedule-Free and Prodigy take no sparse gradients."""
+        rows = [row for row in ROWS if row != USUAL or self.workload.text]
         if self.name == "clicks":
-            return [row for row in ROWS if METHODS[row.method].sparse and (row.method == OURS or not row.averaged)]
-        return [row for row in ROWS if row.method in (self.workload.methods or methods.DENSE)]
+            return [row for row in rows if METHODS[row.method].sparse and (row.method == OURS or not row.averaged)]
+        rows = [row for row in rows if row.method != "GradaGrad by element"]
+        return [row for row in rows if not self.workload.rows or row in self.workload.rows]
 
     def value(self, row: Row) -> float | None:
-        return self.best(row.method, row.averaged)[0] if row.tuned else METHODS[row.method].lr
+        return self.best(row)[0] if row.tuned else METHODS[row.method].lr
 
     def seeds(self, method: str, value: float | None, count: int = FEW) -> list[Job]:
         """A run of whole length for each seed, or none while the learning rate is not known."""
+        count = min(count, self.workload.seeds) if count == FEW else count
         return [Job(method, value, seed, self.workload.steps) for seed in range(count) if value is not None]
 
-    def values(self, row: Row, part: str, metric: str, count: int = MANY) -> dict[int, float]:
+    def finals(self, row: Row) -> list[Job]:
+        return self.seeds(row.method, self.value(row))
+
+    def values(self, row: Row, part: str, metric: str) -> dict[int, float]:
         """A number for each finished seed; infinity for a run that diverged."""
         at = "averaged" if row.averaged else "last"
-        runs = [(job.seed, self.get(job, row.averaged)) for job in self.seeds(row.method, self.value(row), count)]
+        runs = [(job.seed, self.get(job, row.averaged)) for job in self.seeds(row.method, self.value(row), MANY)]
         return {seed: run.get(at, {}).get(part, {}).get(metric, math.inf) for seed, run in runs if run}
-
-    def _overlap(self, other: Row) -> bool:
-        """Whether the intervals of AutoGradaGrad's average and another row overlap after the first seeds."""
-        mine, theirs = (self.values(row, "test", self.workload.metric, FEW).values() for row in (AVERAGED, other))
-        if len(mine) < FEW or len(theirs) < FEW or math.inf in (*mine, *theirs):
-            return False
-        return abs(statistics.mean(mine) - statistics.mean(theirs)) <= half_width(mine) + half_width(theirs)
-
-    def finals(self, row: Row) -> list[Job]:
-        """Three seeds, or five for a row of the summary that three do not tell from AutoGradaGrad's average."""
-        others = COMPARED if row.method in (OURS, COMPARED[0].method) else (row,) if row in COMPARED else ()
-        many = any(self._overlap(other) for other in others if other in self.rows())
-        return self.seeds(row.method, self.value(row), MANY if many else FEW)
 
     def sweep(self, method: str) -> list[Job]:
         return [Job(method, rate(place), 0, self.workload.steps) for place in SWEEPS[method]]
 
     def missing(self) -> list[Job]:
         """The runs to be made next: what tuning needs, one seed of every row, the other seeds, the pictures."""
-        tuned = [(row, value) for row in self.rows() if row.tuned for value in self.best(row.method, row.averaged)[1]]
-        jobs = [(Job(row.method, value, 0, self.workload.tuning), row.averaged) for row, value in tuned]
+        jobs = [(job, row.averaged) for row in self.rows() if row.tuned for job in self.best(row)[1]]
         finals = [(job, row.averaged) for row in self.rows() for job in self.finals(row)]
         jobs += sorted(finals, key=lambda pair: pair[0].seed)
         if self.workload.swept:
