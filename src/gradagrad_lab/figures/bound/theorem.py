@@ -92,7 +92,7 @@ class AveragedRuns(Stacked):
         self._average = AveragedModel(self._everything)
         self._done = 0
 
-    def make_optimizer(self) -> tuple[Optimizer, list[Parameter]]:
+    def make_optimizer(self, steps: int) -> tuple[Optimizer, list[Parameter]]:
         lanes = [Parameter(lane) for lane in self.points]  # sharing the memory of `points`
         groups = [{"params": [lane], **dict(method.options)} for lane, method in zip(lanes, self.methods, strict=True)]
         bound, cap = self._problem.gradient_bound, self._problem.diameter
