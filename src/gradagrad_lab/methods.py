@@ -133,6 +133,7 @@ def _peer(name: str, title: str, module: str, attribute: str, package: str = "",
 
 
 _OURS = ("gradagrad", "GradaGrad", "gradagrad")
+_AVERAGES: dict[str, Any] = {"averages": True, "evidence": True}
 _ENTRIES = (
     Entry(
         *("gradagrad", "GradaGrad", *_OURS, True),
@@ -157,23 +158,12 @@ _ENTRIES = (
     _peer("mechanic", "Mechanic (Adam)", "gradagrad_lab.peers", "mechanic", "mechanic-pytorch", defaults={"lr": 1.0}),
     _peer("dog", "DoG", "dog", "DoG", "dog-optimizer"),
     _peer("cocob", "COCOB", "parameterfree", "COCOB"),
-    _peer(
-        *("schedulefree", "Schedule-Free AdamW", "schedulefree", "AdamWScheduleFree"),
-        lr=2.5e-3,
-        averages=True,
-        evidence=True,
-    ),
-    _peer(
-        *("radam_schedulefree", "Schedule-Free RAdam", "schedulefree", "RAdamScheduleFree"),
-        lr=2.5e-3,
-        averages=True,
-        evidence=True,
-    ),
+    _peer("schedulefree", "Schedule-Free AdamW", "schedulefree", "AdamWScheduleFree", lr=2.5e-3, **_AVERAGES),
+    _peer("radam_schedulefree", "Schedule-Free RAdam", "schedulefree", "RAdamScheduleFree", lr=2.5e-3, **_AVERAGES),
     _peer(
         *("prodigy_schedulefree", "Prodigy + Schedule-Free", "gradagrad_lab.peers", "prodigy_schedulefree"),
         package="prodigy-plus-schedule-free",
-        averages=True,
-        evidence=True,
+        **_AVERAGES,
     ),
     Entry("adamw", "AdamW", "torch.optim", "AdamW", "torch", lr=1e-3, tables="SparseAdam"),
 )
@@ -182,6 +172,7 @@ BASELINES = ("adam", "sgd", "adagrad")
 _SGD = Entry("sgd momentum", "SGD", "torch.optim", "SGD", "torch", lr=1e-3, tables="SGD", defaults={"momentum": 0.9})
 _PRODIGY, _FREE = OPTIMIZERS["prodigy"], OPTIMIZERS["schedulefree"]
 _AS_ADVISED = {"lr": 1.0, "use_bias_correction": True, "safeguard_warmup": True}
+_USUAL: dict[str, Any] = {"cosine": True, "warmup": 0.1, "clip": 1.0}
 _AUTO, _LAZY = OPTIMIZERS["autogradagrad"], {"lazy": True}
 VARIANTS: tuple[Entry, ...] = (
     _SGD,
@@ -189,14 +180,7 @@ VARIANTS: tuple[Entry, ...] = (
         replace(entry, name=f"{entry.name} cosine", title=f"{entry.title}, cosine", cosine=True)
         for entry in (OPTIMIZERS["adamw"], _SGD)
     ),
-    replace(
-        OPTIMIZERS["adamw"],
-        name="adamw usual",
-        title="AdamW, warm-up, cosine, clipping",
-        cosine=True,
-        warmup=0.1,
-        clip=1.0,
-    ),
+    replace(OPTIMIZERS["adamw"], name="adamw usual", title="AdamW, warm-up, cosine, clipping", **_USUAL),
     replace(_PRODIGY, name="prodigy advised", title="Prodigy, as advised", cosine=True, defaults=_AS_ADVISED),
     replace(_FREE, name="schedulefree warm-up", title="Schedule-Free AdamW, warm-up", warmup=0.1),
     replace(_AUTO, name="autogradagrad gamma0", title="AutoGradaGrad, γ₀", varied="gamma0", lr=1e-4),

@@ -20,7 +20,6 @@ START = {
 """The places where tuning begins."""
 _SWEPT = ("AdamW", "AdamW, cosine", "SGD, cosine", "Schedule-Free AdamW", "Prodigy", "AdaGrad", f"{OURS}, γ₀")
 SWEEPS = {**dict.fromkeys(_SWEPT, range(-12, 1)), OURS: range(-12, 1, 2)}  # 1e-6 to 1; ours is level by construction
-FIRST_SCREEN = (1e-5, 1e-4, 1e-3, 1e-2)  # AdamW's learning rates in the README's picture
 
 
 def make(entry: Entry, dense: Parameters, tables: Parameters, value: float, steps: int) -> list[Any]:
@@ -56,6 +55,7 @@ COSINE, USUAL = Row("AdamW, cosine", tuned=True), Row("AdamW, warm-up, cosine, c
 FREE, TUNED_FREE, AVERAGED = Row("Schedule-Free AdamW"), Row("Schedule-Free AdamW", True), Row(OURS, averaged=True)
 _ADAMW = (Row("AdamW", tuned=True), Row("AdamW", tuned=True, averaged=True), Row("AdamW"))
 _SGD = (Row("SGD, cosine", tuned=True), Row("SGD", tuned=True))
+PLUS = Row("Prodigy + Schedule-Free")
 UNTUNED = (FREE, *(Row(name) for name in _RIVALS if name != FREE.method))
 _GRADAGRAD = (Row("GradaGrad"), Row("GradaGrad by element"), Row(OURS), AVERAGED)
 ROWS = (USUAL, COSINE, *_ADAMW, *_SGD, TUNED_FREE, *UNTUNED, Row("AdaGrad", tuned=True), *_GRADAGRAD)

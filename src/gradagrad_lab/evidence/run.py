@@ -85,8 +85,7 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     for place in places if final else ():
         measures[place]["test"] = dict(zip(("loss", "accuracy"), curve[place][-1][1:], strict=False))
     facts = {"ms": float(f"{1000 * seconds / job.steps:.4g}"), "size": sum(p.numel() for p in task.dense + task.tables)}
-    power = {"power": OWN} if average is not None else {}
-    return {**facts, **power, **measures, **({"curve": curve} if final else {})}
+    return {**facts, **measures, **({"curve": curve} if final else {})}
 
 
 class Records(RunFile):
@@ -106,27 +105,31 @@ class Records(RunFile):
         self.save()
 
     def get(self, job: Job, averaged: bool = False) -> dict[str, Any] | None:
-        """A run, or None if it is missing or lacks an average that is asked for: other weights do not count."""
+        """A run, or None if it is missing or lacks an average that is asked for."""
         found = self.runs.get(job.key)
-        wanted = {"power", "diverged"} if not job.method.startswith(OURS) else {"averaged", "diverged"}
-        return None if found and averaged and not wanted & set(found) else found
+        return None if found and averaged and not {"averaged", "diverged"} & set(found) else found
 
     def best(self, row: Row) -> tuple[float | None, list[Job]]:
-        """The rate with the least validation loss, or None, and the runs to be made before it is known.
+        """The rate with the least validation loss, or None, and the runs that tuning still needs.
 
         Short runs find its neighbourhood. For the rivals of the summary, runs of whole length then decide.
         """
-        if self.workload.like:
-            place, missing = Records(self.workload.like, self.path.parent)._search(row, False)[0], []
-        else:
-            place, missing = self._search(row, False)
-        if place is not None and row in (self.reference, TUNED_FREE) and self.workload.refined:
-            place, missing = self._search(row, True, (place,))
-        return None if place is None else rate(place), missing
+        other = Records(self.workload.like, self.path.parent) if self.workload.like else self
+        place, missing = other._search(row, short=True)
+        if place is None:
+            return None, missing * (other is self)
+        refined, missing = self._search(row, start=(place,))
+        wanted = self.workload.refined and row in (self.reference, TUNED_FREE)
+        return rate(place if refined is None else refined), missing * wanted
 
-    def _search(self, row: Row, whole: bool, start: Sequence[int] = ()) -> tuple[int | None, list[Job]]:
+    def shortly_tuned(self, row: Row) -> bool:
+        """Whether the rate is the best of shorter runs only."""
+        value, places = self.value(row), {rate(place): place for place in GRID}
+        return row.tuned and value is not None and self._search(row, start=(places[value],))[0] is None
+
+    def _search(self, row: Row, short: bool = False, start: Sequence[int] = ()) -> tuple[int | None, list[Job]]:
         losses: dict[int, float] = {}
-        jobs = {x: Job(row.method, rate(x), 0, self.workload.steps if whole else self.workload.tuning) for x in GRID}
+        jobs = {x: Job(row.method, rate(x), 0, self.workload.tuning if short else self.workload.steps) for x in GRID}
         for place, job in jobs.items():
             if found := self.get(job, row.averaged):
                 measures = found.get("averaged" if row.averaged else "last", {})
@@ -174,7 +177,6 @@ class Records(RunFile):
         jobs += sorted(finals, key=lambda pair: pair[0].seed)
         if self.workload.swept:
             jobs += [(job, False) for method in SWEEPS for job in self.sweep(method)]
-            jobs += [(job, False) for value in methods.FIRST_SCREEN for job in self.seeds("AdamW", value)]
         lacking = [job for job, averaged in jobs if self.get(job, averaged) is None or self.outdated(job.key)]
         return list(dict.fromkeys(lacking))
 
