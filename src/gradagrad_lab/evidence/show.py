@@ -4,7 +4,7 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import matplotlib.pyplot as plt
 
@@ -13,12 +13,12 @@ from gradagrad_lab.evidence.methods import AVERAGED, FREE, METHODS, OURS, PLUS, 
 from gradagrad_lab.evidence.run import FEW, Job, Records, half_width, train
 from gradagrad_lab.evidence.workloads import WORKLOADS
 from gradagrad_lab.methods import rule_of
-from gradagrad_lab.tune import rate
 
 PAGE = pages.DOCS / "benchmarks.md"
 COLORS = {"AdamW": "#3f7fc4", "Schedule-Free AdamW": "#35915a", "Prodigy + Schedule-Free": "#a8780f"}
 COLORS |= {"AdaGrad": "#9a62bb", "Prodigy": "#a8780f", OURS: "#e0475b"}
 SECONDARY = [row for row in ROWS if row.method in ("SGD", "SGD, cosine") or row == Row("AdamW", tuned=True)]
+CHOSEN: tuple[str, ...] = ()  # held-out problems that a constant was chosen on
 FIRST_SCREEN = ("gpt", "fashion-mlp", "fashion-cnn")
 QUICK = {"fashion-mlp": 300, "fashion-cnn": 40, "fashion-vit": 40, "gpt": 8}
 QUICK_METHODS = ("AdamW", "Schedule-Free AdamW", "Prodigy", "GradaGrad", OURS)
@@ -33,9 +33,8 @@ def _cell(found: Collection[float], form: str = ".4f") -> str:
         return f"diverged ({lost} of {len(found)})"
     if len(found) == 1:
         return f"{next(iter(found)):{form}} (1 seed)"
-    return f"{statistics.mean(found):{form}} ± {half_width(found):{form}}" + f" ({len(found)} seeds)" * (
-        len(found) != FEW
-    )
+    seeds = f" ({len(found)} seeds)" * (len(found) != FEW)
+    return f"{statistics.mean(found):{form}} ± {half_width(found):{form}}{seeds}"
 
 
 def _measure(own: Records, row: Row) -> str:
@@ -72,7 +71,8 @@ def table(own: Records, full: bool = True) -> str:
     return "\n".join(lines)
 
 
-class Case(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class Case:
     """A line of a summary: errors or losses by seed of AutoGradaGrad's average, tuned methods and untuned ones."""
 
     title: str
@@ -104,63 +104,44 @@ def workload_case(own: Records) -> Case:
 
 
 def exam_cases(name: str = "auto-fourth.json") -> list[Case]:
-    """The held-out problems, as their command recorded them: final training losses."""
-    results, what, rule = held_out.Results(PAGE.parent / "records" / name), held_out.TABLES["--fourth"], rule_of
+    """Small held-out problems, as their command recorded them: final training losses."""
+    results, what = held_out.Results(PAGE.parent / "records" / name), held_out.TABLES["--fourth"]
+    entries = [held_out.ENTRIES[name] for name in what.peers]
+    rivals = {entry.title + ", default" * (entry.name in what.grids): 2 - entry.averages for entry in entries}
     cases: list[Case] = []
-    for problem in what.problems:
-        methods = {k: found for k, found in results.runs.get(problem.name, {}).items() if isinstance(found, dict)}
+    for problem in (problem for problem in what.problems if OURS in results.runs.get(problem.name, {})):
 
-        def losses(method: str, at: int, methods: dict[str, Any] = methods, count: int = what.seeds) -> Seeds:
-            return {
-                seed: methods[method][str(seed)][at] for seed in range(count) if str(seed) in methods.get(method, {})
-            }
+        def losses(method: str, at: int, runs: dict[str, Any] = results.runs[problem.name]) -> Seeds:
+            return {seed: runs[method][str(seed)][at] for seed in range(what.seeds)}
 
-        def tuned(title: str) -> Seeds:
-            grid = [f"{title}, lr {rate(place):g}" for place in range(-23, 8)]
-            scores = {method: statistics.mean(list(found.values())[: held_out.TUNING_SEEDS])
-                      for method in grid if (found := losses(method, 0))}  # fmt: skip
-            return losses(min(scores, key=scores.__getitem__), 0) if scores else {}
-
-        rivals = [held_out.ENTRIES[one] for one in what.peers]
-        titles = {entry.title + ", default" * (entry.name in what.grids): entry for entry in rivals}
-        untuned = {title + ", averaged" * at: found for title, entry in titles.items()
-                   for at in range(2 - entry.averages) if (found := losses(title, at))}  # fmt: skip
-        old = " (an older rule)" * (methods.get(OURS, {}).get("rule") != rule("autogradagrad"))
-        cases.append(
-            Case(problem.name + old, losses(OURS, 1), tuned("AdamW, cosine"), tuned("Schedule-Free AdamW"), untuned)
-        )
-    return [case for case in cases if case.ours]
+        tuned = (results.tuned(problem, name, 0, what.grids[name])[0] for name in ("adamw cosine", "schedulefree"))
+        untuned = {one + ", averaged" * at: losses(one, at) for one, places in rivals.items() for at in range(places)}
+        old = " (an older rule)" * (results.runs[problem.name][OURS]["rule"] != rule_of("autogradagrad"))
+        title = problem.name + " †" * (problem.name in CHOSEN) + old
+        cases.append(Case(title, losses(OURS, 1), *(losses(method, 0) for method in tuned), untuned))
+    return cases
 
 
 def summary(cases: Sequence[Case]) -> str:
     """AutoGradaGrad's average divided by others, worst first."""
-    rivals = {
-        name for case in cases for name in case.untuned if all(name in x.untuned for x in cases if len(x.untuned) > 1)
+    dense = [case for case in cases if len(case.untuned) > 1]
+    rivals = [name for name in cases[0].untuned if all(name in case.untuned for case in dense)]
+    single = max(rivals, key=lambda name: _mean([case.against(case.untuned[name]) for case in dense]), default="")
+    columns = {
+        "the best untuned": lambda case: case.untuned.get(case.best(), {}),
+        single: lambda case: case.untuned.get(single, {}),
+        "AdamW + cosine, tuned": lambda case: case.adamw,
+        "Schedule-Free AdamW, tuned": lambda case: case.free,
     }
-    single = max(
-        rivals, key=lambda name: _mean([case.against(case.untuned.get(name, {})) for case in cases]), default=""
-    )
-    columns = {"the best untuned": [case.untuned.get(case.best(), {}) for case in cases]}
-    columns |= {single: [case.untuned.get(single, {}) for case in cases]} if single else {}
-    columns |= {"AdamW + cosine, tuned": [case.adamw for case in cases]}
-    columns |= {"Schedule-Free AdamW, tuned": [case.free for case in cases]}
-    ratios = {
-        name: [case.against(one) for case, one in zip(cases, found, strict=True)] for name, found in columns.items()
-    }
-    order = sorted(range(len(cases)), key=lambda k: -_mean([ratios["the best untuned"][k]]))
-    rows = [
-        [
-            cases[k].title,
-            *(
-                _ratio(found[k]) + f" ({cases[k].best()})" * (name == "the best untuned")
-                for name, found in ratios.items()
-            ),
-        ]
-        for k in order
-    ]
-    rows.append(["**geometric mean**", *(f"{_mean(found):.2f}" for found in ratios.values())])
-    rows.append(["**worst**", *(f"{max(_mean([one]) for one in found if one):.2f}" for found in ratios.values())])
-    return pages.table(["ours divided by", *ratios], rows)
+    found = {case: [case.against(seeds(case)) for seeds in columns.values()] for case in cases}
+    found = dict(sorted(found.items(), key=lambda pair: -_mean([pair[1][0]])))
+    rows = [[case.title, *map(_ratio, ratios)] for case, ratios in found.items()]
+    for row, case in zip(rows, found, strict=True):
+        row[1] += f" ({case.best().removesuffix(', default')})"
+    means = [_mean(ratios) for ratios in zip(*found.values(), strict=True)]
+    worst = [max(_mean([one]) for one in ratios if one) for ratios in zip(*found.values(), strict=True)]
+    rows += [[f"**{name}**", *(f"{x:.2f}" for x in xs)] for name, xs in (("mean", means), ("worst", worst))]
+    return pages.table(["AutoGradaGrad ÷", *columns], rows)
 
 
 def _mean(found: Sequence[Collection[float]]) -> float:
@@ -173,15 +154,13 @@ def _ratio(found: Collection[float]) -> str:
     if len(found) < 2:
         return f"{next(iter(found)):.2f} (1 seed)" if found else "–"
     mean = _mean([found])
-    return f"{mean:.2f} ± {mean * half_width([math.log(one) for one in found]):.2f}" + f" ({len(found)} seeds)" * (
-        len(found) != FEW
-    )
+    return f"{mean:.2f} ± {mean * half_width([math.log(one) for one in found]):.2f}"
 
 
 def _style(row: Row) -> dict[str, Any]:
     ours, dash = row.method == OURS, "-" if not row.tuned else "--"
-    return {"color": COLORS.get(row.method.partition(",")[0], pages.INK), "linestyle": dash, "lw": 3 if ours else 1.8,
-            "zorder": 2 + ours}  # fmt: skip
+    color = COLORS.get(row.method.partition(",")[0], pages.INK)
+    return {"color": color, "linestyle": dash, "lw": 3 if ours else 1.8, "zorder": 2 + ours}
 
 
 def _save(figure: Any, name: str, shown: dict[str, Any], below: float, columns: int = 2) -> None:
