@@ -14,7 +14,7 @@ from gradagrad_lab.data import data_folder
 from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.data.criteo.text import folder_of
 from gradagrad_lab.errors import UserError
-from gradagrad_lab.records import read_record
+from gradagrad_lab.records import RunFile
 
 META = torch.empty((), device="meta")
 
@@ -60,7 +60,7 @@ def ids_of(text):
 def record_of(text):
     def act(folder):
         (folder / "a.json").write_text(text)
-        read_record(folder / "a.json")
+        RunFile(folder / "a.json")
 
     return act
 
