@@ -21,7 +21,7 @@ from gradagrad_lab.errors import UserError
 from gradagrad_lab.evidence import data, methods, models, show, workloads
 from gradagrad_lab.evidence.run import Job, Records, train
 from gradagrad_lab.figures import page as figures
-from gradagrad_lab.figures.suite.methods import CONTESTANTS
+from gradagrad_lab.figures.suite.plan import CONTESTANTS
 from gradagrad_lab.methods import OPTIMIZERS, PEERS, entry_of, rule_of
 
 STEPS = 6
