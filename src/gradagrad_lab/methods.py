@@ -239,10 +239,12 @@ def check_options(name: str, options: dict[str, Any]) -> None:
         raise UserError(text if text.endswith(".") else text + ".", USAGE) from error
 
 
-def make(name: str, points: Tensor, lanes: Sequence[dict[str, Any]]) -> tuple[Optimizer, list[Parameter]]:
+def make(
+    name: str, points: Tensor, lanes: Sequence[dict[str, Any]], steps: int = 0
+) -> tuple[Optimizer, list[Parameter]]:
     """The optimizer of a stack: one param group per lane, whose parameter is that lane's slice of ``points``.
 
-    The parameters share the memory of ``points`` (lanes, seeds, rows, columns).
+    ``steps``: how many a cosine is for. The parameters share the memory of ``points`` (lanes, seeds, rows, columns).
     """
     entry = entry_of(name)
     if not entry.stackable and points.shape[0] * points.shape[1] != 1:
@@ -253,7 +255,7 @@ def make(name: str, points: Tensor, lanes: Sequence[dict[str, Any]]) -> tuple[Op
         own, shape = _stacked({**entry.defaults, **options} if entry.attribute == "GradaGrad" else options, lane)
         parameters.append(Parameter(lane.view(shape)))
         groups.append({"params": [parameters[-1]], **own})
-    return entry.build(groups, **entry.fixed), parameters
+    return entry.build(groups, steps, **entry.fixed), parameters
 
 
 def _stacked(options: dict[str, Any], lane: Tensor) -> tuple[dict[str, Any], tuple[int, ...]]:

@@ -22,7 +22,7 @@ from gradagrad_lab.evidence import data, methods, models, show, workloads
 from gradagrad_lab.evidence.run import Job, Records, train
 from gradagrad_lab.figures import page as figures
 from gradagrad_lab.figures.suite.methods import CONTESTANTS
-from gradagrad_lab.methods import PEERS, entry_of, rule_of
+from gradagrad_lab.methods import OPTIMIZERS, PEERS, entry_of, rule_of
 
 STEPS = 6
 
@@ -273,26 +273,28 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, monkeypatch):
     runs = again.runs[problem.name]
     assert again.tuned(problem, "adagrad", 0, held_out.WIDE["adagrad"])[0] == method
 
-    def never(_):
+    ours = results.get(problem, "AutoGradaGrad", 0, make)
+    assert all(math.isfinite(loss) for loss in ours)
+
+    def never(*_):
         raise AssertionError("trained again")
 
-    assert again.mean(problem, method, never, 0, held_out.TUNING_SEEDS) == results.mean(
+    monkeypatch.setattr(held_out, "run", never)
+    assert again.mean(problem, method, make, 0, held_out.TUNING_SEEDS) == results.mean(
         problem, method, make, 0, held_out.TUNING_SEEDS
     )
     rates = sorted(float(name.removeprefix("AdaGrad, lr ")) for name in runs)
     assert rates[0] < float(method.removeprefix("AdaGrad, lr ")) < rates[-1]
-    ours = results.get(problem, "AutoGradaGrad", 0, held_out.Make("autogradagrad", {}))
-    assert all(math.isfinite(loss) for loss in ours)
     monkeypatch.setattr(held_out, "rule_of", lambda _: "another")
     with pytest.raises(AssertionError, match="trained again"):
-        results.get(problem, "AutoGradaGrad", 0, never)
+        results.get(problem, "AutoGradaGrad", 0, make)
 
 
 def test_the_table_counts_diverged_runs(tmp_path, capsys):
     problem = dataclasses.replace(held_out.HELD_OUT[1], steps=4)
     what = held_out.Table([problem], 1, (1e-4,), held_out.NARROW, ("schedulefree", *held_out.ADVISED))
     results = held_out.Results(tmp_path / "runs.json")
-    results.get(problem, "AutoGradaGrad", 0, lambda parameters: torch.optim.SGD(parameters, lr=1e9))
+    results.get(problem, "AutoGradaGrad", 0, held_out.Make(OPTIMIZERS["sgd"], {"lr": 1e9}))
     rows, diverged = held_out.table(results, what, [problem])
     held_out.show(rows, diverged, [problem])
     printed = capsys.readouterr().out

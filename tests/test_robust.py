@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import DRIVERS, assert_same, coo, gammas, make, noisy_gradients, parameters, train
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_
 
@@ -12,53 +13,32 @@ from gradagrad import AutoGradaGrad
 from gradagrad.engine import step as engine
 from gradagrad.engine.gradients import look_on_device
 
-from .cases import DRIVERS, assert_same, coo, gammas, noisy_gradients, parameters, shared, train
-
 every_driver = pytest.mark.parametrize("driver", DRIVERS)
 
 
-@every_driver
-def test_grad_scaler_unscales_and_skips_whole_steps(driver: str) -> None:
-    """A skipped step leaves everything as it was: points, averages, and the numbers that all share."""
-    scaled, plain = parameters(torch.float32)[:2], parameters(torch.float32)[:2]
-    optimizer = AutoGradaGrad(scaled, gamma0=1e-2, **DRIVERS[driver])
-    reference = AutoGradaGrad(plain, gamma0=1e-2, **DRIVERS[driver])
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=3)
-    for k in range(10):
-        is_bad = k in (0, 4)
-        factor = torch.inf if is_bad else 1.0
-        optimizer.zero_grad()
-        before = copy.deepcopy(optimizer)
-        scaler.scale(factor * sum((p - 1.0).square().sum() for p in scaled)).backward()  # pyright: ignore
-        scaler.step(optimizer)
-        scaler.update()
-        if is_bad:
-            if optimizer.state:
-                assert_same(optimizer, before)
-            continue
-        reference.zero_grad()
-        sum((p - 1.0).square().sum() for p in plain).backward()  # pyright: ignore
-        reference.step()
-    assert shared(optimizer).clock == 8
-    assert_same(optimizer, reference, rtol=1e-5, atol=1e-6)
+CLIPPED = [("auto", {}), ("element", {"lr": 1e-4}), ("group", {"lr": 1e-4}), ("group", {"lr": 1e-4, "rho": 10.0})]
 
 
-@every_driver
-def test_clipping_does_not_let_gamma_run_away(driver: str) -> None:
-    """Clipping to a fixed norm makes gradients alike in size; what decides is whether they agree."""
-    found = []
-    for limit in (torch.inf, 1.0, 1e-3):
-        params = parameters(torch.float32)
-        optimizer = AutoGradaGrad(params, **DRIVERS[driver])
-        for k in range(200):
-            for p, g in zip(params, noisy_gradients(params, k), strict=True):
-                p.grad = g
+@pytest.mark.parametrize(("kind", "options"), CLIPPED, ids=str)
+def test_clipping_does_not_let_gamma_run_away(kind: str, options: dict[str, Any]) -> None:
+    """Clipping makes all gradients equally long but cannot make them agree, and only agreement raises γ.
+
+    From a γ far too small, runs with and without clipping raise it to about the same size and train equally well.
+    (Prodigy's issue 13 is the runaway.)
+    """
+    key, found, ends = "gamma" if kind == "auto" else "growth", [], []
+    for limit in (torch.inf, 1.0, 1e-2, 1e-3):
+        params = parameters(torch.float32)[:3]
+        optimizer = make(kind, params, **options)
+        for k in range(300):
+            noisy_gradients(params, k)
             clip_grad_norm_(params, limit)
             optimizer.step()
-        found.append(max(gammas(optimizer)))
-        assert all((p - 1.0).abs().max() < 0.8 for p in params if p.numel())
-    assert found[0] > 1e-2
-    assert max(found) < 8.0 * min(found)
+        found.append(options.get("lr", 1.0) * max(state[key].max().item() for state in optimizer.state.values()))
+        ends.append(max((p - 1.0).abs().max().item() for p in params))
+    assert 1e-3 < min(found) < max(found) < 3.0 * found[0]
+    assert max(ends) < min(1.25 * ends[0], 1.6)
+    assert found[2] == pytest.approx(found[3], rel=1e-3)  # where every gradient is clipped, the size does not matter
 
 
 @every_driver
@@ -87,6 +67,46 @@ def test_a_bad_gradient_spoils_its_element_and_gamma_goes_on(driver: str, bad: f
     assert reference.diagnostics()[0].spoilt == 0
 
 
+@every_driver
+def test_a_loop_that_writes_lr_before_each_step_trains_as_without(driver: str) -> None:
+    params, without = parameters(), parameters()
+    optimizer, plain = (AutoGradaGrad(own, **DRIVERS[driver]) for own in (params, without))
+    for k in range(30):
+        for group in optimizer.param_groups:
+            group["lr"] = 6e-4
+        train(optimizer, 1, start=k)
+    train(plain, 30)
+    torch.testing.assert_close(params, without, rtol=1e-9, atol=1e-12)
+
+
+def test_no_lr_from_the_start_is_warned_of() -> None:
+    optimizer = AutoGradaGrad(parameters(), lr=0.0)
+    with pytest.warns(UserWarning, match="lr is 0 in every param group") as found:
+        train(optimizer, 2)
+    assert len(found) == 1
+    warming = AutoGradaGrad(parameters())
+    torch.optim.lr_scheduler.LambdaLR(warming, lambda k: k / 10)
+    train(warming, 1)
+
+
+@every_driver
+def test_a_number_without_a_gradient_for_a_step_goes_on(driver: str) -> None:
+    """A 0-d parameter, such as a learned temperature, equals a row of one number."""
+    found = []
+    for shape in ((), (1,)):
+        p, q = Parameter(torch.ones(shape)), Parameter(torch.ones(3))
+        optimizer = AutoGradaGrad([p, q], gamma0=1e-2, **DRIVERS[driver])
+        for k in range(6):
+            p.grad = None if k in (1, 2, 5) else torch.full(shape, 0.1)
+            q.grad = torch.ones(3)
+            optimizer.step()
+            optimizer.state_dict()
+        with optimizer.averaged():
+            found.append(p.item())
+        found.append(p.item())
+    assert found[:2] == found[2:]
+
+
 def test_one_outlier_cannot_freeze_the_learning_rate() -> None:
     """A gradient of a million times the usual size; without the guard the squares stay frozen by it."""
     ends: dict[bool, float] = {}
@@ -100,45 +120,6 @@ def test_one_outlier_cannot_freeze_the_learning_rate() -> None:
         ends[guard] = max(float((p.detach() - 1.0).abs().max()) for p in params if p.numel())
     assert ends[True] < 0.6
     assert ends[False] > 2.0 * ends[True]
-
-
-@every_driver
-@pytest.mark.parametrize("guard", [True, False])
-@pytest.mark.parametrize("decay", [0.0, 0.1])
-def test_extreme_gradients_stay_finite(driver: str, guard: bool, decay: float) -> None:
-    """Squares that underflow or overflow single precision; an ordinary gradient after tiny ones."""
-    for size in (1e-30, 1e-22, 1e15, 1e19, 2e19, 3e38):
-        ends: list[Parameter] = []
-        for way in ("loop", driver):
-            p = Parameter(torch.tensor([1.0, -1.0, 0.0]))
-            start = p.detach().clone()
-            optimizer = AutoGradaGrad([p], guard=guard, weight_decay=decay, **DRIVERS[way])
-            for g in [size, size, -size, 0.0, size, 1.0, 1.0, size, -1.0] * 3:
-                p.grad = torch.tensor([g, -g, 0.0])
-                optimizer.step()
-                assert (p - start).abs().max() < 0.03, (size, g)  # with torch's Adagrad, too, 1e38 moves nothing far
-                assert p[2] == 0.0
-            assert all(torch.isfinite(value).all() for value in optimizer.state[p].values())
-            ends += [p, optimizer.state[p]["gamma"]]  # pyright: ignore
-        torch.testing.assert_close(ends[2:], ends[:2], rtol=1e-4, atol=1e-6)
-
-
-@every_driver
-def test_bfloat16_parameters_are_computed_in_single_precision(driver: str) -> None:
-    p = Parameter(torch.randn(6, 4).bfloat16())
-    q = Parameter(p.detach().float())
-    a, b = AutoGradaGrad([p], gamma0=0.05, **DRIVERS[driver]), AutoGradaGrad([q], gamma0=0.05, **DRIVERS[driver])
-    for _ in range(10):
-        p.grad = torch.randn(6, 4).bfloat16()
-        q.grad = p.grad.float()
-        a.step()
-        b.step()
-        with torch.no_grad():
-            q.copy_(q.bfloat16())
-        assert torch.equal(p.float(), q)
-        assert shared(a) == shared(b)
-    assert a.state[p]["accumulator"].dtype == torch.float32
-    torch.testing.assert_close(a.state[p]["accumulator"], b.state[q]["accumulator"])
 
 
 @every_driver
@@ -167,18 +148,6 @@ def test_bfloat16_holds_the_limit_of_the_sum(driver: str) -> None:
         p.grad = torch.full_like(p, size)
         optimizer.step()
         assert bool((optimizer.state[p]["accumulator"] == 2.0**126).all())
-
-
-def test_mixed_precisions_share_what_they_share() -> None:
-    mixed = [Parameter(torch.ones(3, dtype=d)) for d in (torch.bfloat16, torch.float64, torch.float32)]
-    exact = [Parameter(torch.ones(3, dtype=torch.float64)) for _ in mixed]
-    optimizer, reference = AutoGradaGrad(mixed), AutoGradaGrad(exact)
-    for k in range(40):
-        for p in (*mixed, *exact):
-            p.grad = torch.full_like(p, 1.0 if k % 3 else -0.5)
-        optimizer.step()
-        reference.step()
-    assert shared(optimizer).common_gamma == pytest.approx(shared(reference).common_gamma, rel=1e-3)
 
 
 def test_a_refused_step_changes_nothing() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from cases import DRIVERS, assert_same, averages_of, coo, noisy_gradients, parameters, train
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
@@ -15,14 +16,6 @@ from torch.optim.swa_utils import update_bn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from gradagrad import AutoGradaGrad, averaging
-
-from .cases import DRIVERS, assert_same, coo, every_parameter, noisy_gradients, parameters, train
-
-
-def shown(optimizer: AutoGradaGrad) -> list[Tensor]:
-    """What the parameters hold inside of `averaged`."""
-    with optimizer.averaged():
-        return [p.detach().clone() for p in every_parameter(optimizer)]
 
 
 def bits(tensor: Tensor) -> Tensor:
@@ -59,7 +52,7 @@ def test_nested_and_exception_safe() -> None:
     params = parameters()
     optimizer = AutoGradaGrad(params)
     train(optimizer, 5)
-    points, averages = [p.detach().clone() for p in params], shown(optimizer)
+    points, averages = [p.detach().clone() for p in params], averages_of(optimizer)
 
     def evaluate() -> None:
         with optimizer.averaged():
@@ -75,7 +68,7 @@ def test_nested_and_exception_safe() -> None:
     with pytest.raises(KeyError):
         evaluate()
     torch.testing.assert_close([p.detach() for p in params], points, rtol=0, atol=0)
-    torch.testing.assert_close(shown(optimizer), averages, rtol=0, atol=0)
+    torch.testing.assert_close(averages_of(optimizer), averages, rtol=0, atol=0)
     train(optimizer, 1)
 
 
@@ -97,7 +90,7 @@ def test_looking_changes_nothing_in_the_training() -> None:
     looking, plain = AutoGradaGrad(parameters()), AutoGradaGrad(parameters())
     for k in range(20):
         train(looking, 1, start=k)
-        shown(looking)
+        averages_of(looking)
         train(plain, 1, start=k)
     assert_same(looking, plain)
 
@@ -106,7 +99,7 @@ def test_before_the_first_step_the_average_is_the_iterate() -> None:
     model = nn.Linear(2, 1)
     optimizer = AutoGradaGrad(model.parameters())
     start = [p.detach().clone() for p in model.parameters()]
-    torch.testing.assert_close(shown(optimizer), start, rtol=0, atol=0)
+    torch.testing.assert_close(averages_of(optimizer), start, rtol=0, atol=0)
 
 
 def test_parameters_without_a_gradient_go_on_averaging() -> None:
@@ -121,7 +114,7 @@ def test_parameters_without_a_gradient_go_on_averaging() -> None:
             a.step()
             b.step()
         tolerance = 2e-2 if state_dtype == torch.bfloat16 else 1e-3  # other votes, and other random bits
-        torch.testing.assert_close(shown(a)[1], shown(b)[1], rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(averages_of(a)[1], averages_of(b)[1], rtol=tolerance, atol=tolerance)
         torch.testing.assert_close(params[1], zeros[1], rtol=tolerance, atol=tolerance)
 
 
@@ -205,7 +198,7 @@ def test_lazy_averages_equal_the_dense_computation(pattern: list[Any]) -> None:
     lazy, dense = (AutoGradaGrad([t, b], gamma0=0.05) for t, b in zip((table, twin), beside, strict=True))
     for what in pattern:
         if what == "look":
-            torch.testing.assert_close(shown(lazy), shown(dense), rtol=1e-12, atol=1e-14)
+            torch.testing.assert_close(averages_of(lazy), averages_of(dense), rtol=1e-12, atol=1e-14)
             continue
         if what == "save":
             lazy.load_state_dict(copy.deepcopy(lazy.state_dict()))
@@ -224,7 +217,7 @@ def test_lazy_averages_equal_the_dense_computation(pattern: list[Any]) -> None:
             b.grad = torch.ones(2, dtype=torch.float64)
         lazy.step()
         dense.step()
-    torch.testing.assert_close(shown(lazy), shown(dense), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(averages_of(lazy), averages_of(dense), rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(table, twin, rtol=1e-12, atol=1e-14)
 
 
@@ -267,7 +260,7 @@ def test_no_exit_leaves_a_mixture(monkeypatch: pytest.MonkeyPatch, request: pyte
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, handler))
     model, optimizer, _ = _stepped()
     twin, peaceful = copy.deepcopy((model, optimizer))
-    before, averages = [p.detach().clone() for p in model.parameters()], shown(optimizer)
+    before, averages = [p.detach().clone() for p in model.parameters()], averages_of(optimizer)
     put, parameters = averaging.put, list(model.parameters())
 
     def interrupted(*_: Any) -> None:
@@ -280,7 +273,7 @@ def test_no_exit_leaves_a_mixture(monkeypatch: pytest.MonkeyPatch, request: pyte
                 pass
         assert not all(map(torch.equal, parameters, before))
 
-    for go_on in (optimizer.state_dict, lambda: shown(optimizer)):
+    for go_on in (optimizer.state_dict, lambda: averages_of(optimizer)):
         interrupt()
         seen = go_on()
         assert all(map(torch.equal, parameters, before))
