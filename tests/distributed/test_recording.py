@@ -1,6 +1,5 @@
 """Recording and logging the learning rates."""
 
-import builtins
 import math
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from gradagrad import GradaGrad, History, learning_rates, log_learning_rates
+from gradagrad import GradaGrad, learning_rates, log_learning_rates
 
 
 def optimizer(**options: Any) -> GradaGrad:
@@ -148,26 +147,10 @@ def test_wrappers_are_opened_and_strangers_refused():
             log_learning_rates(opt, every=every)  # pyright: ignore[reportArgumentType]
 
 
-def test_history_survives_a_file(tmp_path: Path):
+def test_a_history_has_columns():
     opt = optimizer()
     history = log_learning_rates(opt)
     train(opt, 3)
-    history.save(tmp_path / "history.json")
-    again = History.load(tmp_path / "history.json")
-    assert again.records == history.records
     columns = history.to_dict()
     assert columns["step"] == [1, 2, 3]
     assert columns["group1/gamma_median"] == [record.groups[1].gamma[0.5] for record in history]
-
-
-def test_a_frame_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):
-    real = builtins.__import__
-
-    def without(name: str, *args: Any, **kwargs: Any) -> Any:
-        if name.startswith("pandas"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match="to_frame needs pandas"):
-        History().to_frame()
