@@ -1,6 +1,5 @@
 """The library, its readers of files and the command line say in words what is wrong."""
 
-import json
 import os
 
 import pytest
@@ -94,16 +93,6 @@ def test_messages_are_printed_as_they_are(capsys):
     for text in (":x:", "[bold]", "\\\\[/nothing]"):
         assert run(["train", f"no{text}data", "--out", "/nowhere"]) != 0
         assert f"no{text}data" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[1]", '[{"step": 1}]', "[" * 5000, json.dumps([{"step": "x", "groups": []}])]
-)
-def test_a_damaged_history_is_named(tmp_path, text):
-    file = tmp_path / "history.json"
-    file.write_text(text)
-    with pytest.raises(ValueError, match=r"history\.json was not written by History.save"):
-        gradagrad.History.load(file)
 
 
 def test_sharded_tables_of_torchrec_cannot_share_a_decision(monkeypatch):
