@@ -10,7 +10,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from gradagrad import AutoGradaGrad
 from gradagrad.engine import step as engine
-from gradagrad.engine.gradients import look_on_device
+from gradagrad.engine.step import look_on_device
 
 from .cases import DRIVERS, assert_same, coo, gammas, noisy_gradients, parameters, shared, train
 
