@@ -54,7 +54,8 @@ class Trial(NamedTuple):
         optimizer = self.make(task.parameters)
         shape = SCHEDULES[self.schedule]
         planned = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: shape((k + 1) / steps))
-        for _ in follow(task, [optimizer], range(steps), [planned]):
+        optimizer.register_step_post_hook(lambda *_: planned.step())
+        for _ in follow(task, [optimizer], range(steps)):
             pass
         found = [task.full_train_loss(), task.held_out()["loss"]]
         if isinstance(optimizer, AutoGradaGrad):

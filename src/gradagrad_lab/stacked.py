@@ -105,22 +105,19 @@ class Stacked(Training):
         self.stack = problem.stack(len(self.methods), self.seeds)
         self.points = self.stack.start()
         self.gradients = torch.empty_like(self.points)
-        self.optimizer, self.parameters = self.make_optimizer()
+        self.optimizer, self.parameters = self.make_optimizer(self.rounds * self.stack.steps_per_epoch)
         for parameter, gradient in zip(self.parameters, self.gradients, strict=True):
             parameter.grad = gradient.view(parameter.shape)
-        steps = self.rounds * self.stack.steps_per_epoch
-        self._schedules = entry_of(self.name).schedules(self.optimizer, steps)
         self._history: list[dict[str, Tensor]] = []
         self._averages = [name for name in problem.metrics if name.startswith(AVERAGED)]
         self._beside = Average([self.points], POWER) if self._averages and not has_average(self.optimizer) else None
 
-    def make_optimizer(self) -> tuple[Optimizer, list[Parameter]]:
-        return make(self.name, self.points, [dict(method.options) for method in self.methods])
+    def make_optimizer(self, steps: int) -> tuple[Optimizer, list[Parameter]]:
+        return make(self.name, self.points, [dict(method.options) for method in self.methods], steps)
 
     def step(self, batch: Any) -> None:
         self.stack.gradient(self.points, batch, out=self.gradients)
-        for one in (self.optimizer, *self._schedules):
-            one.step()
+        self.optimizer.step()
         if self._beside is not None:
             self._beside.update()
 

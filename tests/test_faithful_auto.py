@@ -4,29 +4,28 @@ from typing import Any
 
 import pytest
 import torch
+from cases import AUTO_OPTIONS, DRIVERS, Oracle, gammas, noisy_gradients, parameters, shared, train
 from torch.nn import Parameter
 
 from gradagrad import AutoGradaGrad
-
-from .cases import DRIVERS, OPTIONS, Oracle, gammas, noisy_gradients, parameters, shared, train
 
 every_driver = pytest.mark.parametrize("driver", DRIVERS)
 
 
 def run(oracle: Oracle, params: list[Parameter], steps: int, noise: float = 0.3) -> None:
     for k in range(steps):
-        for p, g in zip(params, noisy_gradients(params, k, noise), strict=True):
-            p.grad = g
+        noisy_gradients(params, k, noise)
         oracle.step()
 
 
 @every_driver
 @pytest.mark.parametrize(
-    ("name", "noise"), [*((name, 0.3) for name in OPTIONS), ("default", 0.03), ("from above", 3.0), ("no guard", 30.0)]
+    ("name", "noise"),
+    [*((name, 0.3) for name in AUTO_OPTIONS), ("default", 0.03), ("from above", 3.0), ("no guard", 30.0)],
 )
 def test_the_oracle_in_double_precision(driver: str, name: str, noise: float) -> None:
     params = parameters()
-    oracle = Oracle(AutoGradaGrad(params, **DRIVERS[driver], **OPTIONS[name]))
+    oracle = Oracle(AutoGradaGrad(params, **DRIVERS[driver], **AUTO_OPTIONS[name]))
     for _ in range(3):
         run(oracle, params, 30, noise)
         oracle.compare(1e-6 if name == "from far below" else 1e-10)  # The literal form subtracts iterates.
@@ -184,8 +183,7 @@ def test_a_schedule_multiplies_the_steps(driver: str, schedule: str) -> None:
     else:
         scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: min((k + 1) / 10, 1.0))
     for k in range(40):
-        for p, g in zip(params, noisy_gradients(params, k), strict=True):
-            p.grad = g
+        noisy_gradients(params, k)
         oracle.step(float(scheduler.get_last_lr()[0]) / 0.5)
         scheduler.step()
     oracle.compare()
