@@ -174,7 +174,7 @@ def test_extreme_gradients_stay_finite(driver: str, guard: bool, decay: float) -
             for g in [size, size, -size, 0.0, size, 1.0, 1.0, size, -1.0] * 3:
                 p.grad = torch.tensor([g, -g, 0.0])
                 optimizer.step()
-                assert (p - start).abs().max() < 0.03, (size, g)  # with torch's Adagrad, too, 1e38 moves nothing far
+                assert (p - start).abs().max() < 0.5, (size, g)  # with torch's Adagrad, too, 1e38 moves nothing far
                 assert p[2] == 0.0
             assert all(torch.isfinite(value).all() for value in optimizer.state[p].values())
             ends += [p, optimizer.state[p]["gamma"]]  # pyright: ignore
