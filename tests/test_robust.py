@@ -11,7 +11,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from gradagrad import AutoGradaGrad
 from gradagrad.engine import step as engine
-from gradagrad.engine.gradients import look_on_device
+from gradagrad.engine.step import look_on_device
 
 every_driver = pytest.mark.parametrize("driver", DRIVERS)
 

@@ -9,7 +9,7 @@ from torch import nn
 from gpu.interpreted.batches import SIZES
 from gradagrad import AutoGradaGrad
 from gradagrad.engine import step as engine
-from gradagrad.engine.gradients import look_on_device
+from gradagrad.engine.step import look_on_device
 from gradagrad.triton import backend, check
 from gradagrad.triton.backend import TritonBackend
 
