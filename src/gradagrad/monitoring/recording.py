@@ -46,7 +46,7 @@ def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float
     """The diagnostics as one flat dictionary for loggers, without numbers that are not known yet.
 
     Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``effective_lr``,
-    ``total_growth``, and ``spoilt`` if it is not 0; see `gradagrad.GroupDiagnostics`. ``optimizer`` may also be a
+    ``total_growth``, and ``non_finite`` if it is not 0; see `gradagrad.GroupDiagnostics`. ``optimizer`` may also be a
     wrapper, such as those of Lightning, accelerate, Opacus, SAM, Lookahead and ZeroRedundancyOptimizer. On a GPU this
     also updates ``param_groups[…]["d"]``, which a step does by itself on a CPU.
 
@@ -109,8 +109,8 @@ def _flat(record: Record, prefix: str) -> dict[str, float]:
     result: dict[str, float] = {}
     for index, group in enumerate(record.groups):
         names = {"effective_lr": group.effective_lr, "total_growth": group.total_growth}
-        if group.spoilt:
-            names["spoilt"] = float(group.spoilt)
+        if group.non_finite:
+            names["non_finite"] = float(group.non_finite)
         for quantile, word in _LOGGED.items():
             names |= {f"gamma_{word}": group.gamma[quantile], f"step_size_{word}": group.step_size[quantile]}
         result |= {f"{prefix}/group{index}/{name}": value for name, value in names.items()}
