@@ -302,6 +302,15 @@ def test_shared_memory(cls):
         assert_same(optimizer, reference)
 
 
+@pytest.mark.parametrize(("key", "version"), [("averaging", "0.2"), ("effective_lr", "0.3")])
+def test_a_dictionary_of_an_earlier_autogradagrad_names_its_version(key, version):
+    optimizer = AutoGradaGrad(parameters())
+    saved = optimizer.state_dict()
+    saved["param_groups"][0][key] = None
+    with pytest.raises(ValueError, match=rf"saved by AutoGradaGrad of gradagrad {version}"):
+        optimizer.load_state_dict(saved)
+
+
 def test_users_hooks_see_the_restored_state_and_may_change_the_dictionary():
     params = parameters()
     optimizer = GradaGrad(params, lr=0.1)

@@ -35,11 +35,11 @@ def steps_of(gradients, granularity, **options):
     optimizer = GradaGrad([p], granularity=granularity, **options)
     for g in gradients:
         p.grad = torch.tensor(g, dtype=torch.float64).reshape(2, 2)
-        state = optimizer.state[p]
-        m, growth, alpha = (state[key].clone() for key in ("momentum", "growth", "accumulator"))
-        x = p.detach().clone()
+        old, x = {key: value.clone() for key, value in optimizer.state[p].items()}, p.detach().clone()
         optimizer.step()
-        yield p.grad, m, growth, alpha, state["growth"].clone(), state["accumulator"].clone(), x, p.detach().clone()
+        growth, alpha = (optimizer.state[p][key].clone() for key in ("growth", "accumulator"))
+        old = old or {"momentum": torch.zeros_like(x), "growth": torch.ones_like(growth), "accumulator": 0.0 * alpha}
+        yield p.grad, old["momentum"], old["growth"], old["accumulator"], growth, alpha, x, p.detach().clone()
 
 
 @fast

@@ -323,7 +323,7 @@ def test_small_habits():
     assert dir(gradagrad) == sorted(gradagrad.__all__)
     optimizer = GradaGrad([p], lr=0.5, state_dtype="bfloat16")
     assert optimizer.param_groups[0]["state_dtype"] is torch.bfloat16
-    automatic = AutoGradaGrad([p], lr=0.5, gamma0=1e-3)
+    automatic = AutoGradaGrad([p], gamma0=1e-3)
     p.grad = torch.ones(2)
     for _ in range(4):
         automatic.step()

@@ -67,6 +67,46 @@ def test_a_bad_gradient_spoils_its_element_and_gamma_goes_on(driver: str, bad: f
     assert reference.diagnostics()[0].spoilt == 0
 
 
+@every_driver
+def test_a_loop_that_writes_lr_before_each_step_trains_as_without(driver: str) -> None:
+    params, without = parameters(), parameters()
+    optimizer, plain = (AutoGradaGrad(own, **DRIVERS[driver]) for own in (params, without))
+    for k in range(30):
+        for group in optimizer.param_groups:
+            group["lr"] = 6e-4
+        train(optimizer, 1, start=k)
+    train(plain, 30)
+    torch.testing.assert_close(params, without, rtol=1e-9, atol=1e-12)
+
+
+def test_no_lr_from_the_start_is_warned_of() -> None:
+    optimizer = AutoGradaGrad(parameters(), lr=0.0)
+    with pytest.warns(UserWarning, match="lr is 0 in every param group") as found:
+        train(optimizer, 2)
+    assert len(found) == 1
+    warming = AutoGradaGrad(parameters())
+    torch.optim.lr_scheduler.LambdaLR(warming, lambda k: k / 10)
+    train(warming, 1)
+
+
+@every_driver
+def test_a_number_without_a_gradient_for_a_step_goes_on(driver: str) -> None:
+    """A 0-d parameter, such as a learned temperature, equals a row of one number."""
+    found = []
+    for shape in ((), (1,)):
+        p, q = Parameter(torch.ones(shape)), Parameter(torch.ones(3))
+        optimizer = AutoGradaGrad([p, q], gamma0=1e-2, **DRIVERS[driver])
+        for k in range(6):
+            p.grad = None if k in (1, 2, 5) else torch.full(shape, 0.1)
+            q.grad = torch.ones(3)
+            optimizer.step()
+            optimizer.state_dict()
+        with optimizer.averaged():
+            found.append(p.item())
+        found.append(p.item())
+    assert found[:2] == found[2:]
+
+
 def _growth_on_flat_loss(rank: int, tensors: int, seed: int, steps: int, guard: bool) -> float:
     """The largest mean γ over γ₀ on symmetric noise alone, which moves the elements in ``rank`` independent ways."""
     random = torch.Generator().manual_seed(seed)

@@ -9,7 +9,7 @@ from torch import distributed as dist
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.nn.parallel import DistributedDataParallel
 
-from gradagrad import GradaGrad
+from gradagrad import GradaGrad, step_in_backward
 
 from . import models
 from .models import GRANULARITIES, Net
@@ -52,6 +52,27 @@ def check_ddp(rank: int, size: int, kind: str, sparse: bool, options: dict[str, 
 DDP = {"dense": (False, {"momentum": 0.9}), "sparse": (True, {}), "lazy": (True, {"lazy": True, "momentum": 0.9})}
 AUTO = {"dense": (False, {"gamma0": 1e-3}), "sparse": (True, {"gamma0": 1e-3})}
 CASES = [*((kind, name, *DDP[name]) for kind in GRANULARITIES for name in DDP), *(("auto", n, *AUTO[n]) for n in AUTO)]
+
+
+def check_in_backward(rank: int, size: int, wrapped_first: bool) -> None:
+    model = Net()
+    optimizer = GradaGrad(model.parameters(), lr=1e-3)
+    if wrapped_first:
+        wrapped = DistributedDataParallel(model)
+        step_in_backward(wrapped.module, optimizer)
+    else:
+        step_in_backward(model, optimizer)
+        wrapped = DistributedDataParallel(model)
+    inputs = torch.ones(2, 6, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="FSDP2"):
+        wrapped(inputs)
+    del optimizer
+    wrapped(inputs)
+
+
+@pytest.mark.parametrize("wrapped_first", [False, True])
+def test_steps_in_backward_are_refused_in_either_order(world: World, wrapped_first: bool):
+    world.run(check_in_backward, 1, wrapped_first)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,13 @@ from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_d
 
 from gradagrad import checkpoint, precision, sharding
 from gradagrad.checks.arguments import Table
-from gradagrad.checks.torch import checked, refuse_foreign_settings, refuse_unfit_parameters, warn_of_one_each
+from gradagrad.checks.torch import (
+    checked,
+    refuse_foreign_settings,
+    refuse_unfit_parameters,
+    warn_of_no_lr,
+    warn_of_one_each,
+)
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.plan import KeptState, Plan
@@ -36,7 +42,7 @@ class EngineOptimizer(Optimizer, ABC):
     _has_stepped: bool = False
     """Whether its first step was taken since it was constructed or loaded."""
     _cannot_step: str = ""
-    """Why steps, saving and loading are refused at the moment; empty if they are not."""
+    """Why steps are refused at the moment; empty if they are not."""
     _common: Sequence[Any] = ()
     """The groups' values of the common settings at the last step."""
     _in_backward: Any = None
@@ -153,6 +159,8 @@ class EngineOptimizer(Optimizer, ABC):
             return
         if is_first and (self.rule.learns or self._scope(self.param_groups[0]) in SHARED):
             warn_of_one_each(self)
+        if is_first and self.rule.learns:
+            warn_of_no_lr(self)
         first = FirstStep.of(steps) if is_first and self.warns_of_large_first_step else None
         engine.run(steps)
         self._has_stepped = True
@@ -240,7 +248,9 @@ class EngineOptimizer(Optimizer, ABC):
         return batch
 
     def _catch_up(self) -> None:
-        """Brings idle rows up to date."""
+        """Brings idle rows up to date, before the state or the average is read."""
+        if self._in_backward is not None:
+            self._in_backward.refuse_half()
         for group in self.param_groups:
             for parameter in (p for p in group["params"] if "row_clocks" in self.state.get(p, ())):
                 catch_up(self._alone(group, parameter), 0)
@@ -260,8 +270,6 @@ class EngineOptimizer(Optimizer, ABC):
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
-        if self._cannot_step:
-            raise RuntimeError(self._cannot_step)
         self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
@@ -274,9 +282,9 @@ class EngineOptimizer(Optimizer, ABC):
     @torch._disable_dynamo
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Restores a state dict bit for bit, or raises and changes nothing. Projections stay this optimizer's."""
-        if self._cannot_step:
-            raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
+        if self._in_backward is not None:
+            self._in_backward.abandon()
         begin(self, _none)
 
     @property
