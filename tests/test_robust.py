@@ -107,64 +107,6 @@ def test_a_number_without_a_gradient_for_a_step_goes_on(driver: str) -> None:
     assert found[:2] == found[2:]
 
 
-def _growth_on_flat_loss(rank: int, tensors: int, seed: int, steps: int, guard: bool) -> float:
-    """The largest mean γ over γ₀ on symmetric noise alone, which moves the elements in ``rank`` independent ways."""
-    random = torch.Generator().manual_seed(seed)
-    directions = torch.randn(rank, 100, generator=random) if rank < 100 else torch.eye(100)
-    sizes = {1: [100], 10: [1, 2, 3, 4, 5, 10, 15, 15, 20, 25], 100: [1] * 100}[tensors]
-    params = [Parameter(torch.zeros(n)) for n in sizes]
-    optimizer = AutoGradaGrad(params, guard=guard)
-    largest = torch.zeros((), dtype=torch.float64)
-    weights = torch.tensor(sizes, dtype=torch.float64) / 100.0
-    for _ in range(steps):
-        # Heavy tails, and a scale that changes with time: the theorem asks for symmetry alone.
-        scale = torch.randn((), generator=random).exp()
-        noise = scale * torch.randn(rank, generator=random) @ directions
-        for p, g in zip(params, noise.split(sizes), strict=True):
-            p.grad = g
-        optimizer.step()
-        mean = torch.stack([optimizer.state[p]["gamma"] for p in params]) @ weights
-        largest = torch.maximum(largest, mean)
-    return largest.item() / optimizer.defaults["gamma0"]
-
-
-@pytest.mark.parametrize("guard", [False, True])
-def test_flat_loss_the_chance_that_gamma_grows_m_fold_is_at_most_one_in_m(guard: bool) -> None:
-    """The theorem, over ranks, tensors and seeds: the mean γ is a positive supermartingale there."""
-    kinds = [(rank, tensors, seed) for rank in (1, 10, 100) for tensors in (1, 10, 100) for seed in range(10)]
-    growths = torch.tensor([_growth_on_flat_loss(*kind, 200, guard) for kind in kinds])
-    n = len(growths)
-    for M in (3.0, 10.0, 30.0):
-        exceeded = int((growths >= M).sum())
-        # Three standard deviations of a binomial with the largest probability that the theorem allows.
-        assert exceeded <= n / M + 3.0 * (n / M * (1.0 - 1.0 / M)) ** 0.5, (M, exceeded, n)
-    assert growths.max() > 1.5  # it does move
-
-
-def test_no_harm_beyond_the_factor_by_which_gamma_moves() -> None:
-    """The second theorem: AdaGrad with any γ that is known before the gradient keeps AdaGrad's bound on a box.
-
-    Every γ of a run is replaced by a wild one; z without guard, momentum and weights is AdaGrad with √(k·a) here.
-    """
-    for seed in range(20):
-        random = torch.Generator().manual_seed(seed)
-        n, d, bound, diameter = 400, 5, 1.0, 2.0
-        target = torch.rand(d, generator=random, dtype=torch.float64) * 2.0 - 1.0
-        x, mean = torch.zeros(d, dtype=torch.float64), torch.zeros(d, dtype=torch.float64)
-        squares = torch.zeros(d, dtype=torch.float64)
-        logs = (torch.randn(n, generator=random, dtype=torch.float64) * 0.3).cumsum(0).clamp(-2.0, 2.0)
-        for k in range(1, n + 1):
-            mean += (x - mean) / k
-            g = (x - target).sign() * bound
-            squares += k * g * g
-            root = (2.0 * squares / (k + 1)).sqrt()  # √(k·a)
-            x = (x - logs[k - 1].exp() * g / root).clamp(-1.0, 1.0)
-        falls = (logs[:-1] - logs[1:]).clamp(min=0.0).sum()
-        least, most = logs.min().exp(), logs.max().exp()
-        limit = d * bound / n**0.5 * (diameter**2 / (2.0 * least) * (2.0 + falls) + most)
-        assert (mean - target).abs().sum() * bound <= limit
-
-
 def test_one_outlier_cannot_freeze_the_learning_rate() -> None:
     """A gradient of a million times the usual size; without the guard the squares stay frozen by it."""
     ends: dict[bool, float] = {}
