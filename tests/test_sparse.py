@@ -63,6 +63,7 @@ def assert_equal(a, b, tolerance=1e-12):
 PAPER = [
     {},
     {"rho": 10.0},
+    {"rho": 0.0, "initial_accumulator_value": 0.5, "eps": 0.01},
     {"grad_bound": 2.0},
     {"gamma_max": 0.2},
     {"growth_limit": 1.1},
