@@ -23,21 +23,6 @@ def test_float32_adapts_from_a_tiny_learning_rate(lr, expected, driver):
     assert abs(steps - expected) <= 1
 
 
-def test_the_literal_form_stays_put_in_float32():
-    """What the recursion for m avoids: x_k − x_{k+1} is 0, so the literal m is 0 and nothing ever grows."""
-    x, alpha, gamma, m = torch.tensor(3.0), torch.tensor(0.0), torch.tensor(1e-12), torch.tensor(0.0)
-    for k in range(200):
-        g = torch.tensor(1.0)
-        v = g * g - 2 * g * m if k else g * g
-        alpha = alpha + v.clamp(min=0)
-        gamma = gamma * (1 + (-v).clamp(min=0) / alpha).sqrt()
-        a = alpha.sqrt() / gamma
-        new = x - g / a
-        m = a * (x - new)
-        x = new
-    assert x == 3.0
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("driver", DRIVERS)

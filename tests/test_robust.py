@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import DRIVERS, assert_same, coo, gammas, make, noisy_gradients, parameters, train
+from cases import DRIVERS, assert_same, gammas, make, noisy_gradients, parameters, train
 from torch.nn import Parameter
 from torch.nn.utils import clip_grad_norm_
 
@@ -148,18 +148,6 @@ def test_bfloat16_holds_the_limit_of_the_sum(driver: str) -> None:
         p.grad = torch.full_like(p, size)
         optimizer.step()
         assert bool((optimizer.state[p]["accumulator"] == 2.0**126).all())
-
-
-def test_a_refused_step_changes_nothing() -> None:
-    p, table = Parameter(torch.ones(3)), Parameter(torch.ones(3, 2))
-    optimizer = AutoGradaGrad([p, table], weight_decay=0.1, decoupled_weight_decay=False)
-    p.grad, table.grad = torch.ones(3), torch.ones(3, 2)
-    optimizer.step()
-    before = copy.deepcopy(optimizer)
-    table.grad = coo([[0]], torch.ones(1, 2), (3, 2))
-    with pytest.raises(RuntimeError, match="weight_decay must be 0 with sparse gradients"):
-        optimizer.step()
-    assert_same(optimizer, before)
 
 
 ZEROS: dict[str, dict[str, Any]] = {
