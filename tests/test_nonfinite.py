@@ -4,7 +4,7 @@ import pytest
 import torch
 from cases import DRIVERS
 
-from gradagrad import GradaGrad
+from gradagrad import AutoGradaGrad, GradaGrad
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 
@@ -40,3 +40,22 @@ def test_other_blocks_are_untouched(bad, granularity, driver, beta, when):
             same = clean_states[0][key] == spoilt_states[0][key]
             assert same.expand(3, 2)[healthy].all()
     assert not torch.isfinite(spoilt[0][1, 1])  # the spoilt block itself shows it, as with torch's optimizers
+
+
+@pytest.mark.parametrize("make", [GradaGrad, AutoGradaGrad])
+def test_nan_is_warned_of_once_with_its_place(make):
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+    optimizer = make([{"params": model[0].named_parameters()}, {"params": model[1].named_parameters()}], lr=1e-3)
+
+    def train():
+        for k in range(300):
+            for p in model.parameters():
+                p.grad = torch.full_like(p, 1.0)
+            if k == 5:
+                model[1].weight.grad[0, 1] = torch.nan
+            optimizer.step()
+
+    with pytest.warns(UserWarning, match=r"parameter 2 \(weight\) is not finite after step 10") as found:
+        train()
+    assert len(found) == 1
+    assert found[0].filename == __file__
