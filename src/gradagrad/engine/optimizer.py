@@ -18,7 +18,7 @@ from gradagrad.engine.batch import Batch
 from gradagrad.engine.plan import KeptState, Plan
 from gradagrad.engine.state import begin, has_stepped, mark_idle
 from gradagrad.monitoring.diagnostics import GroupDiagnostics, describe, show, show_start
-from gradagrad.monitoring.first_step import FirstStep, warn_of_spoilt
+from gradagrad.monitoring.first_step import FirstStep, warn_of_nan
 from gradagrad.rules.rule import Rule
 from gradagrad.rules.scope import SHARED, Scope
 from gradagrad.torch_ops.ops import wrap_cpu_scalars
@@ -142,7 +142,7 @@ class EngineOptimizer(Optimizer, ABC):
         self._step_groups(is_first)
         if self._counted is not None and not torch.compiler.is_compiling():
             self._counted += 1
-            if self._counted % _LOOKS == 10 and warn_of_spoilt(self):
+            if self._counted % _LOOKS == 10 and warn_of_nan(self):
                 self._counted = None
         return loss
 

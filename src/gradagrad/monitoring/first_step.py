@@ -78,7 +78,7 @@ class FirstStep:
         return True
 
 
-def warn_of_spoilt(optimizer: EngineOptimizer) -> bool:
+def warn_of_nan(optimizer: EngineOptimizer) -> bool:
     """Warns of the first parameter on a CPU that is not finite, and returns whether it did."""
     places = ((group, i, p) for group in optimizer.param_groups for i, p in enumerate(group["params"]))
     for index, (group, place, parameter) in enumerate(places):
