@@ -174,3 +174,17 @@ def test_sparse_gradients_may_follow_a_compiled_step():
     resumed.step()
     assert shared(resumed).clock == 2
     assert resumed.state[table]["accumulator"].tolist() == [[1.0] * 2, [2.0] * 2, [1.0] * 2, [1.0] * 2]
+
+
+def test_a_compiled_step_is_refused_in_eval_mode():
+    optimizer = AutoGradaGrad(params := parameters()[:3], fused=False)
+    step, _ = compiled(optimizer)
+    train(optimizer, 3, step=step)
+    before = copy.deepcopy(params)
+    optimizer.eval()
+    with pytest.raises(RuntimeError, match="in eval mode"):
+        step()
+    optimizer.train()
+    assert all(map(torch.equal, params, before))
+    train(optimizer, 1, start=3, step=step)
+    assert not torch.equal(params[0], before[0])

@@ -9,9 +9,7 @@ import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad_lab.cli.app import run
 from gradagrad_lab.cli.options import parse_options, parse_value
-from gradagrad_lab.data import data_folder
-from gradagrad_lab.data.criteo import cache as criteo_cache
-from gradagrad_lab.data.criteo.text import folder_of
+from gradagrad_lab.data import criteo, data_folder
 from gradagrad_lab.errors import UserError
 from gradagrad_lab.records import RunFile
 
@@ -47,10 +45,10 @@ def ids_of(text):
         os.environ["GRADAGRAD_CACHE"] = str(folder)
         source = folder / "train.txt"
         source.write_text("0" + "\t" * 39 + "\n")
-        place = folder_of(source)
+        place = criteo.folder_of(source)
         place.mkdir(parents=True)
         (place / "ids.npz").write_text(text)
-        assert criteo_cache.open_cache(source) is None
+        assert criteo.open_cache(source) is None
         raise UserError("there is no cache")
 
     return act

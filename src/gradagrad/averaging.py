@@ -1,127 +1,157 @@
-"""The average for users: ``with optimizer.averaged()`` and the averaged weights."""
+"""The average for users: the modes `eval` and `train`, ``with optimizer.averaged()`` and the averaged weights."""
 
-import signal
-import threading
+import warnings
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from itertools import chain
-from types import MappingProxyType
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.optimizer import StateDict
 
 from gradagrad import sharding
-from gradagrad.engine.batch import Batch
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.engine.state import has_stepped
 from gradagrad.torch_ops.ops import computing_dtype, real_view
 
-_INSIDE = (
-    "step, state_dict and load_state_dict must be called outside of `with optimizer.averaged()`: the parameters hold "
-    "averages there, and training goes on from the iterates."
+_IN_EVAL = (
+    "the optimizer is in eval mode: the parameters hold averages, and steps need the iterates. Call optimizer.train() "
+    "first, or leave the block `with optimizer.averaged()`. A state dict saved in eval mode loads in eval mode."
 )
 
 
 class Averaged(EngineOptimizer):
-    """An optimizer whose rule tells the average of its iterates from the parameters and the state."""
+    """An optimizer whose rule tells the average of its iterates from the parameters and the state.
 
-    _averaged_depth = 0
-    """How many `averaged` blocks are open."""
+    It is in one of two modes. The parameters are the iterates in train mode, and the averages in eval mode.
+    """
 
-    _iterates: Mapping[Tensor, Tensor] = MappingProxyType({})
-    """What a block has yet to put back."""
+    _iterates: dict[Tensor, Tensor] | None = None
+    """In eval mode, what `train` puts back into parameters and BatchNorm's buffers. None in train mode."""
+    _has_warned = False
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """As in the base class; a copied or loaded optimizer is outside every block."""
-        super().__setstate__(state)
-        self._averaged_depth, self._cannot_step, self._iterates = 0, "", {}
+    def eval(self, model: torch.nn.Module | None = None, batches: Iterable[Any] | None = None) -> None:
+        """Puts the averages into the parameters until `train` is called. In eval mode already, it leaves them there.
+
+        Needs memory for one copy of the parameters. `step` raises an error in eval mode. `state_dict` returns the state
+        of the iterates and says that the model beside it holds averages; loading both continues the run, after `train`.
+
+        BatchNorm's running statistics belong to the iterates. With ``model`` and ``batches`` they are measured at the
+        average, and `train` puts the old ones back.
+        """
+        norms = [] if model is None else self._norms(model, batches)
+        if batches is not None and model is None:
+            raise TypeError("batches needs the model whose BatchNorm layers it measures: averaged(model, batches=...).")
+        was_training = self._iterates is None
+        if was_training:
+            averages = self._values(1.0)
+            self._switch(averages, copies(averages))
+        if norms and batches is not None:
+            before = copies(buffer for norm in norms for buffer in norm.buffers())
+            self._iterates = before | (self._iterates or {})
+            try:
+                measure(model, norms, batches, forward)
+            except BaseException:
+                put(before)
+                if was_training:
+                    self.train()
+                raise
+
+    def train(self) -> None:
+        """Puts the iterates back, bit for bit. In train mode already, and in a new optimizer, it changes nothing.
+
+        After loading a state dict that was saved in eval mode, it computes the iterates from the averages, within
+        rounding.
+        """
+        if self._iterates is not None:
+            resized = self._switch(self._values(-1.0, besides=self._iterates) | self._iterates, None)
+            if resized:
+                raise RuntimeError(
+                    f"{len(resized)} parameters were resized in eval mode, the first to {tuple(resized[0].shape)}; "
+                    "they keep their new values, and all others were restored."
+                )
 
     @contextmanager
     def averaged(self, model: torch.nn.Module | None = None, batches: Iterable[Any] | None = None) -> Generator[None]:
-        """Puts the averages into the parameters inside the block, and restores the iterates bit for bit afterwards.
-
-        Needs memory for one copy of the parameters. Blocks may be nested; the outermost one restores. BatchNorm's
-        running statistics belong to the iterates. With ``model`` and ``batches`` they are measured at the average, and
-        put back afterwards. Without both they are left alone, and what ``torch.optim.swa_utils.update_bn`` measures
-        inside stays after the block.
+        """Is in eval mode inside the block, and in the mode from before after it; see `eval` and `train`.
 
         Example:
             >>> with optimizer.averaged():  # doctest: +SKIP
             ...     accuracy = evaluate(model)
         """
-        self._averaged_depth += 1
-        self._cannot_step = _INSIDE
-        outermost = self._averaged_depth == 1
+        was_training = self._iterates is None
         try:
-            norms = [] if model is None or batches is None else norms_of(model)
-            if outermost and self._iterates:
-                self._put_back()
-            averages = self._averages() if outermost else {}
-            kept = copies([*averages, *chain.from_iterable(norm.buffers() for norm in norms)])
-            self._iterates = {**kept, **self._iterates}
-            with uninterrupted():
-                put(averages)
-            if norms:
-                measure(model, norms, batches, forward)
+            self.eval(model, batches)
             yield
         finally:
-            self._averaged_depth -= 1
-            self._cannot_step = _INSIDE if self._averaged_depth else ""
-            if outermost:
-                self._put_back()
+            (self.train if was_training else self.eval)()
 
-    def _put_back(self) -> None:
-        """Ends a block. An exception that comes before this has begun leaves it to the next step, block or saving."""
-        with uninterrupted():
-            try:
-                put(self._iterates)
-            except RuntimeError:  # All that can be put back has been.
-                self._iterates = {}
-                raise
-            self._iterates = {}
+    def averaged_state_dict(self, model: torch.nn.Module, batches: Iterable[Any] | None = None) -> dict[str, Any]:
+        """A copy of the model's state dict with averaged weights, for export. ``batches`` are as in `eval`."""
+        with self.averaged(model, batches):
+            state = model.state_dict()
+            return {name: a.detach().clone() if isinstance(a, Tensor) else a for name, a in state.items()}
 
-    def _catch_up(self) -> None:
-        if self._iterates and not self._averaged_depth:
-            self._put_back()
-        super()._catch_up()
+    @torch._disable_dynamo
+    def state_dict(self) -> StateDict:
+        """As in the base class. It belongs to the iterates in both modes, and names the mode."""
+        result = super().state_dict()
+        for group in result["param_groups"]:
+            group["mode"] = "train" if self._iterates is None else "eval"
+        return result
 
-    def _batches(self, parts: Sequence[tuple[int, Mapping[str, Any]]] = ()) -> list[Batch]:
-        if not torch.compiler.is_compiling() and self._iterates:
-            self._put_back()
-        return super()._batches(parts)
+    def __getstate__(self) -> dict[str, Any]:
+        """What is copied and pickled: with the iterates, so that copies of an optimizer in eval mode can train."""
+        return super().__getstate__() | {"_iterates": self._iterates}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """As in the base class. A state dict restores its mode, and the parameters are the caller's to load."""
+        super().__setstate__(state)
+        modes = [group.pop("mode", "train") for group in self.param_groups]
+        self._switch({}, {} if "eval" in modes else state.get("_iterates"))
+
+    def _norms(self, model: torch.nn.Module, batches: Iterable[Any] | None) -> list[_BatchNorm]:
+        """The layers of a model that have running statistics. Warns once if there are no batches to measure them."""
+        if not isinstance(model, torch.nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
+            kind = type(model).__name__
+            raise TypeError(f"model must be a torch.nn.Module, got {kind}. For batches, call averaged(model, batches).")
+        norms = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
+        if norms and batches is None and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                "the model has BatchNorm layers, whose running statistics belong to the iterates and not to the "
+                "average. Pass some training batches, which measure them: averaged(model, batches).",
+                stacklevel=3,
+            )
+        return norms
 
     @torch.no_grad()
-    def _averages(self) -> dict[Tensor, Tensor]:
-        """What each parameter's average is on this rank."""
+    def _values(self, sign: float, besides: Mapping[Tensor, Tensor] | None = None) -> dict[Tensor, Tensor]:
+        """This rank's averages of parameters that hold iterates; with sign −1, the other way round."""
         self._catch_up()
         result: dict[Tensor, Tensor] = {}
         for group in self.param_groups:
             settings = self._settings(group)
             keys = [field.key for field in self.rule.fields(settings) if field.at == "element"]
-            for parameter in (p for p in group["params"] if has_stepped(self, p)):
+            for parameter in (p for p in group["params"] if has_stepped(self, p) and p not in (besides or ())):
                 dtype, state = computing_dtype(parameter.dtype), self.state[parameter]
                 values = {key: sharding.local(state[key]).to(dtype) for key in keys}
-                values["x"] = real_view(sharding.local(parameter.detach())).to(dtype)
-                result[parameter] = self.rule.average(values, settings)
+                way = self.rule.average({"x": 0.0, **values}, settings)
+                result[parameter] = real_view(sharding.local(parameter.detach())).to(dtype) + way * sign
         return result
 
-    @torch.no_grad()
-    def _stay(self) -> None:
-        """Training goes on from the averages, which the parameters hold now."""
-        for state in filter(None, map(self.state.get, self._parameters())):
-            for key in self.rule.distances:
-                sharding.local(state[key]).zero_()
+    def _switch(self, values: Mapping[Tensor, Tensor], iterates: dict[Tensor, Tensor] | None) -> list[Tensor]:
+        """Writes values and sets the mode. Returns parameters that do not have the shape of their values."""
+        try:
+            return self._write(values, iterates)
+        except BaseException:  # A signal's handler raised. A model of averages and iterates may not stay.
+            self._write(values, iterates)
+            raise
 
-    def averaged_state_dict(self, model: torch.nn.Module) -> dict[str, Any]:
-        """A copy of the model's state dict with averaged weights, for export."""
-        with self.averaged():
-            result = model.state_dict()
-            for name, value in result.items():
-                if isinstance(value, Tensor):
-                    result[name] = value.detach().clone()
-            return result
+    def _write(self, values: Mapping[Tensor, Tensor], iterates: dict[Tensor, Tensor] | None) -> list[Tensor]:
+        self._iterates, self._cannot_step = iterates, "" if iterates is None else _IN_EVAL
+        return put(values)
 
 
 def copies(tensors: Iterable[Tensor]) -> dict[Tensor, Tensor]:
@@ -130,8 +160,8 @@ def copies(tensors: Iterable[Tensor]) -> dict[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def put(values: Mapping[Tensor, Tensor]) -> None:
-    """Writes copies, or averages, into parameters and buffers: all of them that still have their shape."""
+def put(values: Mapping[Tensor, Tensor]) -> list[Tensor]:
+    """Writes copies, or averages, into parameters and buffers. Returns those that have another shape now."""
     resized: list[Tensor] = []
     for target, value in values.items():
         place = sharding.local(target.detach())
@@ -140,16 +170,10 @@ def put(values: Mapping[Tensor, Tensor]) -> None:
             place.copy_(value)
         else:
             resized.append(target)
-    if resized:
-        raise RuntimeError(
-            f"{len(resized)} parameters were resized inside `with optimizer.averaged()`, the first to "
-            f"{tuple(resized[0].shape)}; they keep their new values, and all others were restored."
-        )
-
-
-def norms_of(model: torch.nn.Module) -> list[_BatchNorm]:
-    """The layers of a model that have running statistics."""
-    return [m for m in model.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]
+    torch.clear_autocast_cache()  # It has copies in lower precision.
+    if any(map(sharding.is_sharded, values)):
+        sharding.reshard()
+    return resized
 
 
 @torch.no_grad()
@@ -194,37 +218,3 @@ def _on(device: torch.device, batch: Any) -> Any:
     if isinstance(batch, list | tuple):
         return [_on(device, value) for value in batch]
     return batch.to(device) if isinstance(batch, Tensor) else batch
-
-
-# The signals that user code usually catches; others end the process, or are rare.
-_SIGNALS = [
-    getattr(signal, name)
-    for name in ("SIGINT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2", "SIGHUP", "SIGVTALRM", "SIGPROF")
-    if hasattr(signal, name)
-]
-
-
-@contextmanager
-def uninterrupted() -> Generator[None]:
-    """Postpones signal handlers that are written in Python to the end of the block.
-
-    Python runs handlers in the main thread only, so there is nothing to do in others.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    arrived: list[tuple[Any, Any]] = []
-    handlers = {number: handler for number in _SIGNALS if callable(handler := signal.getsignal(number))}
-    with ExitStack() as ending:  # It calls everything, whatever they raise, the last one first.
-        ending.callback(_deliver, arrived, handlers)
-        for number, handler in handlers.items():
-            ending.callback(signal.signal, number, handler)
-            signal.signal(number, lambda number, frame: arrived.append((number, frame)))
-        yield
-
-
-def _deliver(arrived: Sequence[tuple[Any, Any]], handlers: Mapping[Any, Any]) -> None:
-    """Calls the handlers of all signals, in order, whatever they raise."""
-    with ExitStack() as calls:
-        for number, frame in reversed(arrived):
-            calls.callback(handlers[number], number, frame)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -14,6 +14,18 @@ from gradagrad.projections import Checked, Projection
 from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
 from gradagrad.rules.rule import settings_of
 from gradagrad.rules.scope import Scope
+
+
+def _no_average(name: str) -> property:
+    """What says that there is no average. For ``hasattr`` it does not exist, because trainers call what exists."""
+
+    def missing(_: object) -> NoReturn:
+        raise AttributeError(
+            f"GradaGrad has no {name}, because it keeps no average of its iterates. "
+            "torch.optim.swa_utils.AveragedModel(model) keeps one beside it, and AutoGradaGrad has its own."
+        )
+
+    return property(missing)
 
 
 class GradaGrad(EngineOptimizer):
@@ -84,6 +96,7 @@ class GradaGrad(EngineOptimizer):
     rule = RULE
     arguments = GRADAGRAD
     warns_of_large_first_step = True
+    averaged, eval, train = map(_no_average, ("averaged", "eval", "train"))
 
     @explains_unknown(GRADAGRAD)
     def __init__(

@@ -76,6 +76,16 @@ def local(tensor: Tensor) -> Tensor:
     return tensor.to_local() if is_sharded(tensor) else tensor
 
 
+def reshard() -> None:
+    """Frees whole parameters that FSDP2 has gathered, so that the next forward pass gathers the shards anew."""
+    from torch.distributed._composable_state import _module_state_mapping
+    from torch.distributed.fsdp import FSDPModule
+
+    for module in list(_module_state_mapping):
+        if isinstance(module, FSDPModule):
+            module.reshard()
+
+
 def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
     """This rank's shard of a gradient, redistributed first if it is laid out unlike its parameter."""
     if not is_sharded(parameter) or not is_sharded(gradient):

@@ -105,7 +105,7 @@ AUTOGRADAGRAD = Table(
         "gamma_max": _GAMMA_MAX,
     },
     flags=(*_FLAGS, "guard"),
-    choices={},
+    choices={"mode": ("train", "eval")},  # state dicts have it
     scope=None,
     free=("lr", "momentum", "weight_decay", "eps", "gamma_max", "guard", *_FLAGS),
     elsewhere={

@@ -42,7 +42,7 @@ class EngineOptimizer(Optimizer, ABC):
     _has_stepped: bool = False
     """Whether its first step was taken since it was constructed or loaded."""
     _cannot_step: str = ""
-    """Why steps, saving and loading are refused at the moment; empty if they are not."""
+    """Why steps are refused at the moment; empty if they are not."""
     _common: Sequence[Any] = ()
     """The groups' values of the common settings at the last step."""
     _in_backward: Any = None
@@ -227,10 +227,11 @@ class EngineOptimizer(Optimizer, ABC):
                 mark_idle(self, parameter)
                 continue
             state = self.state[parameter]
-            if plan is not None and not plan.keys <= state.keys():
-                begin(self, _has_gradient)
-            if "row_clocks" in state and gradient.layout == torch.strided:
-                catch_up(self._alone(group, parameter), 0)
+            if plan is not None and len(state) != plan.entries:
+                if not plan.keys <= state.keys():
+                    begin(self, _has_gradient)
+                if "row_clocks" in state and gradient.layout == torch.strided:
+                    catch_up(self._alone(group, parameter), 0)
             params.append(parameter)
             grads.append(gradient)
             if states is not None:
@@ -270,8 +271,6 @@ class EngineOptimizer(Optimizer, ABC):
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
         """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
-        if self._cannot_step:
-            raise RuntimeError(self._cannot_step)
         self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
@@ -284,8 +283,6 @@ class EngineOptimizer(Optimizer, ABC):
     @torch._disable_dynamo
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Restores a state dict bit for bit, or raises and changes nothing. Projections stay this optimizer's."""
-        if self._cannot_step:
-            raise RuntimeError(self._cannot_step)
         checkpoint.load(self, state_dict, super().load_state_dict)
         if self._in_backward is not None:
             self._in_backward.abandon()

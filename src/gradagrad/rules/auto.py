@@ -118,7 +118,6 @@ class AutoRule(Rule):
     denominator = "accumulator"
     common = "common_gamma"
     clock = "weight_total"
-    distances = ("offset",)
     learns = True
     decay_remedy = "use decoupled_weight_decay=True, which decays the touched rows."
 

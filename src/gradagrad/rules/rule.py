@@ -101,8 +101,6 @@ class Rule(Protocol):
     """The shared field that stands for the numerators of all blocks; empty if there is none."""
     clock: str | None = None
     """The shared field that tells idle rows how long they have been idle; None: the parameter's count of steps."""
-    distances: tuple[str, ...] = ()
-    """The element fields that are 0 where an iterate is the average."""
     measures: bool = False
     """Whether the gradients must be measured before anything moves."""
     learns: bool = False
