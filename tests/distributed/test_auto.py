@@ -62,8 +62,8 @@ def check_fsdp2(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int
     before = optimizer.state[model.first.weight]["gamma"].clone()
     with Counted() as counted:
         optimizer.step()
-    # Whether there is a gradient; a statistic of four sharded tensors and three totals.
-    assert counted.messages == [1, 4 * 1 + 3], counted.messages
+    # Whether there is a gradient; four statistics of four sharded tensors and four totals.
+    assert counted.messages == [1, 4 * 4 + 4], counted.messages
     assert not torch.equal(optimizer.state[model.first.weight]["gamma"], before)
     expected, averages = reference()
     models.assert_equal(models.gathered(model, optimizer), expected)
@@ -78,6 +78,17 @@ def check_fsdp2(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int
     optimizer.step()
     models.assert_equal(models.gathered(model, optimizer), points, rtol=0.0)
     models.assert_equal(shown(model, optimizer), averages)
+    x, _ = models.batch(0)
+    outputs: list[Tensor] = []
+    for switch in (lambda: None, optimizer.eval, optimizer.train):  # A forward pass leaves the root's weights gathered.
+        switch()
+        with torch.no_grad():
+            outputs.append(model(x))
+    assert torch.equal(outputs[0], outputs[2])
+    plain = Net()
+    plain.load_state_dict(averages)
+    torch.testing.assert_close(outputs[1], plain(x))
+    assert not torch.allclose(outputs[0], outputs[1])
     exported = optimizer.averaged_state_dict(model)
     assert isinstance(exported["first.weight"], DTensor)
     models.assert_equal({name: models.whole(value) for name, value in exported.items()}, averages)
@@ -128,6 +139,20 @@ def check_ddp(rank: int, size: int, sparse: bool, folder: str) -> None:
     dcp.load({"model": weights, "optimizer": state}, checkpoint_id=folder)
     set_state_dict(fresh, resumed, model_state_dict=weights, optim_state_dict=state)
     models.assert_equal(shown(fresh, resumed), shown(model, optimizer), rtol=0.0)
+
+    # The same in eval mode, whose pair a fresh optimizer in train mode reads.
+    optimizer.eval()
+    weights, state = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder + " eval")
+    fresh = Tables(sparse=sparse)
+    resumed = AutoGradaGrad(fresh.parameters())
+    weights, state = get_state_dict(fresh, resumed)
+    dcp.load({"model": weights, "optimizer": state}, checkpoint_id=folder + " eval")
+    set_state_dict(fresh, resumed, model_state_dict=weights, optim_state_dict=state)
+    models.assert_equal(dict(fresh.named_parameters()), dict(model.named_parameters()), rtol=0.0)
+    for each in (optimizer, resumed):
+        each.train()
+    models.assert_equal(dict(fresh.named_parameters()), dict(model.named_parameters()))
 
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])

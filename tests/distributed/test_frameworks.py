@@ -214,7 +214,7 @@ def test_lightning_resumes_logs_and_works_at_the_average(tmp_path: Path):
     resumed, other = module.train(tmp_path / "parts", 4, resume=True)
     assert resumed.global_step == 80
     for name in ("loss", "accuracy"):
-        assert resumed.logged_metrics[name] == pytest.approx(whole.logged_metrics[name], rel=2e-3)
+        assert float(resumed.logged_metrics[name]) == pytest.approx(float(whole.logged_metrics[name]), abs=0.01)
     assert not torch.equal(model.net[1].weight, other.net[1].weight)
     (file,) = (tmp_path / "whole").rglob("metrics.csv")
     table = list(csv.DictReader(file.open()))
