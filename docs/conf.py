@@ -21,7 +21,7 @@ version = release = gradagrad.__version__
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.doctest", "sphinx.ext.viewcode"]
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "architecture.md"]  # develop.md includes it
 # The notebooks are stored without results and executed here; one that fails, fails the build.
 nb_execution_mode = "force"
 nb_execution_timeout = 300

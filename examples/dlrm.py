@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from gradagrad import GradaGrad
+from gradagrad_lab.data import criteo
 from gradagrad_lab.data.clicks.stream import BLOCK, HELD_OUT, TRAINING, ClickStream, Rows
-from gradagrad_lab.data.criteo import cache as criteo_cache
 from gradagrad_lab.problems.clicks.dlrm import DLRM, SIZES, Size
 
 
@@ -111,7 +111,7 @@ def data_of(options: argparse.Namespace) -> tuple[Iterator[Rows], Rows, tuple[in
         starts = range(0, BLOCK, options.batch)
         batches = (block.cut(begin, begin + options.batch) for block in stream.blocks() for begin in starts)
         return batches, held_out, stream.table_sizes
-    cache = criteo_cache.build(options.criteo, criteo_cache.Settings(cap=options.size.cap))
+    cache = criteo.build(options.criteo, criteo.Settings(cap=options.size.cap))
     begin, end = cache.span("validation")
     held_out = cache.rows(begin, min(begin + options.held_out, end))
     return cache.batches(options.batch, *cache.span("train")), held_out, cache.table_sizes

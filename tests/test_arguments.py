@@ -41,6 +41,7 @@ BAD_VALUES = [
     ({"growth_limit": 0.9}, r"growth_limit must be None or a number >= 1, got 0\.9\. It limits the factor"),
     ({"granularity": "column"}, "granularity must be one of 'element', 'row', 'tensor', 'group', 'all', got 'column'"),
     ({"granularity": np.array(["row", "row"])}, "granularity must be one of .* got array"),
+    ({"granularity": "rows"}, "granularity must be one of .* got 'rows'. Did you mean 'row'"),
     ({"granularity": None}, "granularity must be one of .* got None"),
     ({"state_dtype": np.array([1, 2])}, "state_dtype must be torch.float32 or torch.bfloat16, got array"),
     ({"differentiable": True, "state_dtype": torch.bfloat16}, "differentiable must be False if .* no derivative"),
@@ -68,6 +69,29 @@ BAD_TYPES = [
     ({"foreach": "yes"}, "foreach must be None, True or False"),
     ({"projection": 3}, r"projection must be None or a callable .* got 3\. gradagrad\.projections has Box"),
 ]
+
+UNKNOWN = [
+    (AutoGradaGrad, "betas", "momentum plays the role of the first"),
+    (AutoGradaGrad, "d0", "gamma0 plays this role"),
+    (AutoGradaGrad, "d_coef", "Leave it out"),
+    (AutoGradaGrad, "decouple", "decoupled_weight_decay plays this role"),
+    (AutoGradaGrad, "use_bias_correction", "Leave it out"),
+    (AutoGradaGrad, "safeguard_warmup", "Leave it out"),
+    (AutoGradaGrad, "growth_rate", "gamma_max caps it"),
+    (AutoGradaGrad, "rho", "only GradaGrad has it"),
+    (AutoGradaGrad, "momentun", "Did you mean 'momentum'"),
+    (GradaGrad, "gamma0", "γ starts at lr"),
+    (GradaGrad, "betas", "momentum plays the role of the first"),
+]
+
+
+@pytest.mark.parametrize(("make", "name", "remedy"), UNKNOWN)
+def test_arguments_of_other_optimizers_are_explained(make: Any, name: str, remedy: str) -> None:
+    with pytest.raises(TypeError, match=f"{make.__name__} has no argument {name}\\. .*{remedy}"):
+        make([torch.nn.Parameter(torch.ones(2))], **{name: 1.0})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'zz'"):
+        make([torch.nn.Parameter(torch.ones(2))], zz=1.0)
+
 
 AUTO: dict[str, Any] = {
     "lr": 1.0, "gamma0": 1e-4, "momentum": 0.6, "weight_decay": 0.0, "decoupled_weight_decay": True, "eps": 0.0,

@@ -124,6 +124,17 @@ def test_each_half_loads_no_more_than_it_needs():
         assert not result.stdout.strip(), f"importing {name} loads {result.stdout}"
 
 
+def test_optax_loads_few_modules_beyond_jax_and_none_of_others():
+    code = (
+        "import sys, jax, optax; before = set(sys.modules); import gradagrad.optax; print(*set(sys.modules) - before)"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    loaded = subprocess.run(command, capture_output=True, text=True, timeout=280, check=True).stdout.split()
+    assert "gradagrad.optax" in loaded
+    assert {name.partition(".")[0] for name in loaded} <= {"gradagrad", *sys.stdlib_module_names}
+    assert len(loaded) < 30, loaded
+
+
 def test_public_names_are_found_listed_and_nothing_else():
     for name in gradagrad.__all__:
         assert getattr(gradagrad, name) is getattr(gradagrad, name)

@@ -143,3 +143,22 @@ def test_quantiles_of_many_values_are_of_a_sample_with_the_true_ends():
     assert (found[0.0], found[1.0]) == (0.0, float(values[-1]))
     assert found[0.5] == pytest.approx(1.5 * SAMPLE, rel=0.01)
     assert torch.equal(before, torch.get_rng_state())
+
+
+def test_diagnostics_say_where_gamma_stays_above_its_limit():
+    """A constant gradient agrees with every step, so γ is drawn back to its limit all the time; noise does not."""
+    found = {}
+    for kind in ("slope", "noise"):
+        p = torch.nn.Parameter(torch.zeros(50))
+        optimizer = AutoGradaGrad([p])
+        for k in range(1200):
+            p.grad = torch.ones(50) if kind == "slope" else torch.randn(50, generator=torch.Generator().manual_seed(k))
+            optimizer.step()
+            if k == 600:
+                assert optimizer.diagnostics()[0].note == ""  # It waits for 1,000 steps.
+        (found[kind],) = optimizer.diagnostics()
+    assert found["slope"].limited > 0.9
+    assert "γ was above its limit for 9" in found["slope"].note
+    assert "unit spread" in found["slope"].note
+    assert found["noise"].limited < 0.5
+    assert not found["noise"].note

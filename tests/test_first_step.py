@@ -31,6 +31,15 @@ def test_lr_1_on_a_net_warns_once_with_the_remedy():
     assert seen[0].filename == __file__  # it points at the caller's line
 
 
+def test_the_remedy_for_small_weights_fits_them():
+    p = torch.nn.Parameter(torch.full((4,), 1e-3))
+    q = torch.nn.Parameter(torch.full((4,), 1e-2))
+    optimizer = GradaGrad([{"params": [p]}, {"params": [q], "lr": 0.02}], lr=0.01)
+    p.grad, q.grad = torch.ones(4), torch.ones(4)
+    with pytest.warns(LargeFirstStepWarning, match=r"at most lr=0\.0009, and a tenth of that for pretrained weights"):
+        optimizer.step()
+
+
 def test_after_loading_a_fresh_state_the_next_step_is_the_first_again():
     model = net()
     optimizer = GradaGrad(model.parameters(), lr=1e-3)

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import DRIVERS, GRANULARITIES
+from cases import DRIVERS, GRANULARITIES, KINDS, make
 
 from gradagrad import GradaGrad
 
@@ -39,14 +39,15 @@ def test_the_literal_form_stays_put_in_float32():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_half_precision_keeps_float32_state(dtype, granularity, driver):
+def test_half_precision_keeps_float32_state(dtype, kind, driver):
     """The step is computed in float32 and only the stored parameter is rounded."""
     p = torch.nn.Parameter(torch.randn(6, 4).to(dtype))
-    optimizer = GradaGrad([p], lr=0.01, granularity=granularity, momentum=0.5, **DRIVERS[driver])
     q = torch.nn.Parameter(p.detach().float())
-    reference = GradaGrad([q], lr=0.01, granularity=granularity, momentum=0.5)
+    options = {"gamma0": 0.05} if kind == "auto" else {"lr": 0.01, "momentum": 0.5}
+    optimizer = make(kind, [p], **options, **DRIVERS[driver])
+    reference = make(kind, [q], **options, **(DRIVERS[driver] if kind == "auto" else {}))
     for k in range(10):
         p.grad = torch.randn(6, 4, generator=torch.Generator().manual_seed(k)).to(dtype)
         q.grad = p.grad.float()
@@ -55,10 +56,25 @@ def test_half_precision_keeps_float32_state(dtype, granularity, driver):
         with torch.no_grad():
             q.copy_(q.to(dtype))
         assert torch.equal(p.float(), q)
-    for key in ("momentum", "growth", "accumulator"):
-        wide = key != "momentum" and granularity in ("tensor", "group", "all")  # one number: kept in double
-        assert optimizer.state[p][key].dtype == (torch.float64 if wide else torch.float32)
-        torch.testing.assert_close(optimizer.state[p][key], reference.state[q][key], rtol=1e-6, atol=0)
+    for key, value in optimizer.state[p].items():
+        assert value.dim() == 0 or value.dtype == torch.float32
+        torch.testing.assert_close(value, reference.state[q][key], rtol=1e-6, atol=0)
+    wide = kind in ("tensor", "group")  # one number: kept in double
+    assert optimizer.state[p]["accumulator"].dtype == (torch.float64 if wide else torch.float32)
+
+
+def test_autocast_trains_in_bf16_with_float32_state():
+    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
+    optimizer, x, losses = GradaGrad(model.parameters(), lr=0.01), torch.randn(100, 6), []
+    for _ in range(50):
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = (model(x) - x.sum(1, keepdim=True).sin()).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.95 * losses[0]
+    assert all(s["momentum"].dtype == torch.float32 for s in optimizer.state.values())
 
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)
@@ -95,41 +111,49 @@ def test_a_late_parameter_joins_its_groups_step_size():
     assert optimizer.state[late]["growth"] > grown
 
 
-def test_mixed_precisions_share_one_group():
-    params = [torch.nn.Parameter(torch.ones(3, dtype=d)) for d in (torch.bfloat16, torch.float64, torch.float32)]
-    optimizer = GradaGrad(params, lr=1e-3, granularity="group")
-    for _ in range(5):
-        for p in params:
-            p.grad = torch.ones_like(p)
-        optimizer.step()
-    growths = [optimizer.state[p]["growth"] for p in params]
-    assert all(g is growths[0] for g in growths)
-    # The group's number is in double: the same comes out as from float64 alone.
-    q = torch.nn.Parameter(torch.ones(9, dtype=torch.float64))
-    alone = GradaGrad([q], lr=1e-3, granularity="group")
-    for _ in range(5):
-        q.grad = torch.ones_like(q)
-        alone.step()
-    assert growths[1].item() == pytest.approx(alone.state[q]["growth"].item(), rel=1e-14)
+@pytest.mark.parametrize("kind", ["group", "auto"])
+def test_mixed_precisions_share_what_they_share(kind):
+    """The group's number is in double: the same comes out as from float64 alone."""
+    mixed = [torch.nn.Parameter(torch.ones(3, dtype=d)) for d in (torch.bfloat16, torch.float64, torch.float32)]
+    exact = [torch.nn.Parameter(torch.ones(3, dtype=torch.float64)) for _ in mixed]
+    a, b = (make(kind, params, **({} if kind == "auto" else {"lr": 1e-3})) for params in (mixed, exact))
+    for k in range(40 if kind == "auto" else 5):
+        for p in (*mixed, *exact):
+            p.grad = torch.full_like(p, 1.0 if k % 3 or kind == "group" else -0.5)
+        a.step()
+        b.step()
+    key, tolerance = ("common_gamma", 1e-3) if kind == "auto" else ("growth", 1e-14)
+    assert all(a.state[p][key] is a.state[mixed[0]][key] for p in mixed)
+    assert a.state[mixed[0]][key].item() == pytest.approx(b.state[exact[0]][key].item(), rel=tolerance)
 
 
-@pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e-19, 1e15, 1e19])
-@pytest.mark.parametrize("beta", [0.0, 0.9])
-@pytest.mark.parametrize("eps", [0.0, 1e-10])
-@pytest.mark.parametrize("granularity", GRANULARITIES)
+SETTINGS = [
+    (kind, {"momentum": beta, "eps": eps}) for kind in GRANULARITIES for beta in (0.0, 0.9) for eps in (0.0, 1e-10)
+]
+SETTINGS += [("auto", {"guard": guard, "weight_decay": decay}) for guard in (True, False) for decay in (0.0, 0.1)]
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-22, 1e-19, 1e15, 1e19, 2e19, 3e38])
+@pytest.mark.parametrize(("kind", "options"), SETTINGS, ids=str)
 @pytest.mark.parametrize("driver", DRIVERS)
-def test_float32_survives_extreme_gradients(scale, beta, eps, granularity, driver):
+def test_float32_survives_extreme_gradients(scale, kind, options, driver):
     """Squares that underflow or overflow, tiny α followed by an ordinary gradient: nothing becomes NaN or infinite."""
-    p = torch.nn.Parameter(torch.tensor([1.0, -1.0, 0.0]))
-    optimizer = GradaGrad([p], lr=0.1, momentum=beta, eps=eps, rho=10.0, granularity=granularity, **DRIVERS[driver])
-    pattern = [0.0, scale, scale, -scale, 0.0, scale, 1.0, 1.0, scale, -1.0]
-    for g in pattern * 3:
-        p.grad = torch.tensor([g, -g, 0.0])
-        optimizer.step()
-        state = optimizer.state[p]
-        for value in (p, state["growth"], state["accumulator"], state["momentum"]):
-            assert torch.isfinite(value).all(), (g, value)
-        assert p[2] == 0.0
+    if kind != "auto":
+        options = {"rho": 10.0, **options}
+    runs, start = [], torch.tensor([1.0, -1.0, 0.0])
+    for way in {"loop", driver} if kind == "auto" else {driver}:
+        p = torch.nn.Parameter(start.clone())
+        optimizer = make(kind, [p], **options, **DRIVERS[way])
+        for g in [0.0, scale, scale, -scale, 0.0, scale, 1.0, 1.0, scale, -1.0] * 3:
+            p.grad = torch.tensor([g, -g, 0.0])
+            optimizer.step()
+            for value in (p, *optimizer.state[p].values()):
+                assert torch.isfinite(value).all(), (g, value)
+            assert p[2] == 0.0
+            # With torch's Adagrad, too, 1e38 moves nothing far.
+            assert kind != "auto" or (p - start).abs().max() < 0.03, g
+        runs.append([p, optimizer.state[p].get("gamma")])
+    torch.testing.assert_close(runs[-1], runs[0], rtol=1e-4, atol=1e-6)
 
 
 def test_growth_stops_at_the_largest_number():
@@ -141,3 +165,36 @@ def test_growth_stops_at_the_largest_number():
         optimizer.step()
     assert optimizer.state[p]["growth"].item() <= torch.finfo(torch.float32).max
     assert torch.isfinite(optimizer.state[p]["accumulator"]).all()
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("granularity", ["element", "row", "tensor"])
+@pytest.mark.parametrize("driver", DRIVERS)
+@pytest.mark.parametrize("beta", [0.0, 0.9])
+@pytest.mark.parametrize("when", [0, 2])
+def test_other_blocks_are_untouched(bad, granularity, driver, beta, when):
+    runs = []
+    for spoil in (False, True):
+        params = [torch.nn.Parameter(torch.ones(3, 2)), torch.nn.Parameter(torch.ones(4))]
+        optimizer = GradaGrad(params, lr=0.1, granularity=granularity, **DRIVERS[driver], momentum=beta, gamma_max=5.0)
+        for k in range(5):
+            for p in params:
+                p.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(k))
+            if spoil and k == when:
+                gradient = params[0].grad
+                assert gradient is not None
+                gradient[1, 1] = bad
+            optimizer.step()
+        runs.append((params, [optimizer.state[p] for p in params]))
+    (clean, clean_states), (spoilt, spoilt_states) = runs
+    assert torch.equal(clean[1], spoilt[1])
+    for key in ("momentum", "growth", "accumulator"):
+        assert torch.equal(clean_states[1][key], spoilt_states[1][key])
+    if granularity != "tensor":
+        healthy = torch.ones(3, 2, dtype=torch.bool)
+        healthy[1, 1 if granularity == "element" else slice(None)] = False
+        assert torch.equal(clean[0][healthy], spoilt[0][healthy])
+        for key in ("momentum", "growth", "accumulator"):
+            same = clean_states[0][key] == spoilt_states[0][key]
+            assert same.expand(3, 2)[healthy].all()
+    assert not torch.isfinite(spoilt[0][1, 1])  # the spoilt block itself shows it, as with torch's optimizers

@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from cases import DRIVERS
+from cases import DRIVERS, KINDS, make
 
 import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
@@ -15,12 +15,12 @@ from gradagrad.integrations.wrappers import unwrapped
 from gradagrad.projections import Box, NonNegative
 
 OPTIMIZERS = {"GradaGrad": lambda p, **o: GradaGrad(p, lr=0.1, **o), "AutoGradaGrad": AutoGradaGrad}
-every_optimizer = pytest.mark.parametrize("make", OPTIMIZERS.values(), ids=OPTIMIZERS)
+every_optimizer = pytest.mark.parametrize("construct", OPTIMIZERS.values(), ids=OPTIMIZERS)
 
 
-def trained(make, steps=3, n=2, **options):
+def trained(construct, steps=3, n=2, **options):
     params = [torch.nn.Parameter(torch.linspace(0.5, 1.5, 6).reshape(3, 2)) for _ in range(n)]
-    optimizer = make(params, **options)
+    optimizer = construct(params, **options)
     for _ in range(steps):
         for p in params:
             p.grad = p.detach() - 3.0
@@ -28,46 +28,13 @@ def trained(make, steps=3, n=2, **options):
     return params, optimizer
 
 
-META, SPARSE = torch.empty((), device="meta"), torch.zeros(3, 2).to_sparse()
-EDITS = [
-    *(("step", value) for value in (None, "abc", {}, [1, 2], -1, 1.5, math.nan, math.inf, META, SPARSE, True, 10**400)),
-    *(("step", value) for value in (2**63, 1e300, torch.tensor(3e38))),
-    *(("accumulator", value) for value in (None, 3.0, META, SPARSE, torch.ones(3, 2).int(), torch.ones(5))),
-    *(("accumulator", torch.full((3, 2), value)) for value in (-1.0, math.nan, math.inf)),
-    *(("row_clocks", value) for value in ("abc", torch.zeros(3, dtype=torch.int64))),
-    *(("row_clocks", torch.tensor([value, 0.0, 0.0], dtype=torch.float64)) for value in (-1.0, math.nan, 1e300)),
-]
-OWN = {
-    "GradaGrad": [("growth", torch.full((3, 2), 0.5)), ("momentum", torch.full((3, 2), math.nan))],
-    "AutoGradaGrad": [
-        *((key, torch.full((3, 2), math.nan)) for key in ("offset", "displacement")),
-        *(("gamma", torch.tensor(value)) for value in (-1.0, math.nan)),
-        *(("clock", value) for value in (torch.ones(2), torch.tensor(7.0))),  # the last: not what the others have
-    ],
-}
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_refused_checkpoint_changes_nothing(name):
-    params, optimizer = trained(OPTIMIZERS[name])
-    for key, value in [*EDITS, *OWN[name]]:
-        saved = copy.deepcopy(optimizer.state_dict())
-        saved["state"][1][key] = value
-        before = copy.deepcopy(optimizer.state_dict())
-        with pytest.raises(ValueError, match=key):
-            optimizer.load_state_dict(saved)
-        after = optimizer.state_dict()
-        torch.testing.assert_close(after["state"], before["state"], rtol=0, atol=0)
-        assert after["param_groups"] == before["param_groups"]
-        for p in params:
-            p.grad = torch.ones_like(p)
-        optimizer.step()  # and it can still step
+META = torch.empty((), device="meta")
 
 
 @every_optimizer
-def test_what_else_a_checkpoint_holds_is_no_obstacle(make):
+def test_what_else_a_checkpoint_holds_is_no_obstacle(construct):
     """The base class cannot copy a tensor without data, nor one with a graph."""
-    params, optimizer = trained(make)
+    params, optimizer = trained(construct)
     saved = copy.deepcopy(optimizer.state_dict())
     saved["state"] |= {1: {**saved["state"][1], "foreign": META}, "foreign": torch.ones(2)}
     saved["param_groups"][0]["foreign"] = torch.ones((), requires_grad=True) * 2.0
@@ -75,7 +42,7 @@ def test_what_else_a_checkpoint_holds_is_no_obstacle(make):
     assert "foreign" not in optimizer.state[params[1]]
     assert not optimizer.param_groups[0]["foreign"].requires_grad
     optimizer.step()
-    _, fresh = trained(make, steps=0)
+    _, fresh = trained(construct, steps=0)
     fresh.state["foreign"] = torch.ones(2)  # as a hook may
     fresh.step()
 
@@ -87,15 +54,6 @@ def test_clocks_of_rows_that_a_rule_does_not_need_are_left_out():
     optimizer.load_state_dict(saved)
     optimizer.step()
     assert "row_clocks" not in optimizer.state[params[1]]
-
-
-def test_a_scheduler_s_number_in_a_checkpoint_is_checked():
-    _, optimizer = trained(OPTIMIZERS["AutoGradaGrad"])
-    for wrong in ("abc", math.nan, META):
-        saved = copy.deepcopy(optimizer.state_dict())
-        saved["param_groups"][0]["initial_lr"] = wrong
-        with pytest.raises(ValueError, match="in param group 0, lr must be"):
-            optimizer.load_state_dict(saved)
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -146,44 +104,30 @@ def test_a_cap_on_gamma_and_a_schedule_that_begins_at_zero(granularity, driver):
 
 
 @pytest.mark.parametrize("driver", [name for name in DRIVERS if name != "loop"])
-@pytest.mark.parametrize("granularity", ["element", "row", "tensor", "group"])
-def test_an_infinity_spoils_its_block_alike_in_every_way_of_stepping(granularity, driver):
-    found = []
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("maximize", [False, True])
+@pytest.mark.parametrize(
+    "sizes", [(1.0, -2.0, math.inf, 1.0), (1.0, 0.9, 1e33, -1e30, 1.0)], ids=["infinity", "products"]
+)
+def test_large_numbers_count_alike_in_every_way_of_stepping(kind, driver, maximize, sizes):
+    """An infinity spoils its block. What 1e33 adds to a shared sum is 1e66, which double has: γ and α must see it."""
+    found, spoils = [], math.inf in sizes
     for way in ("loop", driver):
         params = [torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(3))]
-        optimizer = GradaGrad(params, lr=0.1, rho=10.0, granularity=granularity, **DRIVERS[way])
-        for size in (1.0, -2.0, math.inf, 1.0, 1.0):
+        optimizer = make(kind, params, maximize=maximize, **DRIVERS[way])
+        for size in sizes:
             for p in params:
-                p.grad = torch.full_like(p, 1.0)
+                p.grad = torch.full_like(p, 1.0 if spoils else size)
+                p.grad.view(-1)[0] = 0.5
             params[0].grad[0, 1] = size
             optimizer.step()
         found.append([*params, *(a for p in params for a in optimizer.state[p].values())])
-    torch.testing.assert_close(*found, rtol=1e-4, atol=0.0, equal_nan=True)
-
-
-@pytest.mark.parametrize("driver", [name for name in DRIVERS if name != "loop"])
-@pytest.mark.parametrize("scope", ["row", "tensor", "group", "AutoGradaGrad"])
-@pytest.mark.parametrize("maximize", [False, True])
-def test_products_beyond_float32_count_alike_in_every_way_of_stepping(scope, driver, maximize):
-    """What 1e33 adds to a shared sum is 1e66, which double has: the guard and the accumulator must see it."""
-    found = []
-    for way in ("loop", driver):
-        params = [torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(3))]
-        options = {} if scope == "AutoGradaGrad" else {"granularity": scope}
-        make = OPTIMIZERS["GradaGrad" if options else scope]
-        optimizer = make(params, maximize=maximize, **options, **DRIVERS[way])
-        for size in (1.0, 0.9, 1e33, -1e30, 1.0):
-            for p in params:
-                p.grad = torch.full_like(p, size)
-                p.grad.view(-1)[0] = 0.5
-            optimizer.step()
-        found.append([*params, *(a for p in params for a in optimizer.state[p].values())])
-    torch.testing.assert_close(*found, rtol=1e-4, atol=0.0)
+    torch.testing.assert_close(*found, rtol=1e-4, atol=0.0, equal_nan=spoils)
 
 
 @every_optimizer
-def test_a_parameter_that_changed_its_shape_is_refused_before_anything_moves(make):
-    params, optimizer = trained(make)
+def test_a_parameter_that_changed_its_shape_is_refused_before_anything_moves(construct):
+    params, optimizer = trained(construct)
     params[1].data = torch.ones(4)
     params[1].grad = torch.ones(4)
     params[0].grad = torch.ones(3, 2)
@@ -212,23 +156,23 @@ def test_a_subclass_of_a_box_keeps_its_own_projection():
 
 
 @every_optimizer
-def test_where_torch_operations_work_none_is_never_refused(make):
+def test_where_torch_operations_work_none_is_never_refused(construct):
     """Gradients that the kernel's schema does not take: conjugate and negation views, zero tensors."""
     p = torch.nn.Parameter(torch.ones(3))
-    optimizer = make([p])
+    optimizer = construct([p])
     for gradient in (torch.ones(3, dtype=torch.complex64).conj().imag, torch._efficientzerotensor(3)):
         p.grad = gradient
         optimizer.step()
     q = torch.nn.Parameter(torch.ones(3, dtype=torch.complex64))
-    optimizer = make([q])
+    optimizer = construct([q])
     q.grad = torch.ones(3, dtype=torch.complex64).conj()
     optimizer.step()
     assert torch.isfinite(torch.view_as_real(q)).all()
 
 
 @every_optimizer
-def test_counters_go_on_past_what_float32_can_count(make):
-    params, optimizer = trained(make)
+def test_counters_go_on_past_what_float32_can_count(construct):
+    params, optimizer = trained(construct)
     for p in params:
         optimizer.state[p]["step"].fill_(2**24)
         p.grad = torch.ones_like(p)
@@ -248,8 +192,8 @@ def test_double_parameters_with_bf16_state_stay_finite(fused):
 
 
 @every_optimizer
-def test_tensors_can_be_swapped_after_steps_of_many(make):
-    params, _optimizer = trained(make, n=20)
+def test_tensors_can_be_swapped_after_steps_of_many(construct):
+    params, _optimizer = trained(construct, n=20)
     other = torch.nn.Parameter(torch.zeros(3, 2))
     for p in params:
         p.grad = None
@@ -258,9 +202,9 @@ def test_tensors_can_be_swapped_after_steps_of_many(make):
 
 
 @every_optimizer
-def test_integer_parameters_are_refused(make):
+def test_integer_parameters_are_refused(construct):
     with pytest.raises(TypeError, match=r"params must be tensors of floating point.*int64"):
-        make([torch.ones(3, dtype=torch.int64)])
+        construct([torch.ones(3, dtype=torch.int64)])
 
 
 def test_a_wrapper_that_wraps_itself_does_not_hang():
@@ -379,7 +323,7 @@ def test_small_habits():
     assert dir(gradagrad) == sorted(gradagrad.__all__)
     optimizer = GradaGrad([p], lr=0.5, state_dtype="bfloat16")
     assert optimizer.param_groups[0]["state_dtype"] is torch.bfloat16
-    automatic = AutoGradaGrad([p], lr=0.5, gamma0=1e-3)
+    automatic = AutoGradaGrad([p], gamma0=1e-3)
     p.grad = torch.ones(2)
     for _ in range(4):
         automatic.step()

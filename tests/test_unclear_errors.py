@@ -1,6 +1,5 @@
 """The library, its readers of files and the command line say in words what is wrong."""
 
-import json
 import os
 
 import pytest
@@ -10,11 +9,9 @@ import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad_lab.cli.app import run
 from gradagrad_lab.cli.options import parse_options, parse_value
-from gradagrad_lab.data import data_folder
-from gradagrad_lab.data.criteo import cache as criteo_cache
-from gradagrad_lab.data.criteo.text import folder_of
+from gradagrad_lab.data import criteo, data_folder
 from gradagrad_lab.errors import UserError
-from gradagrad_lab.records import read_record
+from gradagrad_lab.records import RunFile
 
 META = torch.empty((), device="meta")
 
@@ -48,10 +45,10 @@ def ids_of(text):
         os.environ["GRADAGRAD_CACHE"] = str(folder)
         source = folder / "train.txt"
         source.write_text("0" + "\t" * 39 + "\n")
-        place = folder_of(source)
+        place = criteo.folder_of(source)
         place.mkdir(parents=True)
         (place / "ids.npz").write_text(text)
-        assert criteo_cache.open_cache(source) is None
+        assert criteo.open_cache(source) is None
         raise UserError("there is no cache")
 
     return act
@@ -60,7 +57,7 @@ def ids_of(text):
 def record_of(text):
     def act(folder):
         (folder / "a.json").write_text(text)
-        read_record(folder / "a.json")
+        RunFile(folder / "a.json")
 
     return act
 
@@ -96,16 +93,6 @@ def test_messages_are_printed_as_they_are(capsys):
     for text in (":x:", "[bold]", "\\\\[/nothing]"):
         assert run(["train", f"no{text}data", "--out", "/nowhere"]) != 0
         assert f"no{text}data" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[1]", '[{"step": 1}]', "[" * 5000, json.dumps([{"step": "x", "groups": []}])]
-)
-def test_a_damaged_history_is_named(tmp_path, text):
-    file = tmp_path / "history.json"
-    file.write_text(text)
-    with pytest.raises(ValueError, match=r"history\.json was not written by History.save"):
-        gradagrad.History.load(file)
 
 
 def test_sharded_tables_of_torchrec_cannot_share_a_decision(monkeypatch):

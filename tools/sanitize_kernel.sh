@@ -21,7 +21,7 @@ torch="$("$PYTHON" -c 'import torch, pathlib; print(pathlib.Path(torch.__file__)
 machine=()
 if grep -q avx2 /proc/cpuinfo; then machine=(-march=x86-64-v3); fi
 # Tests that compare hundreds of options in Python are left out: they enter the kernel in the same ways as these.
-tests=(tests/engine/test_kernel_*.py tests/test_sparse.py tests/auto/test_sparse.py tests/auto/test_faithful.py)
+tests=(tests/engine/test_kernel_*.py tests/test_sparse.py tests/test_faithful_auto.py)
 
 run() {
     local kind="$1" flags libraries

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
 from gradagrad.averaging import Averaged
-from gradagrad.checks.arguments import AUTOGRADAGRAD
+from gradagrad.checks.arguments import AUTOGRADAGRAD, explains_unknown
 from gradagrad.rules.auto import RULE, Settings
 from gradagrad.rules.rule import settings_of
 
@@ -89,6 +89,7 @@ class AutoGradaGrad(Averaged):
     arguments = AUTOGRADAGRAD
     common_settings = ("lr",)
 
+    @explains_unknown(AUTOGRADAGRAD)
     def __init__(
         self,
         params: ParamsT,

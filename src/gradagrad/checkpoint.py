@@ -35,6 +35,8 @@ _OTHERS = {
     "p0": "Prodigy",
     "prev": "Rprop",
 }
+_OLDER = {"averaging": "0.2", "effective_lr": "0.3"}
+"""Keys of param groups that only earlier versions of AutoGradaGrad have."""
 _STORED = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _MOST_STEPS = 2**62  # Beyond it the counter, or a number computed from it, would overflow.
 
@@ -139,6 +141,12 @@ def _saved_states(
 def _refuse_others(optimizer: EngineOptimizer, state_dict: StateDict) -> None:
     """Names the optimizer that a state dict belongs to, if it is not this one."""
     groups, name = state_dict["param_groups"], type(optimizer).__name__
+    version = next((v for key, v in _OLDER.items() if any("guard" in group and key in group for group in groups)), None)
+    if version is not None and optimizer.arguments.scope is None:
+        raise ValueError(
+            f"this state dict was saved by AutoGradaGrad of gradagrad {version}, which had other state. Go on with "
+            "that version, or load only the model's weights."
+        )
     if not groups or any((optimizer.arguments.scope or "guard") in group for group in groups):
         return
     found = {key for state in state_dict["state"].values() if isinstance(state, Mapping) for key in state}

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from gradagrad.checks.arguments import GRADAGRAD
+from gradagrad.checks.arguments import GRADAGRAD, explains_unknown
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.projections import Checked, Projection
 from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
@@ -98,6 +98,7 @@ class GradaGrad(EngineOptimizer):
     warns_of_large_first_step = True
     averaged, eval, train = map(_no_average, ("averaged", "eval", "train"))
 
+    @explains_unknown(GRADAGRAD)
     def __init__(
         self,
         params: ParamsT,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from gradagrad import sharding
 from gradagrad.engine import step as engine
@@ -23,31 +25,48 @@ from gradagrad.torch_ops.steps import learn
 
 
 class StepsInBackward:
-    """What steps the parameters of an optimizer inside the backward pass, each of them once before `end_step`."""
+    """What steps the parameters of an optimizer inside the backward pass, each of them once before `end_step`.
+
+    The optimizer owns it, and neither it nor the hooks keep the optimizer alive.
+    """
 
     def __init__(self, optimizer: EngineOptimizer) -> None:
-        if optimizer._in_backward is not None:
-            raise ValueError("this optimizer already steps inside the backward pass.")
-        optimizer._in_backward = self
-        self._optimizer = optimizer
+        self._optimizer_or_none = weakref.ref(optimizer)
         self._stepped: set[Tensor] = set()
         self._moved: dict[Tensor, tuple[Batch, Tensor, Any]] = {}
         """What a rule that learns from all tensors has moved, its statistics, and whether it had a gradient."""
         self._warned = False
         """Of a large first step: one warning serves all parameters."""
-        self._removals: list[Callable[[], object]] = []
-        """What removes the hooks on parameters."""
+        self.hooks: list[RemovableHandle] = []
+        self.replaced = False
+        """Whether another optimizer has taken over a parameter."""
+        weakref.finalize(optimizer, _remove_all, self.hooks).atexit = False
+
+    @property
+    def _optimizer(self) -> EngineOptimizer:
+        optimizer = self._optimizer_or_none()
+        assert optimizer is not None, "The optimizer owns this object."
+        return optimizer
+
+    def hook(self, parameter: Tensor, group: int) -> bool:
+        """Has the backward pass step a parameter, and no other optimizer. Returns whether this is new."""
+        for before in _owners_of(parameter):
+            if before is self:
+                return False
+            before.replaced = True
+            before.abandon()
+            _remove_all(before.hooks)
+        own = partial(_step_in_backward, self._optimizer_or_none, group)
+        self.hooks.append(parameter.register_post_accumulate_grad_hook(own))
+        return True
 
     def step(self, parameter: Tensor, group: int) -> None:
-        """Steps a parameter by its gradient, and frees that."""
-        if parameter in self._stepped:
-            raise RuntimeError(
-                "a parameter got a second gradient before optimizer.step(). Gradients cannot be accumulated here, "
-                "because each is used inside the backward pass. Call optimizer.step() after every backward()."
-            )
-        if self._optimizer._cannot_step:
-            raise RuntimeError(self._optimizer._cannot_step)
+        """Steps a parameter by its gradient. Frees the gradient, even if the step is refused."""
         try:
+            if parameter in self._stepped:
+                raise RuntimeError(_SECOND)
+            if self._optimizer._cannot_step:
+                raise RuntimeError(self._optimizer._cannot_step)
             self._step(parameter, group)
         finally:
             parameter.grad = None
@@ -72,6 +91,11 @@ class StepsInBackward:
 
     def end_step(self) -> bool:
         """Ends what a backward pass has begun, for ``optimizer.step()``. Returns whether nothing is left to do."""
+        if self.replaced:
+            raise RuntimeError(
+                "another optimizer steps these parameters inside the backward pass now, because step_in_backward was "
+                "called for it later. Use only one of the two."
+            )
         if getattr(self._optimizer, "grad_scale", None) is not None:
             raise RuntimeError(
                 "GradScaler cannot be used with steps inside the backward pass: they use scaled gradients before "
@@ -106,11 +130,68 @@ class StepsInBackward:
             )
         self._moved.clear()
 
+    def refuse_half(self) -> None:
+        """Raises between ``backward()`` and ``optimizer.step()``, where saving or averaging would see half a step."""
+        if self._stepped:
+            raise RuntimeError(
+                "the backward pass has begun a step that optimizer.step() has not ended. Call optimizer.step() first. "
+                "If backward() raised, call abandon() of the object that step_in_backward returned."
+            )
+
+    def abandon(self) -> None:
+        """Gives up the step that a backward pass has begun, for example after an exception inside ``backward()``.
+
+        Parameters that the backward pass reached have moved and stay so. The others have not, and γ learns nothing.
+        """
+        self._stepped.clear()
+        self._moved.clear()
+
     def remove(self) -> None:
         """Lets the optimizer step after the backward pass again."""
-        for undo in self._removals:
-            undo()
-        self._optimizer._in_backward = None
+        self.refuse_half()
+        _remove_all(self.hooks)
+        if (optimizer := self._optimizer_or_none()) is not None and optimizer._in_backward is self:
+            optimizer._in_backward = None
+
+
+_SECOND = (
+    "a parameter got a second gradient before optimizer.step(). Gradients cannot be accumulated here, because each is "
+    "used inside the backward pass. Call optimizer.step() after every backward(). If a backward() raised, its step "
+    "cannot be repeated, because some parameters have moved: call abandon() of the object that step_in_backward "
+    "returned. If checkpointed segments share the parameter, pass use_reentrant=False to torch.utils.checkpoint."
+)
+
+
+def _step_in_backward(optimizer: weakref.ref[EngineOptimizer], group: int, parameter: Tensor) -> None:
+    """The hook on a parameter."""
+    if (own := optimizer()) is not None:
+        own._in_backward.step(parameter, group)
+
+
+def _owners_of(parameter: Tensor) -> Iterator[StepsInBackward]:
+    """What steps this parameter inside the backward pass."""
+    for hook in [*(getattr(parameter, "_post_accumulate_grad_hooks", None) or {}).values()]:
+        if isinstance(hook, partial) and hook.func is _step_in_backward and (optimizer := hook.args[0]()) is not None:
+            yield optimizer._in_backward
+
+
+def _remove_all(hooks: list[RemovableHandle]) -> None:
+    while hooks:
+        hooks.pop().remove()
+
+
+def _refuse_ddp(module: nn.Module, _: object) -> None:
+    """The hook on a module before its forward pass. Copies of the module have it too, but not those on parameters."""
+    if nn.parallel.DistributedDataParallel._active_ddp_module is None:
+        return
+    if any(True for parameter in module.parameters(recurse=False) for _ in _owners_of(parameter)):
+        raise RuntimeError(_DDP)
+
+
+_DDP = (
+    "DistributedDataParallel adds gradients over ranks after they were used here. Shard with "
+    "torch.distributed.fsdp.fully_shard (FSDP2), or step after backward."
+)
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:
@@ -126,7 +207,12 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
     moves each parameter at once and updates its γ in ``optimizer.step()``. Keep calling ``optimizer.step()`` after
     every ``backward()``, because it ends the step. If every gradient was zero, `AutoGradaGrad` has moved towards its
     fast iterate by then, but leaves γ alone. Gradients cannot be accumulated or scaled by GradScaler, and
-    functions that clip gradients find none. Returns an object whose ``remove()`` undoes the change.
+    functions that clip gradients find none.
+
+    Returns an object. Its ``remove()`` undoes the change. Its ``abandon()`` gives up a step after an exception inside
+    ``backward()``: such a step cannot be repeated, because some parameters have already moved. Between ``backward()``
+    and ``optimizer.step()`` the optimizer cannot be saved. Calling the function again is harmless, and a new optimizer
+    takes the parameters over from an earlier one.
 
     Example:
         >>> import torch, gradagrad
@@ -139,10 +225,7 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
     if not isinstance(optimizer, EngineOptimizer):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"optimizer must be a GradaGrad or an AutoGradaGrad, got {type(optimizer).__name__}.")
     if any(isinstance(module, nn.parallel.DistributedDataParallel) for module in model.modules()):
-        raise ValueError(
-            "DistributedDataParallel adds gradients over ranks after they were used here. Shard with "
-            "torch.distributed.fsdp.fully_shard (FSDP2), or step after backward."
-        )
+        raise ValueError(_DDP)
     own = set(model.parameters())
     params: dict[Tensor, int] = {}
     for index, group in enumerate(optimizer.param_groups):
@@ -157,9 +240,12 @@ def step_in_backward(model: nn.Module, optimizer: EngineOptimizer) -> StepsInBac
         params |= {p: index for p in group["params"] if p in own and p.requires_grad}
     if not params:
         raise ValueError("the optimizer has no parameters of this model; construct it with model.parameters().")
-    steps = StepsInBackward(optimizer)
     begin(optimizer, params.__contains__)  # Shared state must not follow the reverse order of the backward pass.
-    for parameter, index in params.items():
-        handle = parameter.register_post_accumulate_grad_hook(partial(steps.step, group=index))
-        steps._removals.append(handle.remove)
+    steps: StepsInBackward | None = optimizer._in_backward
+    if steps is None or steps.replaced:
+        steps = optimizer._in_backward = StepsInBackward(optimizer)
+    new = {parameter for parameter, index in params.items() if steps.hook(parameter, index)}
+    for module in model.modules():
+        if not new.isdisjoint(module.parameters(recurse=False)):
+            steps.hooks.append(module.register_forward_pre_hook(_refuse_ddp))
     return steps

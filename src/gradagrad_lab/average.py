@@ -9,9 +9,9 @@ from torch.optim import Optimizer
 
 AVERAGED = "averaged "
 """The prefix of measures taken at the average."""
-POWER, DOG = 4, 8
-"""Baselines are averaged with weights k⁴; in the suite k⁸, as DoG's authors recommend. AutoGradaGrad's own weights are
-k⁶ while γ is constant."""
+POWER, DOG, OWN = 4, 8, 6
+"""Baselines are averaged with weights k⁴; in the suite k⁸, as DoG's authors recommend; in the evidence k⁶, which are
+AutoGradaGrad's own weights while γ is constant."""
 
 
 class Average:

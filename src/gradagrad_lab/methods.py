@@ -37,7 +37,7 @@ class Entry:
     ``peer``: compared at its defaults; ``evidence``: in whole trainings too. ``averages``: it is evaluated at an
     average of its own. ``lr`` is the documented rate, and ``varied`` names the argument that takes it. ``fixed``:
     arguments that only make it faster and do not change the method. ``cosine``: its rate falls to 0 along a cosine.
-    ``warmup``: the share of the steps that it is told to warm up in.
+    ``warmup``: the share of the steps in which its rate rises. ``clip``: the largest norm of all gradients.
     ``tables``: torch's optimizer of tables with sparse gradients, where it takes none itself; "rows": row by row, at
     ten times the rate.
     ``watched``: what is recorded during training: by name, a function of (group, state) for every coordinate, or None
@@ -58,6 +58,7 @@ class Entry:
     varied: str = "lr"
     cosine: bool = False
     warmup: float = 0.0
+    clip: float = 0.0
     tables: str = ""
     defaults: dict[str, Any] = field(default_factory=dict)
     fixed: dict[str, Any] = field(default_factory=dict)
@@ -65,10 +66,12 @@ class Entry:
 
     def build(self, parameters: Any, steps: int = 0, **options: Any) -> Any:
         """The optimizer at its defaults here, but for the options. ``steps``: how many a cosine or a warm-up is for."""
-        warmup = {"warmup_steps": round(self.warmup * steps)} if self.warmup else {}
+        warmup = {"warmup_steps": round(self.warmup * steps)} if self.warmup and not self.cosine else {}
         optimizer: Any = self.factory()(parameters, **{**self.defaults, **warmup, **options})
         if self.cosine:
-            fall(optimizer, steps)
+            fall(optimizer, steps, self.warmup)
+        if self.clip:
+            optimizer.register_step_pre_hook(lambda *_: _clip(optimizer, self.clip))
         if hasattr(optimizer, "train"):  # Schedule-Free refuses to step before train() is called
             optimizer.train()
         return optimizer
@@ -89,10 +92,20 @@ class Entry:
             ) from error
 
 
-def fall(optimizer: Optimizer, steps: int) -> None:
-    """Lets the rate fall to 0 along a cosine, a little after each step."""
-    schedule = LambdaLR(optimizer, lambda step: 0.5 * (1 + math.cos(math.pi * step / steps)))
+def fall(optimizer: Optimizer, steps: int, warmup: float = 0.0) -> None:
+    """Lets the rate rise in a line for a share of the steps, and then fall to 0 along a cosine."""
+    rising = round(warmup * steps)
+    falling = max(1, steps - rising)
+
+    def share(step: int) -> float:
+        return (step + 1) / rising if step < rising else 0.5 * (1 + math.cos(math.pi * (step - rising) / falling))
+
+    schedule = LambdaLR(optimizer, share)
     optimizer.register_step_post_hook(lambda *_: schedule.step())
+
+
+def _clip(optimizer: Optimizer, most: float) -> None:
+    torch.nn.utils.clip_grad_norm_([p for group in optimizer.param_groups for p in group["params"]], most)
 
 
 def _gradagrad_step_size(group: dict[str, Any], state: dict[str, Any]) -> Tensor | float:
@@ -120,6 +133,7 @@ def _peer(name: str, title: str, module: str, attribute: str, package: str = "",
 
 
 _OURS = ("gradagrad", "GradaGrad", "gradagrad")
+_AVERAGES: dict[str, Any] = {"averages": True, "evidence": True}
 _ENTRIES = (
     Entry(
         *("gradagrad", "GradaGrad", *_OURS, True),
@@ -144,21 +158,12 @@ _ENTRIES = (
     _peer("mechanic", "Mechanic (Adam)", "gradagrad_lab.peers", "mechanic", "mechanic-pytorch", defaults={"lr": 1.0}),
     _peer("dog", "DoG", "dog", "DoG", "dog-optimizer"),
     _peer("cocob", "COCOB", "parameterfree", "COCOB"),
-    _peer(
-        *("schedulefree", "Schedule-Free AdamW", "schedulefree", "AdamWScheduleFree"),
-        lr=2.5e-3,
-        averages=True,
-        evidence=True,
-    ),
-    _peer(
-        *("radam_schedulefree", "Schedule-Free RAdam", "schedulefree", "RAdamScheduleFree"),
-        lr=2.5e-3,
-        averages=True,
-    ),
+    _peer("schedulefree", "Schedule-Free AdamW", "schedulefree", "AdamWScheduleFree", lr=2.5e-3, **_AVERAGES),
+    _peer("radam_schedulefree", "Schedule-Free RAdam", "schedulefree", "RAdamScheduleFree", lr=2.5e-3, **_AVERAGES),
     _peer(
         *("prodigy_schedulefree", "Prodigy + Schedule-Free", "gradagrad_lab.peers", "prodigy_schedulefree"),
         package="prodigy-plus-schedule-free",
-        averages=True,
+        **_AVERAGES,
     ),
     Entry("adamw", "AdamW", "torch.optim", "AdamW", "torch", lr=1e-3, tables="SparseAdam"),
 )
@@ -167,13 +172,15 @@ BASELINES = ("adam", "sgd", "adagrad")
 _SGD = Entry("sgd momentum", "SGD", "torch.optim", "SGD", "torch", lr=1e-3, tables="SGD", defaults={"momentum": 0.9})
 _PRODIGY, _FREE = OPTIMIZERS["prodigy"], OPTIMIZERS["schedulefree"]
 _AS_ADVISED = {"lr": 1.0, "use_bias_correction": True, "safeguard_warmup": True}
+_USUAL: dict[str, Any] = {"cosine": True, "warmup": 0.1, "clip": 1.0}
 _AUTO, _LAZY = OPTIMIZERS["autogradagrad"], {"lazy": True}
 VARIANTS: tuple[Entry, ...] = (
     _SGD,
     *(
-        replace(entry, name=f"{entry.name} cosine", title=f"{entry.title}, cosine", cosine=True, peer=False)
-        for entry in (OPTIMIZERS["adamw"], _SGD, _PRODIGY)
+        replace(entry, name=f"{entry.name} cosine", title=f"{entry.title}, cosine", cosine=True)
+        for entry in (OPTIMIZERS["adamw"], _SGD)
     ),
+    replace(OPTIMIZERS["adamw"], name="adamw usual", title="AdamW, warm-up, cosine, clipping", **_USUAL),
     replace(_PRODIGY, name="prodigy advised", title="Prodigy, as advised", cosine=True, defaults=_AS_ADVISED),
     replace(_FREE, name="schedulefree warm-up", title="Schedule-Free AdamW, warm-up", warmup=0.1),
     replace(_AUTO, name="autogradagrad gamma0", title="AutoGradaGrad, γ₀", varied="gamma0", lr=1e-4),

@@ -219,10 +219,10 @@ def present(study: Study, frame: Frame, seconds: float = 0.0) -> Section:
         raise ValueError(f"every verdict needs a criterion; these have none: {bare}")
     return Section(
         key=study.name,
-        title=study.title,
+        title=about.title or study.title,
         claims=claims,
         tables=study.tables(results),
         pictures=study.draw(results),
         seconds=seconds,
-        **vars(about),
+        **{name: value for name, value in vars(about).items() if name != "title"},
     )

@@ -1,6 +1,5 @@
 """A complex number is a pair of reals and takes the same path as its real view."""
 
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -8,7 +7,7 @@ from torch import Tensor
 from torch.testing import assert_close
 from torch.testing._internal.common_optimizers import OptimizerInfo
 
-from .harness import Case, assert_identical, cases, quiet
+from .harness import Case, cases, quiet
 from .info import treats_coordinates_alike
 from .test_rosenbrock import rosenbrock
 
@@ -55,22 +54,3 @@ def test_complex_2d(case: Case) -> None:
         optimizer.step()
         parts_optimizer.step()
         assert_close(torch.view_as_real(whole), torch.stack([real, imaginary], dim=-1))
-
-
-@cases(skip=NOT_COMPLEX)
-def test_complex_state_survives_a_round_trip(case: Case) -> None:
-    param = torch.randn(4, 3, dtype=torch.complex64)
-    twin = param.clone()
-    optimizer, other = case.make([param]), case.make([twin])
-    param.grad = torch.randn_like(param)
-    optimizer.step()
-    # A copy: torch's load_state_dict keeps the tensors that it is given.
-    other.load_state_dict(deepcopy(optimizer.state_dict()))
-    assert_identical(other.state_dict()["state"], optimizer.state_dict()["state"])
-    with torch.no_grad():
-        twin.copy_(param)
-    param.grad = torch.randn_like(param)
-    twin.grad = param.grad.clone()
-    optimizer.step()
-    other.step()
-    assert_identical(twin, param)

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-import pytest
 import torch
 from torch import Tensor
 from torch.autograd import gradcheck
 
 from gradagrad import GradaGrad
 
-from .harness import Case, give_gradients, implementation_cases, quiet, random_gradients
+from .harness import Case, implementation_cases, quiet
 
 pytestmark = quiet
 
@@ -48,39 +47,6 @@ def test_gradcheck_with_respect_to_a_tensor_lr() -> None:
         return p
 
     assert gradcheck(after_three_steps, (torch.tensor(0.1, **DOUBLE).requires_grad_(),))
-
-
-@implementation_cases("differentiable")
-def test_differentiable_is_the_loop_bit_for_bit(case: Case) -> None:
-    params = [torch.randn(3, 2, **DOUBLE)]
-    twins = [params[0].clone().requires_grad_().clone()]
-    loop, other = case.make(params), case.make(twins, differentiable=True)
-    for _ in range(6):
-        grads = random_gradients(params)
-        give_gradients(params, grads)
-        give_gradients(twins, grads)
-        loop.step()
-        other.step()
-    torch.testing.assert_close(twins[0].detach(), params[0], rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("steps", [1, 3])
-@implementation_cases("differentiable")
-def test_differentiable_reaches_the_start(case: Case, steps: int) -> None:
-    """A loss after training has a gradient with respect to the initial point and to the data: meta-learning."""
-    start = torch.randn(4, **DOUBLE).requires_grad_()
-    target = torch.randn(4, **DOUBLE).requires_grad_()
-    param = start.clone()
-    optimizer = case.make([param], differentiable=True)
-    for _ in range(steps):
-        loss = (param - target).pow(2).sum()
-        (param.grad,) = torch.autograd.grad(loss, param, create_graph=True)
-        optimizer.step()
-    to_start, to_target = torch.autograd.grad((param - target).pow(2).sum(), (start, target))
-    assert torch.isfinite(to_start).all()
-    assert torch.isfinite(to_target).all()
-    assert to_start.abs().sum() > 0
-    assert to_target.abs().sum() > 0
 
 
 @implementation_cases("differentiable")

@@ -3,7 +3,6 @@
 from copy import deepcopy
 from typing import Any
 
-import pytest
 import torch
 from torch.optim import SGD, Optimizer
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
@@ -94,19 +93,6 @@ class Log:
             self.lines.append(name)
 
         return write
-
-
-@pytest.mark.parametrize("when", ["pre", "post"])
-@cases(few=True)
-def test_step_hook(case: Case, when: str) -> None:
-    optimizer, log = fresh(case), Log()
-    handle = getattr(optimizer, f"register_step_{when}_hook")(log.hook(when))
-    optimizer.step()
-    optimizer.step()
-    assert log.lines == [when] * 2
-    handle.remove()
-    optimizer.step()
-    assert log.lines == [when] * 2
 
 
 @cases(few=True)

@@ -138,6 +138,7 @@ def compare_lists(case: Case, params: list[Tensor], flag: str, steps: int, skip_
         loop.step()
         other.step()
         assert_close(twins, params, atol=1e-5, rtol=1e-2)
+        assert flag != "differentiable" or all(map(torch.equal, twins, params))
         for twin, param in zip(twins, params, strict=True):
             if param.dtype in (torch.float32, torch.float64, torch.complex64):
                 assert_close(twin, param, atol=1e-5, rtol=1e-5)
@@ -183,22 +184,3 @@ def test_fused_does_not_step_if_foundinf(case: Case, scale: bool) -> None:
     assert_identical(params, [torch.ones(1)] * 5)
     for state in optimizer.state.values():
         assert "step" not in state or state["step"].item() == 0
-
-
-@cases(skip=("differentiable",))
-def test_grad_scaler_skips_a_non_finite_step(case: Case) -> None:
-    param = nn.Parameter(torch.ones(3))
-    optimizer = case.make([param])
-    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
-    scaler.scale((param * param).sum()).backward()
-    scaler.step(optimizer)
-    scaler.update()
-    moved = param.detach().clone()
-    assert not torch.equal(moved, torch.ones(3))
-    before = {key: value.clone() for key, value in optimizer.state[param].items()}
-    param.grad = torch.tensor([1.0, torch.inf, 1.0])
-    scaler.scale(torch.ones(()))
-    scaler.step(optimizer)
-    scaler.update()
-    assert_identical(param.detach(), moved)
-    assert_identical(dict(optimizer.state[param]), before)

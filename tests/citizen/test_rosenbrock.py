@@ -1,6 +1,5 @@
 """Rosenbrock's valley, coordinate by coordinate; sparse and dense gradients must give the same path."""
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -116,20 +115,3 @@ def test_rosenbrock_dense(case: Case) -> None:
         optimizer.step()
         advance(schedulers, rosenbrock(params[0].detach()))
     check_arrival(case, params)
-
-
-@cases(skip=("differentiable", "fused"), only=takes_sparse)
-def test_sparse_matches_dense_on_a_table(case: Case) -> None:
-    """Rows that come and go, repeated, unordered, none at all: the numbers of a dense run."""
-    start = torch.randn(7, 3)
-    table, twin = Parameter(start.clone()), Parameter(start.clone())
-    changes = {"weight_decay": 0.0}
-    optimizer, dense = case.make([table], **changes), case.make([twin], **changes)
-    for rows in ([1, 4, 1], [4, 2], [], [6, 4, 4, 0], [1], [4, 1]):
-        grad = torch.sparse_coo_tensor(torch.tensor([rows]).long(), torch.randn(len(rows), 3), (7, 3))
-        table.grad, twin.grad = grad, grad.to_dense()
-        optimizer.step()
-        dense.step()
-        seen, copied = copy.deepcopy((table, optimizer))
-        copied.state_dict()  # idle rows catch up
-        assert_close(seen, twin, atol=1e-6, rtol=tolerance(case, 1e-5))

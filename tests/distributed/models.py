@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from gradagrad import GradaGrad
+from gradagrad import AutoGradaGrad, GradaGrad
 
 GRANULARITIES = ("element", "row", "tensor", "group")
 
@@ -75,17 +75,34 @@ def assert_equal(actual: dict[str, Tensor], expected: dict[str, Tensor], *, rtol
         )
 
 
+def optimizer_of(model: nn.Module, kind: str, setting: str = "plain", **more: Any) -> Any:
+    if kind == "auto":
+        return AutoGradaGrad(model.parameters(), **more)
+    settings: dict[str, Any] = {"granularity": kind, **SETTINGS[setting], **more}
+    return GradaGrad(model.parameters(), **settings)
+
+
+def shown(model: nn.Module, optimizer: Any) -> dict[str, Tensor]:
+    """The averages, whole, as the model holds them while it is evaluated; nothing without averages."""
+    if not isinstance(optimizer, AutoGradaGrad):
+        return {}
+    with optimizer.averaged():
+        return {f"average of {name}": whole(p) for name, p in model.named_parameters()}
+
+
 @cache
-def reference(granularity: str, setting: str, steps: int = 100) -> tuple[dict[str, Tensor], Net, GradaGrad]:
-    """The same training in one process."""
+def reference(kind: str, setting: str = "plain", steps: int = 100) -> dict[str, Tensor]:
+    """Everything after the same training in one process."""
     torch.manual_seed(3)
     model = Net()
-    optimizer = GradaGrad(model.parameters(), granularity=granularity, **SETTINGS[setting])  # pyright: ignore
+    optimizer = optimizer_of(model, kind, setting, fused=False)
     train(model, optimizer, steps, share=slice(None))
-    return gathered(model, optimizer), model, optimizer
+    assert_growth(optimizer)
+    return shown(model, optimizer) | gathered(model, optimizer)
 
 
-def assert_growth(optimizer: GradaGrad) -> None:
+def assert_growth(optimizer: Any) -> None:
     """Without growth the comparison would be of AdaGrad."""
-    growths = [state["growth"] for state in optimizer.state.values()]
-    assert max(float(whole(g).max()) for g in growths if g.numel()) > 1.0
+    key, start = ("gamma", 1e-3) if isinstance(optimizer, AutoGradaGrad) else ("growth", 1.0)
+    growths = [state[key] for state in optimizer.state.values()]
+    assert max(float(whole(g).max()) for g in growths if g.numel()) > start

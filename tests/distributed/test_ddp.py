@@ -9,10 +9,11 @@ from torch import distributed as dist
 from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.nn.parallel import DistributedDataParallel
 
-from gradagrad import GradaGrad
+from gradagrad import GradaGrad, step_in_backward
 
 from . import models
 from .models import GRANULARITIES, Net
+from .test_sharded import assert_same_on_all_ranks
 from .world import World
 
 
@@ -31,33 +32,55 @@ class Tables(nn.Module):
         return self.net(torch.cat([self.table(first), self.bag(second)], dim=1))
 
 
-def check_ddp(rank: int, size: int, granularity: str, sparse: bool, options: dict[str, Any]) -> None:
+def check_ddp(rank: int, size: int, kind: str, sparse: bool, options: dict[str, Any]) -> None:
     results: list[dict[str, Tensor]] = []
     for parallel in (False, True):
         torch.manual_seed(5)
         model = Tables(sparse=sparse)
-        optimizer = GradaGrad(model.parameters(), lr=1e-3, granularity=granularity, **options)  # pyright: ignore
+        optimizer = models.optimizer_of(model, kind, **options)
         wrapped = DistributedDataParallel(model) if parallel else model
         models.train(wrapped, optimizer, 40, share=models.share(rank, size) if parallel else slice(None))
-        state = models.gathered(model, optimizer)
-        results.append({name: value for name, value in state.items() if "row_clocks" not in name})
+        assert kind != "auto" or ("row_clocks" in optimizer.state[model.table.weight]) is sparse
+        # Looking at the averages brings those of untouched rows up to date.
+        results.append(models.shown(model, optimizer) | models.gathered(model, optimizer))
     models.assert_equal(results[1], results[0])
     models.assert_growth(optimizer)
+    for p in model.parameters() if kind == "auto" else ():
+        assert_same_on_all_ranks(optimizer.state[p]["gamma"], size)
 
 
-@pytest.mark.parametrize("granularity", GRANULARITIES)
+DDP = {"dense": (False, {"momentum": 0.9}), "sparse": (True, {}), "lazy": (True, {"lazy": True, "momentum": 0.9})}
+AUTO = {"dense": (False, {"gamma0": 1e-3}), "sparse": (True, {"gamma0": 1e-3})}
+CASES = [*((kind, name, *DDP[name]) for kind in GRANULARITIES for name in DDP), *(("auto", n, *AUTO[n]) for n in AUTO)]
+
+
+def check_in_backward(rank: int, size: int, wrapped_first: bool) -> None:
+    model = Net()
+    optimizer = GradaGrad(model.parameters(), lr=1e-3)
+    if wrapped_first:
+        wrapped = DistributedDataParallel(model)
+        step_in_backward(wrapped.module, optimizer)
+    else:
+        step_in_backward(model, optimizer)
+        wrapped = DistributedDataParallel(model)
+    inputs = torch.ones(2, 6, dtype=torch.float64)
+    with pytest.raises(RuntimeError, match="FSDP2"):
+        wrapped(inputs)
+    del optimizer
+    wrapped(inputs)
+
+
+@pytest.mark.parametrize("wrapped_first", [False, True])
+def test_steps_in_backward_are_refused_in_either_order(world: World, wrapped_first: bool):
+    world.run(check_in_backward, 1, wrapped_first)
+
+
 @pytest.mark.parametrize(
-    ("sparse", "options"),
-    [
-        (False, {"lazy": False, "momentum": 0.9}),
-        (True, {"lazy": False}),
-        (True, {"lazy": True, "momentum": 0.9}),
-    ],
-    ids=["dense", "sparse", "sparse-lazy"],
+    ("kind", "name", "sparse", "options"), CASES, ids=[f"{kind}-{name}" for kind, name, *_ in CASES]
 )
-def test_two_ranks_of_ddp_equal_one_process(world: World, granularity: str, sparse: bool, options: dict[str, Any]):
+def test_two_ranks_of_ddp_equal_one_process(world: World, kind: str, name: str, sparse: bool, options: dict[str, Any]):
     run = world.run_sparse if sparse else world.run
-    run(check_ddp, 2, granularity, sparse, options)
+    run(check_ddp, 2, kind, sparse, options)
 
 
 def check_zero(rank: int, size: int, granularity: str) -> None:
@@ -81,7 +104,7 @@ def check_zero(rank: int, size: int, granularity: str) -> None:
     resumed.load_state_dict(saved[0])
     models.train(parallel, resumed, 50, start=50, share=models.share(rank, size))
 
-    expected, *_ = models.reference(granularity, "momentum")
+    expected = models.reference(granularity, "momentum")
     models.assert_equal(
         {n: p.detach() for n, p in model.named_parameters()}, {n: expected[n] for n in dict(model.named_parameters())}
     )

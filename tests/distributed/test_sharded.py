@@ -9,11 +9,11 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from gradagrad import GradaGrad
-
 from . import models
-from .models import GRANULARITIES, SETTINGS, Net
+from .models import GRANULARITIES, Net
 from .world import World
+
+STEPS = (100, 60)  # for GradaGrad and for AutoGradaGrad
 
 
 class Counted:
@@ -51,33 +51,33 @@ def averaged_scale(model: Net, size: int) -> None:
     )
 
 
-def check_fsdp2(
-    rank: int, size: int, granularity: str, setting: str, way: dict[str, Any], mesh_shape: tuple[int, ...]
-) -> None:
+def trained_by_fsdp2(rank: int, size: int, kind: str, setting: str, way: dict[str, Any], mesh_shape: Any) -> Any:
     names = ("replicate", "shard")[-len(mesh_shape) :]
     model = sharded_net(init_device_mesh("cpu", mesh_shape, mesh_dim_names=names))
     averaged_scale(model, size)
-    settings: dict[str, Any] = SETTINGS[setting] | {"granularity": granularity} | way
-    optimizer = GradaGrad(model.parameters(), **settings)
-    models.train(model, optimizer, 99, share=models.share(rank, size))
-
-    x, y = models.batch(99)
-    optimizer.zero_grad()
-    (model(x[models.share(rank, size)]) - y[models.share(rank, size)]).square().mean().backward()
+    optimizer = models.optimizer_of(model, kind, setting, **way)
+    own, steps = models.share(rank, size), STEPS[kind == "auto"]
+    models.train(model, optimizer, steps - 1, share=own)
     with Counted() as counted:
-        optimizer.step()
-    shared = granularity in ("tensor", "group")
-    # gg and gm of the four sharded tensors, or of all four together.
-    assert counted.messages == {"tensor": [2 * 4], "group": [2]}.get(granularity, []), counted.messages
-
-    expected, *_ = models.reference(granularity, setting)
-    models.assert_equal(models.gathered(model, optimizer), expected)
+        optimizer.register_step_pre_hook(lambda *_: counted.messages.clear())
+        models.train(model, optimizer, 1, start=steps - 1, share=own)
+    # gg and gm of the four sharded tensors, or of all four together. AutoGradaGrad asks whether there is a gradient
+    # and adds up four statistics of each tensor and four totals.
+    expected = {"tensor": [2 * 4], "group": [2], "auto": [1, 4 * 4 + 4]}.get(kind, [])
+    assert counted.messages == expected, counted.messages
+    reference = models.reference(kind, setting, steps)
+    models.assert_equal(models.shown(model, optimizer) | models.gathered(model, optimizer), reference)
     models.assert_growth(optimizer)
     state = optimizer.state[model.first.weight]
-    assert isinstance(state["momentum"], DTensor)
-    assert isinstance(state["growth"], DTensor) is not shared
+    assert isinstance(state["displacement" if kind == "auto" else "momentum"], DTensor)
+    assert kind == "auto" or isinstance(state["growth"], DTensor) is not (kind in ("tensor", "group"))
     bias: Any = model.second.bias
     assert bias.to_local().numel() == (1 if rank % mesh_shape[-1] == 0 else 0)  # an empty local shard
+    return model, optimizer
+
+
+def check_fsdp2(rank: int, size: int, *arguments: Any) -> None:
+    trained_by_fsdp2(rank, size, *arguments)
 
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)
@@ -93,3 +93,50 @@ def test_two_ranks_of_fsdp2_equal_one_process(world: World, granularity: str, se
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 def test_hybrid_sharding_over_four_ranks_equals_one_process(world: World, granularity: str):
     world.run(check_fsdp2, 4, granularity, "momentum", {}, (2, 2))
+
+
+def check_auto(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int, ...]) -> None:
+    """All ranks have the same learning rates bit for bit, or they would drift apart."""
+    model, optimizer = trained_by_fsdp2(rank, size, "auto", "plain", way, mesh_shape)
+    for p in model.parameters():
+        assert_same_on_all_ranks(optimizer.state[p]["gamma"], size)
+    points, averages = models.gathered(model, optimizer), models.shown(model, optimizer)
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
+    models.assert_equal(models.gathered(model, optimizer), points, rtol=0.0)
+    x, outputs = models.batch(0)[0], []
+    for switch in (lambda: None, optimizer.eval, optimizer.train):  # A forward pass leaves the root's weights gathered.
+        switch()
+        with torch.no_grad():
+            outputs.append(model(x))
+    plain = Net()
+    plain.load_state_dict({name.removeprefix("average of "): value for name, value in averages.items()})
+    assert torch.equal(outputs[0], outputs[2])
+    assert not torch.allclose(outputs[0], outputs[1])
+    torch.testing.assert_close(outputs[1], plain(x))
+    exported = optimizer.averaged_state_dict(model)
+    assert isinstance(exported["first.weight"], DTensor)
+    models.assert_equal({f"average of {name}": models.whole(value) for name, value in exported.items()}, averages)
+    models.assert_equal(models.gathered(model, optimizer), points, rtol=0.0)
+    for p in model.parameters():  # One shard has gradients, and all ranks take the step.
+        assert p.grad is not None
+        own = p.grad.to_local() if isinstance(p.grad, DTensor) else p.grad
+        own.fill_(float(rank % mesh_shape[-1] == 0 and p.dim() == 2))
+    optimizer.step()
+    shared = optimizer.state[model.first.weight]
+    assert_same_on_all_ranks(torch.stack([shared["clock"], shared["weight_total"], shared["gamma"]]), size)
+    assert shared["clock"] == STEPS[True] + 1
+
+
+def assert_same_on_all_ranks(tensor: torch.Tensor, size: int) -> None:
+    found = [torch.empty_like(tensor) for _ in range(size)]
+    dist.all_gather(found, tensor)
+    assert all(torch.equal(other, tensor) for other in found)
+
+
+@pytest.mark.parametrize(
+    ("way", "mesh_shape"), [({}, (2,)), ({"foreach": True}, (2,)), ({"fused": False}, (2,)), ({}, (2, 2))], ids=str
+)
+def test_ranks_of_fsdp2_find_the_learning_rates_of_one_process(world: World, way: dict[str, Any], mesh_shape: Any):
+    world.run(check_auto, 2 * len(mesh_shape), way, mesh_shape)

@@ -5,6 +5,7 @@ import weakref
 
 import pytest
 import torch
+import torch.utils.checkpoint
 
 from gradagrad import AutoGradaGrad, GradaGrad, LargeFirstStepWarning, step_in_backward
 
@@ -126,7 +127,8 @@ def test_one_gradient_at_a_time(make):
 @pytest.mark.filterwarnings("default")
 def test_a_large_first_step_is_warned_of_once():
     model = net()
-    step_in_backward(model, GradaGrad(model.parameters(), lr=100.0))
+    optimizer = GradaGrad(model.parameters(), lr=100.0)
+    step_in_backward(model, optimizer)
     with pytest.warns(LargeFirstStepWarning) as found:
         loss_of(model, 0).backward()
     assert len(found) == 1
@@ -139,6 +141,99 @@ def test_accumulation_is_refused():
     loss_of(model, 0).backward()
     with pytest.raises(RuntimeError, match=r"Call optimizer.step\(\) after every backward\(\)"):
         loss_of(model, 1).backward()
+
+
+@pytest.mark.parametrize("make", [optimizer_of, lambda model: AutoGradaGrad(model.parameters(), gamma0=1e-2)])
+def test_a_refused_second_gradient_is_not_stepped_later(make):
+    expected, model = net(), net()
+    ordinary, optimizer = make(expected), make(model)
+    step_in_backward(model, optimizer)
+    for k in range(3):
+        ordinary.zero_grad()
+        loss_of(expected, k).backward()
+        ordinary.step()
+        loss_of(model, k).backward()
+        with pytest.raises(RuntimeError, match="second gradient"):
+            loss_of(model, 7).backward()
+        optimizer.step()
+        assert all(p.grad is None for p in model.parameters())
+    torch.testing.assert_close([*model.parameters()], [*expected.parameters()], rtol=1e-6, atol=1e-9)
+
+
+def test_half_a_step_is_neither_saved_nor_averaged():
+    model = net()
+    optimizer = AutoGradaGrad(model.parameters(), gamma0=1e-2)
+    steps = step_in_backward(model, optimizer)
+    loss_of(model, 0).backward()
+    optimizer.step()
+    saved = copy.deepcopy(optimizer.state_dict())
+    loss_of(model, 1).backward()
+    for attempt in (optimizer.state_dict, optimizer.averaged().__enter__, steps.remove):
+        with pytest.raises(RuntimeError, match=r"Call optimizer.step\(\) first"):
+            attempt()
+    optimizer.load_state_dict(saved)  # This replaces what the backward pass has begun.
+    assert optimizer.state_dict()["state"][0]["clock"] == 1.0
+
+
+@pytest.mark.parametrize("make", [optimizer_of, lambda model: AutoGradaGrad(model.parameters(), gamma0=1e-2)])
+def test_a_step_that_an_exception_interrupts_can_be_abandoned(make):
+    model = net()
+    optimizer = make(model)
+    steps = step_in_backward(model, optimizer)
+
+    def fail(_):
+        raise ValueError("out of memory")
+
+    handle = model[0].bias.register_hook(fail)
+    with pytest.raises(ValueError, match="out of memory"):
+        loss_of(model, 0).backward()
+    handle.remove()
+    with pytest.raises(RuntimeError, match=r"call abandon\(\)"):
+        loss_of(model, 0).backward()
+    steps.abandon()
+    for k in range(3):
+        loss_of(model, k).backward()
+        optimizer.step()
+    assert optimizer.state_dict()["state"][0]["step"] >= 3
+
+
+def test_hooks_end_with_their_optimizer_and_a_later_one_takes_over():
+    model = net()
+    before = optimizer_of(model)
+    steps = step_in_backward(model, before)
+    assert step_in_backward(model, before) is steps
+    assert len(steps.hooks) == 6  # four parameters in two modules
+    later = optimizer_of(model)
+    step_in_backward(model, later)
+    loss_of(model, 0).backward()
+    later.step()
+    assert {int(state["step"]) for state in later.state.values()} == {1}
+    with pytest.raises(RuntimeError, match="Use only one of the two"):
+        before.step()
+    del later
+    plain = torch.optim.SGD(model.parameters(), lr=0.0)
+    old = copy.deepcopy(model.state_dict())
+    loss_of(model, 0).backward()
+    plain.step()
+    assert all(p.grad is not None for p in model.parameters())
+    assert all(torch.equal(value, old[name]) for name, value in model.state_dict().items())
+
+
+def test_a_weight_shared_by_reentrant_checkpoints_gets_the_remedy():
+    model = net()
+    optimizer = optimizer_of(model)
+    step_in_backward(model, optimizer)
+
+    def loss(reentrant):
+        value = torch.ones(2, 8, requires_grad=True)
+        for part in (model[:2], model[2:]):
+            value = torch.utils.checkpoint.checkpoint(part, value, use_reentrant=reentrant)
+        return value.square().mean()
+
+    loss(False).backward()
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="use_reentrant=False"):
+        loss(True).backward()
 
 
 def test_grad_scaler_is_refused():

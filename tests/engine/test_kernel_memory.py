@@ -65,15 +65,6 @@ def test_layouts(layout: str, scope: str, state_dtype: torch.dtype):
         assert_same(batch, other, 0.0 if scope == "element" else 1e-2, 0.0 if scope == "element" else 1e-3)
 
 
-@pytest.mark.parametrize("scope", SCOPES)
-def test_complex_parameters_are_stepped_as_real_pairs(scope: str):
-    ours = make([(6, 5), ()], scope, torch.complex128, torch.float64, beta=0.9)
-    theirs = twin(ours)
-    for _ in range(3):
-        step_both(ours, theirs)
-    assert_same(ours, theirs, 1e-12, 1e-13)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16], ids=str)
 def test_the_search_for_a_number_that_is_not_zero(dtype: torch.dtype):
     ops = load.ops()

@@ -66,23 +66,6 @@ def test_auto_equals_the_rule(name: str):
     _compare(make(TABLES, "auto", torch.float64, **AUTO[name]), 1e-11)
 
 
-@pytest.mark.parametrize("name", ["plain", "bounded", "lazy, momentum", "auto"])
-def test_sparse_equals_dense(name: str):
-    options = {"scope": "auto"} if name == "auto" else OPTIONS[name]
-    sparse = make(((20, 5),), dtype=torch.float64, **options)
-    dense = twin(sparse)
-    for _ in range(6):
-        _draw(sparse)
-        dense.grads = [g.to_dense() for g in sparse.grads]
-        take(ROW_KERNEL, sparse)
-        torch_step(dense)
-    _draw(sparse, touched=200)  # every row catches up
-    dense.grads = [g.to_dense() for g in sparse.grads]
-    take(ROW_KERNEL, sparse)
-    torch_step(dense)
-    assert_same(sparse, dense, 1e-11, 1e-12)
-
-
 def test_the_number_of_threads_changes_nothing():
     results = []
     for threads in (1, 2, 3):

@@ -1,5 +1,6 @@
 """What any Optax optimizer must be able to do."""
 
+import itertools
 from functools import partial
 from typing import Any
 
@@ -9,43 +10,26 @@ import numpy as np
 import optax
 import pytest
 
-from gradagrad.optax import (
-    AutoGradaGradState,
-    auto_gradagrad,
-    auto_gradagrad_eval_params,
-    gradagrad,
-    scale_by_gradagrad,
-)
+from gradagrad.optax import auto_gradagrad, gradagrad, scale_by_gradagrad
 
 from .citizens import FEW, OPTIMIZERS, elementwise, every, few, gradients, loss, parameters, same, step_of, train
 
 PRECISIONS = {
-    (name, dtype): (make, dtype)
+    (name, *dtypes): (make, *dtypes)
     for name, make in OPTIMIZERS.items()
-    for dtype in ("float32", "bfloat16", "complex64")
-    if dtype == "float32" or name in FEW
+    for dtypes in itertools.product(("float32", "bfloat16", "complex64"), ("float32", "bfloat16"))
+    if dtypes == ("float32", "float32") or (name in FEW and dtypes != ("complex64", "bfloat16"))
 }
 
 
-@pytest.mark.parametrize(("make", "dtype"), PRECISIONS.values(), ids=map("-".join, PRECISIONS))
-def test_it_solves_a_parabola_in_every_precision(make, dtype):
+@pytest.mark.parametrize(("make", "dtype", "state_dtype"), PRECISIONS.values(), ids=map("-".join, PRECISIONS))
+def test_it_solves_a_parabola_in_every_precision(make, dtype, state_dtype):
     start = parameters(jnp.dtype(dtype))
-    params, state = train(make(), start, 300)
+    params, state = train(make(state_dtype=state_dtype), start, 300)
     assert float(loss(params).real) < 0.05 * float(loss(start).real)
     assert all(p.dtype == dtype for p in jax.tree.leaves(params))
-    assert all(s.dtype in (jnp.float32, jnp.int32) for s in jax.tree.leaves(state))  # never less than float32
-
-
-@every
-def test_it_follows_the_valley_of_rosenbrock(make):
-    def height(x):
-        return (1.0 - x[0]) ** 2 + 100.0 * (x[1] - x[0] ** 2) ** 2
-
-    start = jnp.array([-1.0, 1.0])
-    end, state = train(make(), start, 3000, jax.grad(height))
-    if isinstance(state, AutoGradaGradState):
-        end = auto_gradagrad_eval_params(state, end)  # The iterates may still swing across the valley.
-    assert float(height(end)) < 0.1 * float(height(start))
+    assert all(a.dtype == state_dtype for a in jax.tree.leaves(elementwise(state)))
+    assert all(a.dtype in (state_dtype, jnp.float32, jnp.int32) for a in jax.tree.leaves(state))
 
 
 def types(tree):
@@ -182,13 +166,6 @@ def test_a_nan_spoils_its_element_and_what_shares_its_step(make):
     assert not jnp.isfinite(params["layer"]["bias"][0])
     if make is not OPTIMIZERS["group"]:
         assert jnp.isfinite(params["scale"])
-
-
-@few
-def test_bf16_state_trains_alike(make):
-    params, state = train(make(state_dtype=jnp.bfloat16), parameters(), 300)
-    assert float(loss(params)) < 0.05 * float(loss(parameters()))
-    assert all(a.dtype == jnp.bfloat16 for a in jax.tree.leaves(elementwise(state)))
 
 
 def test_parameters_rounded_at_random_do_not_stand_still():

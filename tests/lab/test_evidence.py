@@ -21,8 +21,8 @@ from gradagrad_lab.errors import UserError
 from gradagrad_lab.evidence import data, methods, models, show, workloads
 from gradagrad_lab.evidence.run import Job, Records, train
 from gradagrad_lab.figures import page as figures
-from gradagrad_lab.figures.suite.methods import CONTESTANTS
-from gradagrad_lab.methods import PEERS, entry_of, rule_of
+from gradagrad_lab.figures.suite.plan import CONTESTANTS
+from gradagrad_lab.methods import OPTIMIZERS, PEERS, entry_of, rule_of
 
 STEPS = 6
 
@@ -54,12 +54,12 @@ def test_a_quick_look_trains_every_kind_of_net(pictures, monkeypatch):
     assert max(mlp) > 0.7, "an MLP learns digits in 80 steps"
 
 
-@pytest.mark.parametrize("method", methods.METHODS)
+@pytest.mark.parametrize("method", sorted({row.method for row in methods.ROWS} | set(methods.SWEEPS)))
 def test_a_run_measures_both_points_and_repeats(method, pictures):
     work = _short("fashion-cnn")
     job = Job(method, methods.METHODS[method].lr, 1, STEPS)
     first, again = train(work, job), train(work, job)
-    places = ["last"] if method.startswith("Schedule-Free") else ["last", "averaged"]
+    places = ["last"] if methods.METHODS[method].averages else ["last", "averaged"]
     assert [place for place in ("last", "averaged") if place in first] == places
     for place in places:
         assert first[place] == again[place]
@@ -122,9 +122,9 @@ def test_clicks_touch_few_rows_of_large_tables(monkeypatch):
 
 def test_adapters_start_as_the_layer_they_adapt():
     layer = torch.nn.Linear(5, 3)
-    adapted, rows = models.Adapted(layer), torch.randn(4, 5)
+    adapted, rows = models.LowRank(layer), torch.randn(4, 5)
     assert torch.equal(adapted(rows), layer(rows))
-    assert [name for name, parameter in adapted.named_parameters() if parameter.requires_grad] == ["down", "up"]
+    assert [name for name, parameter in adapted.named_parameters() if parameter.requires_grad] == ["A", "B"]
 
 
 def test_statistics_of_batch_normalisation_are_made_for_the_average_and_put_back(pictures):
@@ -163,8 +163,8 @@ def test_tuning_goes_on_until_the_best_rate_has_neighbours_and_nothing_is_traine
     own = Records("mnist-mlp", tmp_path)
     trained += _finish(own)
     assert len({job.key for job in trained}) == len(trained) == len(own.runs)
-    assert own.best("AdamW", averaged=False) == (0.0316, [])
-    assert own.best("AdamW", averaged=True) == (0.316, [])
+    assert own.best(methods.Row("AdamW", tuned=True)) == (0.0316, [])
+    assert own.best(methods.Row("AdamW", tuned=True, averaged=True)) == (0.316, [])
     assert {job.seed for job in trained if job.steps == own.workload.tuning} == {0}
     finals = [job for job in trained if job.steps == own.workload.steps and job.method == "SGD, cosine"]
     assert [(job.value, job.seed) for job in finals] == [(0.0316, seed) for seed in range(3)]
@@ -173,47 +173,83 @@ def test_tuning_goes_on_until_the_best_rate_has_neighbours_and_nothing_is_traine
     assert own.outdated(trained[-1].key) is False
 
 
+def test_rates_of_rivals_are_tuned_at_whole_length_in_the_end(tmp_path):
+    own = Records("mnist-mlp", tmp_path)
+    _finish(own)
+    rival, other = methods.COSINE, methods.Row("SGD, cosine", tuned=True)
+    assert [own.shortly_tuned(row) for row in (rival, other, methods.AVERAGED)] == [False, True, False]
+    assert "| SGD + cosine, tuned | 0.0316* |" in show.table(own)
+    own.runs[f"{rival.method} | 0.1 | seed 0 | {own.workload.steps} steps"]["last"]["validation"]["loss"] = 0.0
+    assert [job.value for job in own.best(rival)[1]] == [0.316], "the best one needs a worse neighbour"
+    assert own.value(rival) == 0.0316
+    _finish(own)
+    assert own.value(rival) == 0.1, "it is best at whole length"
+    assert own.reference == rival
+    assert Records("gpt", tmp_path).reference == methods.USUAL
+
+
 def test_the_other_rule_is_trained_again_and_marked(tmp_path):
     own = Records("fashion-mlp", tmp_path)
     _finish(own)
     assert {job.value for job in own.sweep("AdamW")} == {tune.rate(place) for place in range(-12, 1)}
-    assert all(own.get(job) for lr in methods.FIRST_SCREEN for job in own.seeds("AdamW", lr))
     assert "Not trained: none." in show.table(own)
-    assert "an older rule" not in show.table(own)
+    assert "an older rule" not in show.table(own) + show.summary([show.workload_case(own)])
     own.runs["AutoGradaGrad | 1 | seed 1 | 2145 steps"]["rule"] = "another"
     assert [job.seed for job in own.missing()] == [1]
     assert "an older rule" in show.table(own)
+    assert "an older rule" in show.summary([show.workload_case(own)])
 
 
 def test_tables_name_what_is_missing_and_give_intervals(tmp_path):
     own = Records("fashion-cnn", tmp_path)
     assert "Not trained: AdamW + cosine, tuned; " in show.table(own)
     own.add(job := Job("GradaGrad", 0.01, 0, own.workload.steps), _pretend(job))
-    assert show.table(own).rpartition("Not trained: ")[2].count(";") == len(methods.ROWS) - 3
+    assert show.table(own).rpartition("Not trained: ")[2].count(";") == len(own.rows()) - 2
     _finish(own)
     rows = dict(line.strip("| ").split(" | ", 1) for line in show.table(own).splitlines() if line.startswith("| "))
     half = 4.303 * torch.tensor([0.5, 0.51, 0.52]).std().item() / 3**0.5
-    assert rows["SGD + cosine, tuned"].startswith(f"0.0316 | 51.00 ± {100 * half:.2f} | ")
-    assert rows["AdamW + cosine, tuned"].startswith("0.0316 | 52.00 ± 1.96 (5 seeds) | ")
-    del own.runs[f"AutoGradaGrad | 1 | seed 0 | {own.workload.steps} steps"]
-    assert show._gains(own, methods.ROWS[0]) == 4 * [0.0], "pairs are of one seed"
-    summary = show.summary([own, Records("gpt", tmp_path)])
-    assert "| Fashion-MNIST, residual CNN, accuracy | +0.00 ± 0.00 (4 seeds) |" in summary
-    assert "GPT" not in summary
+    assert rows["SGD + cosine, tuned"].startswith(f"0.0316* | 51.00 ± {100 * half:.2f} | ")
 
 
-def test_five_seeds_where_the_intervals_of_three_overlap(tmp_path):
-    """Rows that the summary compares with AutoGradaGrad's average, and no others."""
-    own = Records("fashion-cnn", tmp_path)
+def _case(title, ours, adamw, free, **untuned):
+    return show.Case(title, *(dict(enumerate(one)) for one in (ours, adamw, free)), untuned)
+
+
+def test_a_summary_divides_by_rivals_seed_by_seed_and_begins_with_the_worst():
+    lines = show.summary(
+        [
+            _case("won", [1.0, 2.0], [2.0, 4.0], [2.0], near={0: 2.0, 1: 4.0}, far={0: 4.0, 1: 8.0}),
+            _case("lost", [3.0, 3.0], [1.0, 4.0], [], near={0: 3.0, 1: 3.0}, far={0: 2.0, 1: 2.0, 2: 2.0}),
+        ]
+    ).splitlines()
+    assert (
+        lines[0] == "| AutoGradaGrad ÷ | the best untuned | near | AdamW + cosine, tuned | Schedule-Free AdamW, tuned |"
+    )
+    half = 12.71 * (math.log(4.0) / 2**0.5) / 2**0.5
+    assert lines[2] == f"| lost | 1.50 ± 0.00 (far) | 1.00 ± 0.00 | 1.50 ± {1.5 * half:.2f} | – |"
+    assert lines[3] == "| won | 0.50 ± 0.00 (near) | 0.50 ± 0.00 | 0.50 ± 0.00 | 0.50 (1 seed) |"
+    assert lines[4:] == ["| **mean** | 0.87 | 0.71 | 0.87 | 0.50 |", "| **worst** | 1.50 | 1.00 | 1.50 | 0.50 |"]
+
+
+def test_a_workload_counts_errors_and_a_diverged_rival_is_no_best(tmp_path):
+    own = Records("mnist-mlp", tmp_path)
     _finish(own)
-    goal, far, near, *_ = methods.COMPARED
-    for job in (*own.finals(goal), *own.finals(far)):
-        own.runs[job.key]["last"]["test"]["accuracy"] = 0.2 + job.seed / 100
-    assert [len(own.finals(row)) for row in (goal, far, near, methods.ROWS[-4], methods.AVERAGED)] == [5, 3, 5, 3, 5]
-    for row in methods.COMPARED:
-        for job in own.finals(row):
-            own.runs[job.key]["last"]["test"]["accuracy"] = 0.2 + job.seed / 100
-    assert {len(own.finals(row)) for row in own.rows()} == {3}
+    for seed in range(3):
+        own.runs[f"Prodigy | 1 | seed {seed} | 2145 steps"]["last"]["test"]["accuracy"] = 0.9
+        own.runs[f"Schedule-Free RAdam | 0.0025 | seed {seed} | 2145 steps"] = {"diverged": 1}
+    case = show.workload_case(own)
+    assert case.best() == "Prodigy, default"
+    assert case.against(case.untuned["Prodigy, default"]) == pytest.approx([5.0, 4.9, 4.8])
+
+
+def test_the_exam_divides_by_the_rate_that_its_command_chooses():
+    cases = {case.title.split(" (")[0].removesuffix(" †"): case for case in show.exam_cases()}
+    runs = held_out.Results(show.PAGE.parent / "records" / "auto-fourth.json").runs
+    for name, own in runs.items():
+        grid = [seeds for method, seeds in own.items() if method.startswith("AdamW, cosine, lr")]
+        best = min(grid, key=lambda seeds: seeds["0"][0] + seeds["1"][0])
+        assert list(cases[name].adamw.values()) == [best[str(seed)][0] for seed in range(3)]
+        assert cases[name].ours[2] == own["AutoGradaGrad"]["2"][1]
 
 
 def test_an_average_with_other_weights_is_trained_again(tmp_path):
@@ -223,7 +259,7 @@ def test_an_average_with_other_weights_is_trained_again(tmp_path):
     key = f"AdamW | 0.316 | seed 0 | {own.workload.steps} steps"
     del own.runs[key]["averaged"]
     assert [job.key for job in own.missing()] == [key]
-    assert own.best("AdamW", averaged=False) == (0.0316, [])
+    assert own.best(methods.Row("AdamW", tuned=True)) == (0.0316, [])
 
 
 def test_pictures_are_drawn_from_records(tmp_path, monkeypatch):
@@ -231,9 +267,9 @@ def test_pictures_are_drawn_from_records(tmp_path, monkeypatch):
     _finish(own)
     (tmp_path / "pictures").mkdir()
     monkeypatch.setattr(show, "PAGE", tmp_path / "page.md")
-    for draw in (show.robustness, show.first_screen, lambda own: show.curves([own])):
+    for draw in (show.robustness, lambda own: show.curves([own])):
         draw(own)
-    assert len(list((tmp_path / "pictures").glob("evidence-*.png"))) == 3
+    assert len(list((tmp_path / "pictures").glob("evidence-*.png"))) == 2
 
 
 def test_the_page_shows_the_records():
@@ -253,7 +289,24 @@ def test_a_rival_is_one_entry_of_the_list_of_methods():
     for name in PEERS:
         assert any(one.optimizer == name for one in CONTESTANTS)
         entry = entry_of(name)
-        assert entry.evidence == (entry.title in methods.METHODS) == (methods.Row(entry.title) in methods.ROWS)
+        assert entry.evidence == (methods.Row(entry.title) in methods.ROWS)
+
+
+def test_adamw_as_on_text_warms_up_and_clips():
+    """A gradient of norm 100 moves it as one of norm 1 does with SGD; the rate rises over a tenth, then falls to 0."""
+    weight = torch.nn.Parameter(torch.zeros(4))
+    entry = dataclasses.replace(methods.METHODS[methods.USUAL.method], attribute="SGD")
+    optimizer = entry.build([weight], steps=100, lr=1.0)
+    rates = []
+    for _ in range(100):
+        rates.append(optimizer.param_groups[0]["lr"])
+        before = weight.detach().clone()
+        weight.grad = torch.full((4,), 50.0)
+        optimizer.step()
+        assert float((weight.detach() - before).norm()) == pytest.approx(rates[-1], rel=1e-2)
+    assert rates[:11] == pytest.approx([(step + 1) / 10 for step in range(10)] + [1.0])
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert rates[-1] < 1e-3
 
 
 def test_the_digest_of_the_rule_follows_what_it_does(monkeypatch):
@@ -273,26 +326,28 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, monkeypatch):
     runs = again.runs[problem.name]
     assert again.tuned(problem, "adagrad", 0, held_out.WIDE["adagrad"])[0] == method
 
-    def never(_):
+    ours = results.get(problem, "AutoGradaGrad", 0, make)
+    assert all(math.isfinite(loss) for loss in ours)
+
+    def never(*_):
         raise AssertionError("trained again")
 
-    assert again.mean(problem, method, never, 0, held_out.TUNING_SEEDS) == results.mean(
+    monkeypatch.setattr(held_out, "run", never)
+    assert again.mean(problem, method, make, 0, held_out.TUNING_SEEDS) == results.mean(
         problem, method, make, 0, held_out.TUNING_SEEDS
     )
     rates = sorted(float(name.removeprefix("AdaGrad, lr ")) for name in runs)
     assert rates[0] < float(method.removeprefix("AdaGrad, lr ")) < rates[-1]
-    ours = results.get(problem, "AutoGradaGrad", 0, held_out.Make("autogradagrad", {}))
-    assert all(math.isfinite(loss) for loss in ours)
     monkeypatch.setattr(held_out, "rule_of", lambda _: "another")
     with pytest.raises(AssertionError, match="trained again"):
-        results.get(problem, "AutoGradaGrad", 0, never)
+        results.get(problem, "AutoGradaGrad", 0, make)
 
 
 def test_the_table_counts_diverged_runs(tmp_path, capsys):
     problem = dataclasses.replace(held_out.HELD_OUT[1], steps=4)
     what = held_out.Table([problem], 1, (1e-4,), held_out.NARROW, ("schedulefree", *held_out.ADVISED))
     results = held_out.Results(tmp_path / "runs.json")
-    results.get(problem, "AutoGradaGrad", 0, lambda parameters: torch.optim.SGD(parameters, lr=1e9))
+    results.get(problem, "AutoGradaGrad", 0, held_out.Make(OPTIMIZERS["sgd"], {"lr": 1e9}))
     rows, diverged = held_out.table(results, what, [problem])
     held_out.show(rows, diverged, [problem])
     printed = capsys.readouterr().out

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gradagrad_lab.problems.clicks.rows import Setup
 from rich.console import Console
 
 from gradagrad import GradaGrad
 from gradagrad_lab import methods, pool
 from gradagrad_lab.context import Context
 from gradagrad_lab.errors import OUTPUT, UserError
-from gradagrad_lab.figures.figure4.results import of_rule
+from gradagrad_lab.figures.figure4.plan import of_rule
 from gradagrad_lab.problems.clicks import runs as click_runs
-from gradagrad_lab.problems.clicks.rows import Setup
 from gradagrad_lab.problems.toy import AbsoluteValue
 from gradagrad_lab.records import MARKER, SCHEMA, Record, RecordStore, key_of, prepare
 from gradagrad_lab.study import Method, Run, runs_of

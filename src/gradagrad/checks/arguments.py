@@ -6,14 +6,18 @@ only one of them has (a tensor as lr, a schedule, dtypes) are checked in `gradag
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
 from itertools import islice
 from numbers import Real
-from typing import Any
+from typing import Any, ParamSpec
 
 from gradagrad.rules.scope import SCOPES
 
+P = ParamSpec("P")
 _LARGEST = (2.0 - 2.0**-23) * 2.0**127
 """The largest float32. A larger setting would become infinite in the middle of a step."""
 
@@ -40,6 +44,8 @@ class Table:
     """The argument that sets the scope of a block, if there is one."""
     free: tuple[str, ...]
     """Arguments that may differ between groups that share a decision; they must agree on all others."""
+    elsewhere: Mapping[str, str]
+    """Arguments of other optimizers, and what to do instead."""
 
 
 def _not_negative(remedy: str = "") -> Number:
@@ -76,7 +82,13 @@ GRADAGRAD = Table(
     choices={"granularity": SCOPES},
     scope="granularity",
     free=("lr", "weight_decay", "lr_decay", *_FLAGS),
+    elsewhere={
+        "betas": "momentum plays the role of the first one, and there is no second one.",
+        "gamma0": "γ starts at lr.",
+        "guard": "Only AutoGradaGrad has it.",
+    },
 )
+_NO_WARMUP = "Leave it out: γ starts low and finds its own pace."
 AUTOGRADAGRAD = Table(
     numeric={
         "lr": _not_negative("It multiplies the learning rate that the optimizer finds: 1.0, or less for a slow group."),
@@ -96,6 +108,18 @@ AUTOGRADAGRAD = Table(
     choices={"mode": ("train", "eval")},  # state dicts have it
     scope=None,
     free=("lr", "momentum", "weight_decay", "eps", "gamma_max", "guard", *_FLAGS),
+    elsewhere={
+        "betas": "momentum plays the role of the first one. None is needed for squares, which count over all steps.",
+        "d0": "gamma0 plays this role.",
+        "d_coef": "Leave it out: γ needs no factor, and lr counts only relative to the largest lr so far.",
+        "decouple": "decoupled_weight_decay plays this role, and is True by default.",
+        "growth_rate": "Leave it out: γ changes by about a tenth at most in one step. gamma_max caps it.",
+        "rho": "Leave it out: only GradaGrad has it.",
+        "granularity": "Leave it out: each tensor has its own γ.",
+        "lr_decay": "Use a scheduler of torch.optim.lr_scheduler.",
+        **dict.fromkeys(("use_bias_correction", "safeguard_warmup", "warmup_steps"), _NO_WARMUP),
+        **dict.fromkeys(("weight_lr_power", "r"), "Leave it out: γ sets the weights of the average."),
+    },
 )
 
 
@@ -165,7 +189,30 @@ def check_one_of(name: str, value: Any, choices: Sequence[str | None]) -> None:
     """Raises unless the value is one of the choices. Only strings are compared: arrays compare entry by entry."""
     if not (value is None and None in choices) and not (isinstance(value, str) and value in choices):
         rule = " or ".join(map(repr, choices)) if len(choices) < 3 else f"one of {', '.join(map(repr, choices))}"
-        raise ValueError(error_text(name, rule, value))
+        raise ValueError(error_text(name, rule, value, _did_you_mean(value, choices)))
+
+
+def _did_you_mean(value: object, known: Iterable[str | None]) -> str:
+    near = get_close_matches(str(value), [name for name in known if name], 1)
+    return f"Did you mean {near[0]!r}?" if near else ""
+
+
+def explains_unknown(table: Table) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Has a constructor explain arguments that only other optimizers have, and misspelt ones."""
+
+    def explaining(init: Callable[P, None]) -> Callable[P, None]:
+        known = [*signature(init).parameters]
+
+        @wraps(init)
+        def checking(*args: P.args, **kwargs: P.kwargs) -> None:
+            for name in kwargs.keys() - known:
+                if remedy := table.elsewhere.get(name) or _did_you_mean(name, known):
+                    raise TypeError(f"{type(args[0]).__name__} has no argument {name}. {remedy}")
+            init(*args, **kwargs)
+
+        return checking
+
+    return explaining
 
 
 def check_projection(value: Any, remedy: str) -> None:

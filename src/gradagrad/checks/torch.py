@@ -112,6 +112,17 @@ def warn_of_one_each(optimizer: Optimizer) -> None:
         )
 
 
+def warn_of_no_lr(optimizer: Optimizer) -> None:
+    """Warns where no param group has an lr, unless a scheduler has begun a warm-up there."""
+    groups = optimizer.param_groups
+    if all(isinstance(g["lr"], float) and g["lr"] == 0.0 and not g.get("initial_lr") for g in groups):
+        warnings.warn(
+            "lr is 0 in every param group, so this step moves nothing. lr counts relative to the largest lr so far: "
+            "leave it at 1. AutoGradaGrad needs no warm-up.",
+            stacklevel=6,
+        )
+
+
 def refuse_foreign_settings(group: Mapping[str, Any], defaults: Mapping[str, Any], momentum: float) -> None:
     """Raises where a wrapper or scheduler has overwritten one of our settings with its own of the same name."""
     if "adaptive" in group and "rho" in defaults:

@@ -12,7 +12,13 @@ from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_d
 
 from gradagrad import checkpoint, precision, sharding
 from gradagrad.checks.arguments import Table
-from gradagrad.checks.torch import checked, refuse_foreign_settings, refuse_unfit_parameters, warn_of_one_each
+from gradagrad.checks.torch import (
+    checked,
+    refuse_foreign_settings,
+    refuse_unfit_parameters,
+    warn_of_no_lr,
+    warn_of_one_each,
+)
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.plan import KeptState, Plan
@@ -153,6 +159,8 @@ class EngineOptimizer(Optimizer, ABC):
             return
         if is_first and (self.rule.learns or self._scope(self.param_groups[0]) in SHARED):
             warn_of_one_each(self)
+        if is_first and self.rule.learns:
+            warn_of_no_lr(self)
         first = FirstStep.of(steps) if is_first and self.warns_of_large_first_step else None
         engine.run(steps)
         self._has_stepped = True
@@ -219,10 +227,11 @@ class EngineOptimizer(Optimizer, ABC):
                 mark_idle(self, parameter)
                 continue
             state = self.state[parameter]
-            if plan is not None and not plan.keys <= state.keys():
-                begin(self, _has_gradient)
-            if "row_clocks" in state and gradient.layout == torch.strided:
-                catch_up(self._alone(group, parameter), 0)
+            if plan is not None and len(state) != plan.entries:
+                if not plan.keys <= state.keys():
+                    begin(self, _has_gradient)
+                if "row_clocks" in state and gradient.layout == torch.strided:
+                    catch_up(self._alone(group, parameter), 0)
             params.append(parameter)
             grads.append(gradient)
             if states is not None:
@@ -240,7 +249,9 @@ class EngineOptimizer(Optimizer, ABC):
         return batch
 
     def _catch_up(self) -> None:
-        """Brings idle rows up to date."""
+        """Brings idle rows up to date, before the state or the average is read."""
+        if self._in_backward is not None:
+            self._in_backward.refuse_half()
         for group in self.param_groups:
             for parameter in (p for p in group["params"] if "row_clocks" in self.state.get(p, ())):
                 catch_up(self._alone(group, parameter), 0)
@@ -273,6 +284,8 @@ class EngineOptimizer(Optimizer, ABC):
     def load_state_dict(self, state_dict: StateDict) -> None:
         """Restores a state dict bit for bit, or raises and changes nothing. Projections stay this optimizer's."""
         checkpoint.load(self, state_dict, super().load_state_dict)
+        if self._in_backward is not None:
+            self._in_backward.abandon()
         begin(self, _none)
 
     @property

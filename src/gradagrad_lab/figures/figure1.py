@@ -120,6 +120,11 @@ def tables(curves: Curves) -> list[Table]:
     return [Table(title, ["v/α", "naive", "GradaGrad"], rows, "A dash: α + v is not positive.")]
 
 
+def _growth(curves: Curves) -> str:
+    naive, ours = _at(curves)[-0.99]
+    return f"×{ours:.2f} where the naive rule gives ×{naive:.0f}"
+
+
 def claims(curves: Curves) -> list[Claim]:
     """What the curves say about the paper's sentences."""
     at, ours = _at(curves), curves["reparametrised"]
@@ -130,22 +135,19 @@ def claims(curves: Curves) -> list[Claim]:
     return [
         Claim(
             "Where v is negative the learning rate scales smoothly, while the naive rule γ/√(α + v) quickly explodes.",
-            f"At v = −0.99 α the naive rule multiplies the learning rate by {at[-0.99][0]:.1f}, and from −α on it has "
-            f"no value; ours multiplies it by {at[-0.99][1]:.2f}, at −α by {at[-1.0][1]:.2f}, at −3 α by "
-            f"{at[-3.0][1]:.2f}.",
+            "What one step multiplies the learning rate by. From v = −α on, the naive rule has no value.",
             "holds" if steady and at[-1.0][0] == np.inf else "does not hold",
             criterion="Ours is finite and strictly falling in v from −4 α to 3 α; the naive rule has no value at −α.",
-            number=f"{at[-0.99][1]:.2f}× for {at[-0.99][0]:.0f}× at −0.99 α",
+            number=_growth(curves),
         ),
         Claim(
             "The reparametrised rule matches the naive one to first order: their slopes agree at v = 0.",
-            "Their difference divided by (v/α)² stays at "
-            + ", ".join(f"{constant:.3f}" for constant in constants)
-            + " for v/α = −0.1, −0.01, −0.001: the difference is of second order. (The paper's remark says α − v where "
-            "it means α + v.)",
+            "Their difference divided by (v/α)² does not grow towards v = 0, so it is of second order. (The paper's "
+            "remark says α − v where it means α + v.)",
             "holds" if bool(np.all(constants < 1)) else "does not hold",
             criterion="The difference divided by (v/α)² stays below 1 as v/α goes to 0.",
-            number=f"{constants[-1]:.3f}·(v/α)²",
+            number=f"they differ by {constants[-1]:.2f}·(v/α)²",
+            table=Table("", ["v/α = −0.1", "−0.01", "−0.001"], [[f"{constant:.3f}" for constant in constants]]),
         ),
         Claim(
             "For positive v the standard AdaGrad update is used without any reparametrisation.",
@@ -159,15 +161,14 @@ def claims(curves: Curves) -> list[Claim]:
 
 def about(curves: Curves) -> About:
     """Words around the figure."""
-    at = _at(curves)
     return About(
         intro="One step changes the sum α under the root by v = g² − ρ·g·m. When consecutive gradients agree, v is "
         "negative. Added to α it would lead to a division by zero at v = −α; GradaGrad leaves α alone and lets the "
         "numerator γ grow.",
         paper="Near v = 0 the reparametrised rule follows the naive one; where that explodes, it grows gently.",
-        number=f"{at[-0.99][1]:.2f}× for {at[-0.99][0]:.0f}×",
-        summary=f"When consecutive gradients agree so well that v = −0.99 α, the naive rule multiplies the learning "
-        f"rate by {at[-0.99][0]:.0f}, GradaGrad by {at[-0.99][1]:.2f}.",
+        number=_growth(curves),
+        summary=f"When consecutive gradients agree so well that v = −0.99 α, one step multiplies the learning rate by "
+        f"{_growth(curves)}.",
         settings={"ρ": f"{RHO:g}", "points": str(POINTS), "precision": "float64"},
     )
 

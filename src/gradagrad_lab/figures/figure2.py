@@ -16,7 +16,7 @@ from gradagrad_lab.methods import LEARNING_RATE
 from gradagrad_lab.problems.toy import AbsoluteValue
 from gradagrad_lab.records import Record, write_atomically
 from gradagrad_lab.report import style
-from gradagrad_lab.report.content import About, Claim, Panel, Picture, Table
+from gradagrad_lab.report.content import About, Claim, Panel, Picture, Table, Verdict
 from gradagrad_lab.study import Frame, Method, Plan, Run, Study
 from gradagrad_lab.train import train
 
@@ -134,15 +134,15 @@ def about(drawn: Results) -> About:
     adagrad, ours = drawn["adagrad"], drawn["gradagrad"]
     arrived = [path.reached_at for path in ours if path.reached_at is not None]
     others = sum(path.reached_at is not None for path in adagrad)
-    span = f"in {min(arrived)} to {max(arrived)} steps" if arrived else "never"
     start = f"x₀ = {ours[0].x[0]:g}"
     return About(
         intro=f"f(x) = |x| from {start}, without noise, in float32. The gradient is ±1, so only the learning rate "
         "matters.",
         paper="On |x| GradaGrad repairs a learning rate that is too small, while AdaGrad's can only fall.",
-        number=f"{len(arrived)} of {len(ours)} γ₀, AdaGrad {others}",
-        summary=f"On f(x) = |x|, GradaGrad arrives from {len(arrived)} of {len(ours)} initial rates γ₀, {span}; "
-        f"AdaGrad arrives from {others}. All in float32.",
+        number=f"arrives from {len(arrived)} of {len(ours)} γ₀, AdaGrad from {others}",
+        summary=f"On f(x) = |x|, GradaGrad arrives from {len(arrived)} of {len(ours)} initial rates γ₀"
+        + (f", in {min(arrived)} to {max(arrived)} steps" if arrived else "")
+        + f"; AdaGrad arrives from {others}. All in float32.",
         settings={
             "start": start,
             "steps": str(STEPS),
@@ -166,8 +166,8 @@ def tables(drawn: Results) -> list[Table]:
     rows = [
         {
             "γ₀": style.power(old.initial),
-            "AdaGrad: steps": "–" if old.reached_at is None else str(old.reached_at),
-            "GradaGrad: steps": "–" if new.reached_at is None else str(new.reached_at),
+            "AdaGrad: steps": str(old.reached_at or "–"),
+            "GradaGrad: steps": str(new.reached_at or "–"),
             "AdaGrad: |x| at 200": f"{abs(old.x[200]):.2g}",
             "GradaGrad: |x| at 200": f"{abs(new.x[200]):.2g}",
             "GradaGrad: highest rate": f"{new.rate.max():.2g}",
@@ -179,32 +179,33 @@ def tables(drawn: Results) -> list[Table]:
     return [Table.of(f"Steps until |x| < {NEAR}", rows, note)]
 
 
+def _verdict(whole: object, part: object = False) -> Verdict:
+    return "holds" if whole else "holds in part" if part else "does not hold"
+
+
 def _falls(paths: list[Trajectory]) -> Claim:
     falls = all(np.all(np.diff(path.rate) <= 0) for path in paths)
-    stuck = [path for path in paths if path.reached_at is None]
-    left = "; ".join(f"from γ₀ = {style.power(path.initial)} it ended at x = {path.x[-1]:.3f}" for path in stuck[:2])
+    stuck = sum(path.reached_at is None for path in paths)
     return Claim(
         "AdaGrad's learning rate can only fall, so it converges slowly from a small initial learning rate.",
         f"Its learning rate {'never rose' if falls else 'rose'}. Within {STEPS} steps it came closer than {NEAR} to "
-        f"the minimum from {len(paths) - len(stuck)} of {len(paths)} values of γ₀; {left or 'none was too small'}.",
-        "holds" if falls and stuck else "does not hold",
+        f"the minimum from {len(paths) - stuck} of {len(paths)} values of γ₀.",
+        _verdict(falls and stuck),
         criterion=f"It never rises, and from some γ₀ |x| < {NEAR} is not reached in {STEPS} steps",
-        number=f"stuck from {len(stuck)} of {len(paths)} γ₀",
+        number=f"stuck from {stuck} of {len(paths)} γ₀",
     )
 
 
 def _adapts(paths: list[Trajectory]) -> Claim:
     both_ways = sum(bool(np.any(np.diff(path.rate) > 0) and np.any(np.diff(path.rate) < 0)) for path in paths)
-    steps = [path.reached_at for path in paths if path.reached_at is not None]
-    complete = len(steps) == len(paths) == both_ways
+    arrived = sum(path.reached_at is not None for path in paths)
     return Claim(
         "GradaGrad adapts to a poor initial learning rate in a non-monotone manner and so converges faster.",
-        f"It came closer than {NEAR} to the minimum from {len(steps)} of {len(paths)} values of γ₀, after "
-        f"{min(steps, default=0)} to {max(steps, default=0)} steps; its learning rate both rose and fell in "
-        f"{both_ways} of {len(paths)} runs.",
-        "holds" if complete else "holds in part" if steps else "does not hold",
+        f"It came closer than {NEAR} to the minimum from {arrived} of {len(paths)} values of γ₀; its learning rate "
+        f"both rose and fell in {both_ways} of {len(paths)} runs.",
+        _verdict(arrived == len(paths) == both_ways, arrived),
         criterion="From every γ₀ it arrives, and its learning rate both rises and falls",
-        number=f"arrives from {len(steps)} of {len(paths)} γ₀",
+        number=f"arrives from {arrived} of {len(paths)} γ₀",
     )
 
 
@@ -234,56 +235,60 @@ def _precision(paths: list[Trajectory]) -> list[Claim]:
     """The paper's warning, which is about its Algorithm 2 as printed; and that the warning is not needed here."""
     tiny = [path for path in paths if path.initial < 1e-6]
     printed = [as_printed(path.initial) for path in tiny]
-    stuck = [path for path in printed if path.reached_at is None and path.rate.max() <= path.initial]
-    ended = "; ".join(f"from γ₀ = {style.power(one.initial)} it ends at x = {one.x[-1]:g}" for one in printed)
-    sentences = "; ".join(
-        f"from γ₀ = {style.power(path.initial)}, x keeps every bit for {path.standing} steps, yet the learning rate "
-        f"reaches {path.rate.max():.2g} and |x| < {NEAR} "
-        + (f"comes after {path.reached_at} steps" if path.reached_at is not None else "never comes")
-        for path in tiny
-    )
+    stuck = sum(path.reached_at is None and bool(path.rate.max() <= path.initial) for path in printed)
     works = sum(path.reached_at is not None for path in tiny)
+    rows = [
+        {
+            "γ₀": style.power(own.initial),
+            "as printed ends at x": f"{literal.x[-1]:g}",
+            "here x keeps every bit for": f"{own.standing} steps",
+            f"|x| < {NEAR} after": f"{own.reached_at} steps" if own.reached_at else "–",
+        }
+        for own, literal in zip(tiny, printed, strict=True)
+    ]
     return [
         Claim(
             "γ₀ below roughly 1e-6 will likely lose precision and all adaptivity in single precision.",
-            f"Algorithm 2 as printed, in float32: {ended}; its learning rate never rises. It forms m by subtracting "
-            "iterates, which gives 0 while x does not move.",
-            "holds" if len(stuck) == len(tiny) else "holds in part" if stuck else "does not hold",
+            "Algorithm 2 as printed, in float32, forms m by subtracting iterates, which gives 0 while x does not move.",
+            _verdict(stuck == len(tiny), stuck),
             criterion="As printed, no γ₀ below 1e-6 arrives or ever gains in learning rate",
-            number=f"{len(stuck)} of {len(tiny)} γ₀ stuck",
+            number=f"stuck from {stuck} of {len(tiny)} γ₀",
         ),
         Claim(
             "This implementation removes that limit: m follows a recursion that is the same in exact arithmetic.",
-            f"{sentences[0].upper()}{sentences[1:]}.",
-            "holds" if works == len(tiny) else "holds in part" if works else "does not hold",
+            "Both, in float32:",
+            _verdict(works == len(tiny), works),
             whose="ours",
             criterion=f"From every γ₀ below 1e-6, |x| < {NEAR} within {STEPS} steps in float32",
-            number=f"{works} of {len(tiny)} γ₀ arrive",
+            number=f"arrives from {works} of {len(tiny)} γ₀",
+            table=Table.of("", rows),
         ),
     ]
 
 
 def _constant(flat: list[Trajectory], adagrad: list[Trajectory]) -> Claim:
     """With ρ = 1 and equal gradients v is 0, so nothing changes until the sign does."""
-    known = {path.initial: path for path in adagrad}
+    known = {path.initial: path.reached_at or STEPS + 1 for path in adagrad}
     constant = [bool(np.all(path.rate[: path.crossing] == path.rate[0])) for path in flat]
     falls = [bool(np.all(np.diff(path.rate) <= 0)) for path in flat]
-    faster = [
-        path.reached_at is not None and path.reached_at < (known[path.initial].reached_at or STEPS + 1) for path in flat
-    ]
-    sentences = "; ".join(
-        f"from γ₀ = {style.power(path.initial)} it arrives after {path.reached_at or f'more than {STEPS}'} steps, "
-        f"AdaGrad after {known[path.initial].reached_at or f'more than {STEPS}'}"
+    faster = [(path.reached_at or STEPS + 1) < known[path.initial] for path in flat]
+    rows = [
+        {
+            "γ₀": style.power(path.initial),
+            "steps": str(path.reached_at or f"over {STEPS}"),
+            "AdaGrad": str(known[path.initial]) if known[path.initial] <= STEPS else f"over {STEPS}",
+        }
         for path in flat
-    )
+    ]
     return Claim(
         "With ρ = 1 the learning rate on |x| stays constant until the minimum is overshot and falls from there, so "
         "progress is much faster than AdaGrad's.",
         f"Constant until the first change of sign in {sum(constant)} of {len(flat)} runs, never rising in "
-        f"{sum(falls)}; {sentences}.",
-        "holds" if all((*constant, *falls, *faster)) else "holds in part" if any(faster) else "does not hold",
+        f"{sum(falls)}. Steps until |x| < {NEAR}:",
+        _verdict(all((*constant, *falls, *faster)), any(faster)),
         criterion="All of it in both runs",
-        number=f"{sum(faster)} of {len(flat)} faster",
+        number=f"faster than AdaGrad in {sum(faster)} of {len(flat)} runs",
+        table=Table.of("", rows),
     )
 
 

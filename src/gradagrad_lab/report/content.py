@@ -9,31 +9,8 @@ from typing import Any, Literal, get_args
 
 Whose = Literal["paper", "proof", "ours"]
 Fixed = Literal["before", "after"]
-Verdict = Literal["holds", "holds in part", "does not hold", "not tested"]
+Verdict = Literal["holds", "holds in part", "does not hold", "not decidable at this size", "not tested"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-
-
-@dataclass(frozen=True)
-class Claim:
-    """One sentence, what was measured about it, and what follows.
-
-    ``whose``: the paper's about an experiment, the paper's in a proof, or ours; counted separately. ``criterion``:
-    what would make it hold; ``fixed``: whether that was decided before or after results were seen. ``number``: the one
-    that decides, for the short list.
-    """
-
-    text: str
-    evidence: str
-    verdict: Verdict
-    whose: Whose = "paper"
-    criterion: str = ""
-    fixed: Fixed = "before"
-    number: str = ""
-
-    def __post_init__(self) -> None:
-        if self.verdict not in VERDICTS:
-            allowed = ", ".join(repr(verdict) for verdict in VERDICTS)
-            raise ValueError(f"verdict must be one of {allowed}, got {self.verdict!r}.")
 
 
 @dataclass(frozen=True)
@@ -57,6 +34,30 @@ class Table:
                     f"every row of table {self.title!r} must have {len(self.columns)} cells like its header, "
                     f"row {number} has {len(row)}."
                 )
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One sentence, what was measured about it, and what follows.
+
+    ``whose``: the paper's about an experiment, the paper's in a proof, or ours; counted separately. ``criterion``:
+    what would make it hold; ``fixed``: whether that was decided before or after results were seen. ``number``: the one
+    that decides, for the short list. ``table``: the numbers behind the evidence, in a few cells.
+    """
+
+    text: str
+    evidence: str
+    verdict: Verdict
+    whose: Whose = "paper"
+    criterion: str = ""
+    fixed: Fixed = "before"
+    number: str = ""
+    table: Table | None = None
+
+    def __post_init__(self) -> None:
+        if self.verdict not in VERDICTS:
+            allowed = ", ".join(repr(verdict) for verdict in VERDICTS)
+            raise ValueError(f"verdict must be one of {allowed}, got {self.verdict!r}.")
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,11 @@ class Section:
 @dataclass(frozen=True)
 class About:
     """What a figure says about itself. ``paper``: what the paper shows; ``summary``: what came out here, in a sentence;
-    ``number``: the one that matters; ``missing``: what is not reproduced here, and the command that would."""
+    ``number``: the one that matters; ``missing``: what is not reproduced here, and the command that would; ``title``
+    replaces the study's."""
 
     intro: str
+    title: str = ""
     summary: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     sources: list[Source] = field(default_factory=list)

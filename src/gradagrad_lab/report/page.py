@@ -8,6 +8,7 @@ import base64
 import csv
 import hashlib
 import io
+import json
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -22,6 +23,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from gradagrad_lab.context import Context, Size
+from gradagrad_lab.methods import rule_of
 from gradagrad_lab.records import write_atomically
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import VERDICTS, Claim, Picture, Section, Table, Verdict, Whose
@@ -31,6 +33,8 @@ from gradagrad_lab.study import count
 _NUMBER = re.compile(r"[-+−±]?[\d.,]+(e[-+−]?\d+)?( ?%| ?×| ?s)?( ?± ?[\d.,]+(e[-+−]?\d+)?)?|[-–—]|", re.IGNORECASE)
 _OWNERS: dict[Whose, str] = {"paper": "The paper’s experiments", "proof": "The paper’s proofs", "ours": "Our own"}
 SUITE = "suite"
+RECORDS = Path(__file__).resolve().parents[3] / "docs" / "records"
+"""What the figures said at the full size; absent where the package is installed without its documentation."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ LOOKS: dict[Verdict, Look] = {
     "holds": Look("✓", "holds", "hold"),
     "holds in part": Look("◐", "part", "hold in part"),
     "does not hold": Look("✕", "fails", "do not hold"),
+    "not decidable at this size": Look("?", "untested", "are not decidable at this size"),
     "not tested": Look("–", "untested", "not tested"),
 }
 
@@ -93,6 +98,7 @@ def _render(
         lead=_lead(sections, context, machine),
         quick=context.quick,
         suite=[section.key for section in sections] == [SUITE],
+        heading=_heading(sections, claims),
         missing="".join(section.missing for section in sections),
         counts=[
             (words, _tally(claim for claim in claims if claim.whose == whose))
@@ -106,6 +112,34 @@ def _render(
         sources=_sources(sections),
     )
     return page, beside
+
+
+def _heading(sections: Sequence[Section], claims: Sequence[Claim]) -> str:
+    """A page that judges nothing about the paper is named after what it shows."""
+    if any(claim.whose != "ours" for claim in claims) or not sections:
+        return "How far the paper’s claims hold on this machine"
+    return "AutoGradaGrad beside tuned optimizers and its peers" if claims else sections[0].title
+
+
+def overall(claims: Sequence[Claim]) -> Verdict:
+    """The verdict of a section: on the paper's claims, or where it has none on ours."""
+    own = [claim.verdict for claim in claims if claim.whose != "ours"] or [claim.verdict for claim in claims]
+    decided = {verdict for verdict in own if verdict in VERDICTS[:3]}
+    if not decided:
+        return own[0] if own else "not tested"
+    return decided.pop() if len(decided) == 1 else "holds in part"
+
+
+def recorded(section: Section, context: Context) -> tuple[str, dict[str, str]]:
+    """Beside a quick run: the date of the recorded full size, and its number for each claim."""
+    path = RECORDS / f"{section.key}.json"
+    if not (context.quick and section.claims and path.is_file()):
+        return "", {}
+    record = json.loads(path.read_text("utf-8"))
+    ours = {True: " (an older AutoGradaGrad)", False: ""}[record["rule of AutoGradaGrad"] != rule_of("autogradagrad")]
+    found = {one["text"]: one["number"] + ours * ("AutoGradaGrad" in one["text"]) for one in record["claims"]}
+    verdicts = {one["text"]: f"{LOOKS[one['verdict']].sign} {found[one['text']]}" for one in record["claims"]}
+    return max(run["date"] for run in record["made"]), verdicts
 
 
 def _text(file: Traversable) -> str:
@@ -170,22 +204,37 @@ def _glance(section: Section) -> dict[str, Any]:
         "paper": section.paper,
         "summary": section.summary or (section.claims[0].evidence if section.claims else ""),
         "number": section.number,
-        "tally": _tally(section.claims),
+        "verdict": overall(section.claims),
+        "look": LOOKS[overall(section.claims)],
+        "judged": bool(section.claims),
+        "recorded": "",
     }
 
 
 def _section(section: Section, context: Context, beside: dict[str, bytes]) -> dict[str, Any]:
     anchor = _anchor(section)
+    date, full = recorded(section, context)
+    headline = next((full.get(claim.text, "") for claim in section.claims if claim.number == section.number), "")
     tables = [
         _table(table, _csv(beside, f"{anchor}-table-{number}", [table.columns, *table.rows]))
         for number, table in enumerate(section.tables, start=1)
     ]
     return {
         **_glance(section),
+        "recorded": f"full size, {date}: {headline}" if headline else "",
+        "date": date,
         "anchor": anchor,
         "time": f"Took {duration(section.seconds)}.",
         "paragraphs": [part.strip() for part in section.intro.split("\n\n") if part.strip()],
-        "claims": [{"claim": claim, "look": LOOKS[claim.verdict]} for claim in section.claims],
+        "claims": [
+            {
+                "claim": claim,
+                "look": LOOKS[claim.verdict],
+                "full": full.get(claim.text, ""),
+                "table": claim.table and _table(claim.table),
+            }
+            for claim in section.claims
+        ],
         "pictures": [_picture(picture, beside) for picture in section.pictures],
         "tables": tables,
         "settings": section.settings.items(),

@@ -34,12 +34,12 @@ _SERIES: dict[str, tuple[str, str, Any]] = {
     "gradagrad momentum": ("#8f5b00", "#ffd166", (0, (4, 1))),
     "adagrad": ("#0b63ad", "#6cb6f7", (0, (5, 1.6))),
     "adam": ("#047857", "#46d3a4", (0, (6, 1.5, 1.5, 1.5))),
-    "sgd": ("#8a4a9c", "#d3a0e4", (0, (1.6, 1.4))),
+    "sgd": ("#b3307a", "#f08fc4", (0, (1.6, 1.4))),
     "mechanic": ("#6b4423", "#d9a679", (0, (5, 1.2, 1, 1.2))),
-    "autogradagrad": ("#9f1239", "#ff7aa2", (0, (9, 1.5))),
-    "autogradagrad averaged": ("#9f1239", "#ff7aa2", "-"),
+    "autogradagrad": ("#5b21d6", "#b69cff", (0, (9, 1.5))),
+    "autogradagrad averaged": ("#5b21d6", "#b69cff", "-"),
     "d-adapt": ("#8a6100", "#e3b341", (0, (3, 1.2))),
-    "prodigy": ("#3f51c5", "#a3b1ff", (0, (4, 1.2, 1, 1.2, 1, 1.2))),
+    "prodigy": ("#9f1239", "#ff7aa2", (0, (4, 1.2, 1, 1.2, 1, 1.2))),
     "dog": ("#5c6b00", "#bccf52", (0, (2, 1.2))),
     "cocob": ("#0e7490", "#67d3ea", (0, (7, 2))),
     "schedule-free": ("#a3326b", "#f595c2", (0, (3, 1.2, 1, 1.2))),
@@ -100,7 +100,7 @@ def colour(name: str) -> str:
 def line(name: str) -> dict[str, Any]:
     """Colour and dashes of an optimizer as keyword arguments of ``plot``, because not everyone sees the colours."""
     shade, _, dashes = _look(name)
-    return {"color": shade, "linestyle": dashes, "linewidth": 2.4 if name.lower().startswith("gradagrad") else 1.7}
+    return {"color": shade, "linestyle": dashes, "linewidth": 2.3 if "gradagrad" in name.lower() else 1.4}
 
 
 def _look(name: str) -> tuple[str, str, Any]:

@@ -9,17 +9,15 @@ import pytest
 from rich.console import Console
 
 from gradagrad_lab.context import Context, Size
+from gradagrad_lab.data import criteo as criteo_file
 from gradagrad_lab.data.clicks import tables as clicks_tables
-from gradagrad_lab.data.clicks.stream import ClickStream
-from gradagrad_lab.data.criteo import cache as criteo_cache
-from gradagrad_lab.data.criteo.text import folder_of
 from gradagrad_lab.errors import DATA, UserError
 from gradagrad_lab.figures.figure4 import claims as figure4_claims
+from gradagrad_lab.figures.figure4 import plan as figure4_plan
 from gradagrad_lab.figures.figure4 import study as figure4
-from gradagrad_lab.figures.figure4.results import GRIDS, INITIAL, RHO, Figure4Plan, Results, of_rule
-from gradagrad_lab.problems.clicks import rows as click_rows
-from gradagrad_lab.problems.clicks.rows import Setup
-from gradagrad_lab.problems.clicks.runs import AUTO, SCALAR, ClickProblem
+from gradagrad_lab.figures.figure4.plan import GRIDS, INITIAL, RHO, Figure4Plan, of_rule
+from gradagrad_lab.figures.figure4.results import Results
+from gradagrad_lab.problems.clicks.runs import AUTO, ClickProblem, Setup
 from gradagrad_lab.report import style
 from gradagrad_lab.study import Frame, Plan, Run, conduct, present
 from gradagrad_lab.study import train as train_plan
@@ -29,7 +27,7 @@ from lab.store import recorded
 
 SETUP = Setup(rows=26 * 16, held_out=128, batch=16, cap=50, bottom=(4,), top=(4,))
 TOY = Figure4Plan(SETUP, (0, 1), (0,), 26 * 16)
-PLAN = Plan([*TOY.scalar_runs(), *TOY.other_runs()], TOY.tunings, TOY)
+PLAN = Plan(TOY.runs(), TOY.tunings, TOY)
 
 
 @pytest.fixture(scope="module")
@@ -126,17 +124,17 @@ def test_stability_counts_setbacks(results: Results, monkeypatch: pytest.MonkeyP
 def test_the_report_says_whether_the_runs_were_known(results: Results, context: Context) -> None:
     """Verdicts on runs that had been seen when the criteria were written are marked as such."""
     assert "confirm nothing" in figure4_claims.how_judged(results)
-    default = figure4.plan_of(Context(context.out)).seeds
+    default = figure4_plan.plan_of(Context(context.out)).seeds
     assert default == tuple(range(100, 106))
     assert not set(default) & set(figure4_claims.SEEN)
-    assert figure4.plan_of(Context(context.out, first_seed=0, seeds=7)).seeds == tuple(range(7))
+    assert figure4_plan.plan_of(Context(context.out, first_seed=0, seeds=7)).seeds == tuple(range(7))
 
 
 def test_another_rho_draws_its_own_panel(tmp_path: Path) -> None:
     context = Context(tmp_path, workers=1, seeds=1, rho=(50.0, 3.0), rows=640, console=Console(quiet=True))
-    assert figure4.plan_of(context).rhos == (3.0, 50.0)
+    assert figure4_plan.plan_of(context).rhos == (3.0, 50.0)
     toy = dataclasses.replace(TOY, seeds=(0,), rhos=(50.0,))
-    plan = Plan([*toy.scalar_runs(), *toy.other_runs()], toy.tunings, toy)
+    plan = Plan(toy.runs(), toy.tunings, toy)
     section = present(figure4.STUDY, Frame(context, train_plan(plan, context, "toy")))
     assert [panel.title for panel in section.pictures[0].panels] == ["ρ = 50"]
     assert section.claims == [], "the paper's sentences are about its own ρ"
@@ -156,7 +154,7 @@ def test_a_short_file_is_used_as_it_is_and_nothing_is_judged_by_it(criteo: Path,
     context = Context(tmp_path / "out", data_dir=tmp_path, workers=1, seeds=1, console=Console(quiet=True))
     section = conduct(figure4.STUDY, context)
     assert section.settings["rows"] == "640 trained on, 57 held out"
-    assert {claim.verdict for claim in section.claims} == {"not tested"}
+    assert {claim.verdict for claim in section.claims} == {"not decidable at this size"}
     assert all("5 steps and 57 held-out rows" in claim.evidence for claim in section.claims)
     assert section.pictures == []
     assert "685 rows to train on, where 10,240 were planned" in section.intro
@@ -167,77 +165,41 @@ def test_a_short_file_is_used_as_it_is_and_nothing_is_judged_by_it(criteo: Path,
 def test_a_file_that_is_too_short_is_one_sentence(criteo: Path, tmp_path: Path) -> None:
     criteo.write_bytes(b"\n".join(text_rows(200)))
     with pytest.raises(UserError, match=r"holds 200 rows; Figure 4 needs at least 384") as raised:
-        figure4.plan_of(Context(tmp_path / "out", data_dir=tmp_path))
+        figure4_plan.plan_of(Context(tmp_path / "out", data_dir=tmp_path))
     assert raised.value.exit_code == DATA
 
 
 def test_real_criteo_is_used_where_it_is(criteo: Path, tmp_path: Path) -> None:
-    found = figure4.plan_of(Context(tmp_path / "out", data_dir=tmp_path)).setup
+    found = figure4_plan.plan_of(Context(tmp_path / "out", data_dir=tmp_path)).setup
     assert (found.criteo, found.rows, found.held_out) == (str(criteo), 685, 57)
-    assert not figure4.plan_of(Context(tmp_path / "out")).setup.criteo
+    assert not figure4_plan.plan_of(Context(tmp_path / "out")).setup.criteo
     small = dataclasses.replace(found, rows=400, held_out=50, batch=16, cap=50, bottom=(4,), top=(4,))
     run = Run(ClickProblem(small), of_rule("adagrad", 0.05), 0, small.steps)
-    (folder_of(criteo) / "ids.npz").unlink()
+    (criteo_file.folder_of(criteo) / "ids.npz").unlink()
     with pytest.raises(UserError, match="gradagrad data criteo") as raised:
         train([run])
     assert raised.value.exit_code == DATA
-    criteo_cache.build(criteo, small.settings())
+    criteo_file.build(criteo, small.settings)
     record = train([run])[0]
     assert record.config["problem"]["data"] == "Criteo"
     assert np.isfinite(record.curves["loss"][0])
-    assert len(click_rows.clicks_of(small).training) == 400 // 16
 
 
 TINY_TABLES = (7,) * 26
 
 
-@pytest.fixture
-def paper(monkeypatch: pytest.MonkeyPatch) -> Setup:
-    """The paper's size but for its size: a row for every id, runs one by one by the optimizer itself."""
-    for module in (clicks_tables, criteo_cache):
-        monkeypatch.setattr(module, "CARDINALITIES", TINY_TABLES)
-    monkeypatch.setitem(figure4.SIZES, "paper", Setup(10_000, 100, 16, bottom=(4,), top=(4,), paper=True))
-    return figure4.SIZES["paper"]
-
-
-def test_the_paper_s_size_from_end_to_end(criteo: Path, paper: Setup, tmp_path: Path) -> None:
+def test_the_paper_s_size_from_end_to_end(criteo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The paper's size but for its size: a row for every id, and only the scalar grid."""
+    monkeypatch.setattr(clicks_tables, "CARDINALITIES", TINY_TABLES)
+    monkeypatch.setattr(criteo_file, "CARDINALITIES", TINY_TABLES)
+    monkeypatch.setitem(figure4_plan.SIZES, "paper", Setup(10_000, 100, 16, bottom=(4,), top=(4,), paper=True))
     shown = StringIO()
     console = Console(file=shown, width=1000)
     context = Context(tmp_path / "out", tmp_path, workers=1, console=console, size=Size.PAPER)
     section = conduct(figure4.STUDY, context)
-    assert "24 runs of 42 steps, 1 at a time: about" in shown.getvalue()
-    assert "ms here (one thread; 15 steps after 15)" in shown.getvalue()
+    assert "24 runs of 42 steps" in shown.getvalue()
     assert len(section.claims) == 3
     assert section.settings["networks"] == "13-4-16 and 367-4-1"
+    assert section.settings["tables"] == "every id has its row"
     assert [picture.stem for picture in section.pictures] == ["figure4", "figure4-gamma"]
     assert len(recorded(tmp_path / "out")) == 24
-    shown.truncate(0)
-    assert conduct(figure4.STUDY, context).claims == section.claims
-    assert "runs of" not in shown.getvalue(), "what is finished is neither announced nor trained again"
-
-
-def test_the_paper_s_size_gives_the_numbers_of_the_stack(
-    criteo: Path, paper: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Streamed, alone and by the optimizer; or in memory, side by side and in one computation."""
-    setup = figure4.plan_of(Context(tmp_path / "out", tmp_path, size=Size.PAPER)).setup
-    alone = train([Run(ClickProblem(setup), of_rule(SCALAR, 0.01, 100.0), 3, setup.steps)])[0]
-    in_memory = dataclasses.replace(setup, paper=False)
-    monkeypatch.setattr(Setup, "settings", lambda self: criteo_cache.Settings(every_id=True))
-    click_rows._cache.cache_clear()
-    stacked = train([Run(ClickProblem(in_memory), of_rule(SCALAR, 0.01, 100.0), 3, setup.steps)])[0]
-    for measure in ("excess", "growth", "loss"):
-        assert alone.curves[measure] == pytest.approx(stacked.curves[measure], rel=1e-3), measure
-
-
-def test_the_synthetic_stream_at_the_paper_s_size(paper: Setup, tmp_path: Path) -> None:
-    """Rows read as they come are the rows of the stream, also across the ends of its blocks."""
-    setup = dataclasses.replace(paper, rows=9000, held_out=300)
-    streamed = click_rows.Clicks(setup)
-    rows = ClickStream(0, setup.size.cap).rows(9000)
-    found = [cut.batch for cut in streamed.batches(500)]
-    assert len(found) == 9000 // 16 - 500
-    for step, batch in zip((500, 512, 561), (found[0], found[12], found[61]), strict=True):
-        looked_up = batch.touched[batch.position].view(16, 26).numpy()
-        np.testing.assert_array_equal(looked_up, rows.ids[16 * step : 16 * step + 16])
-    assert sum(len(cut.clicks) for cut in streamed.held_out()) == 300

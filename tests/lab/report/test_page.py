@@ -102,9 +102,9 @@ def test_the_summary_has_a_line_per_experiment_and_counts_three_groups_apart(con
     )
     page = Page(report.render([one, two], context))
     text = re.sub(r"\s+", " ", page.text)
-    order = ["first evidence", "It says two.", "Two in a line.", "Not reproduced here. Three: get it."]
-    order += ["The paper’s experiments", "✓ 2 hold", "The paper’s proofs", "✕ 1 does not hold"]
-    order += ["Our own", "– 1 not tested"]
+    order = ["The paper’s experiments", "✓ 2 hold", "The paper’s proofs", "✕ 1 does not hold"]
+    order += ["Our own", "– 1 not tested", "whereverdict", "One ◐ holds in part", "first evidence"]
+    order += ["Two –", "It says two.", "Two in a line.", "Not reproduced here. Three: get it."]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     assert text.count("quick size") == 1, "one banner says it for the whole page"
@@ -112,6 +112,39 @@ def test_the_summary_has_a_line_per_experiment_and_counts_three_groups_apart(con
     (start, *_) = (place for place, (tag, _) in enumerate(page.tags) if tag == "nav")
     links = [attributes["href"] for tag, attributes in page.tags[start : start + 20] if tag == "a"]
     assert links[:5] == ["#summary", "#one", "#two", "#try", "#again"]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        (["holds", "holds"], "holds"),
+        (["holds", "does not hold"], "holds in part"),
+        (["does not hold", "not tested"], "does not hold"),
+        (["not decidable at this size"] * 2, "not decidable at this size"),
+        ([], "not tested"),
+    ],
+)
+def test_a_section_s_verdict_follows_from_the_paper_s_claims(verdicts: list[Any], expected: str) -> None:
+    ours = [Claim("ours", "e", "does not hold", whose="ours")] * bool(verdicts)
+    assert report.overall([*(Claim("a", "e", verdict) for verdict in verdicts), *ours]) == expected
+
+
+def test_a_quick_number_stands_beside_the_recorded_one(context: Context) -> None:
+    text = "For large ρ each of these rates (γ₀ = 1, 1e−2, 1e−4, 1e−6) performs similarly."
+    claims = [Claim(text, "e", "not decidable at this size", number="0 of 9")]
+    claims.append(Claim("Nothing that was recorded.", "e", "holds"))
+    quick = report.render([Section("figure4", "Figure 4", "", claims=claims, number="0 of 9")], context)
+    found = re.findall(r"full size, (\d{4}-\d\d-\d\d): ◐ (\d+ of 18 cases)", Page(quick).text)
+    assert len(found) == 2, "in the table at the top, and beside the claim"
+    full = Context(context.out, size=Size.FULL)
+    assert "full size, 2" not in report.render([Section("figure4", "Figure 4", "", claims=claims)], full)
+
+
+def test_the_page_of_a_user_s_own_data_judges_nothing(context: Context) -> None:
+    page = Page(report.render([Section("figure3", "Your data: mine.csv", "")], context))
+    heading = page.text[page.text.index("reproduction report") :].split("\n")[1].strip()
+    assert heading == "Your data: mine.csv"
+    assert "does not hold" not in page.text
 
 
 def test_the_suite_has_a_page_of_its_own(context: Context) -> None:

@@ -54,6 +54,11 @@ def table_sizes(cap: int = CAP) -> tuple[int, ...]:
     return tuple(min(cardinality + 1, cap) for cardinality in tables.CARDINALITIES)
 
 
+def offsets_of(sizes: Sequence[int]) -> NDArray[np.int64]:
+    """Where each field's rows begin in the one flat table."""
+    return np.concatenate([[0], np.cumsum(np.asarray(sizes, dtype=np.int64))[:-1]])
+
+
 @dataclass(frozen=True)
 class ClickStream:
     """The stream of one seed. Equal seeds give equal rows; the teacher is the same for all."""
@@ -77,15 +82,16 @@ class ClickStream:
         return joined(parts).cut(0, count)
 
     def prepared(self, raw: RawRows) -> Rows:
-        sizes = np.asarray(self.table_sizes, dtype=np.int64)
-        offsets = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        sizes = self.table_sizes
         dense = np.log1p(np.where(raw.missing, 0, np.maximum(raw.integers, 0)).astype(np.float32))
-        ids = (raw.ids % sizes + offsets).astype(np.int32)
+        ids = (raw.ids % np.asarray(sizes) + offsets_of(sizes)).astype(np.int32)
         return Rows(dense, ids, raw.clicks.astype(np.float32), raw.teacher.astype(np.float32))
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
     """Consecutive pieces as one."""
+    if len(parts) == 1:
+        return parts[0]
     dense, ids, clicks, teachers = zip(*parts, strict=True)
     teacher = None if any(t is None for t in teachers) else np.concatenate([t for t in teachers if t is not None])
     return Rows(np.concatenate(dense), np.concatenate(ids), np.concatenate(clicks), teacher)

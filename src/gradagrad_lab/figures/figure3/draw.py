@@ -1,6 +1,7 @@
 """The pictures of Figure 3."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,9 +14,13 @@ from gradagrad_lab.methods import BASELINES, OPTIMIZERS
 from gradagrad_lab.problems.logistic import AVERAGED
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import Panel, Picture
-from gradagrad_lab.study import Floats, Method, count
+from gradagrad_lab.study import Floats, count
 
 _SMALL = (2.9, 2.35)
+SMOOTHED = 9
+"""Epochs in a running mean: without it the noise of eight curves is all that one sees."""
+Curves = dict[str, tuple[str, Floats]]
+"""By label: family of colours, and (mean, two standard errors) by epoch."""
 
 
 def pictures(results: Results) -> list[Picture]:
@@ -23,22 +28,26 @@ def pictures(results: Results) -> list[Picture]:
     trials = results.trials
     sets = labels(trials)
 
-    def panels(draw: Callable[[Axes, Results, Trial], None]) -> list[Panel]:
-        return [Panel(lambda axes, one=trial: draw(axes, results, one), trial.label) for trial in trials]
+    def panels(draw: Callable[[Axes, Trial], None]) -> list[Panel]:
+        return [Panel(lambda axes, one=trial: draw(axes, one), trial.label) for trial in trials]
 
     absent = [] if len(results.missing) == len(CATALOGUE) else results.missing
+    smoothed = f"running means over {SMOOTHED} epochs; " if trials[0].epochs > 4 * SMOOTHED else ""
     return [
         Picture(
             "Training accuracy",
             "figure3",
-            f"Mean of {count(len(trials[0].seeds), 'seed')} with a band of two standard errors; the first steep epochs "
-            "lie below the picture. Baselines at the learning rate with the highest accuracy over the last epochs, "
+            f"Mean of {count(len(trials[0].seeds), 'seed')}, {smoothed}the first steep epochs lie below the picture. "
+            "Baselines at the learning rate with the highest accuracy over the last epochs, "
             "GradaGrad at γ₀ = 1 and ρ = 2 with and without momentum, AutoGradaGrad (ours) at its defaults, at its "
-            "parameters y and its average x̄. Grey: the best of the tuned three with an average like that."
-            + results.reduction,
+            "parameters y and its average x̄. Grey: the best of the tuned three with an average like that. Bands of "
+            "two standard errors: GradaGrad and AutoGradaGrad." + results.reduction,
             "Training accuracy by epoch of tuned Adam, SGD and AdaGrad, untuned GradaGrad and AutoGradaGrad on "
             f"{sets}." + (f" Empty panels: {', '.join(absent)}, not found." if absent else ""),
-            [*panels(_accuracy), *(Panel(lambda axes, one=name: _absent(axes, one), name) for name in absent)],
+            [
+                *panels(lambda axes, trial: accuracy(axes, curves_of(results, trial))),
+                *(Panel(lambda axes, one=name: _absent(axes, one), name) for name in absent),
+            ],
             size=_SMALL,
         ),
         Picture(
@@ -47,18 +56,26 @@ def pictures(results: Results) -> list[Picture]:
             "Training accuracy over the last epochs against the learning rate; for GradaGrad (no momentum) against γ₀, "
             f"1e-6 to 1.{results.reduction}",
             f"Final accuracy against learning rate for Adam, SGD, AdaGrad and GradaGrad on {sets}.",
-            panels(_sensitivity),
+            panels(lambda axes, trial: _sensitivity(axes, results, trial)),
             size=_SMALL,
         ),
     ]
 
 
-def mean_and_band(values: Floats) -> tuple[Floats, Floats]:
-    """Mean over seeds and two standard errors; no band for a single seed."""
+def mean_and_band(values: Floats) -> Floats:
+    """(2, epochs): mean over seeds and two standard errors; no band for a single seed."""
     mean = values.mean(axis=0)
     if values.shape[0] < 2:
-        return mean, np.zeros_like(mean)
-    return mean, 2 * values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])
+        return np.stack([mean, np.zeros_like(mean)])
+    return np.stack([mean, 2 * values.std(axis=0, ddof=1) / np.sqrt(values.shape[0])])
+
+
+def smooth(curve: Floats) -> Floats:
+    """Running means over `SMOOTHED` epochs, over fewer at both ends; short curves stay as they are."""
+    if curve.shape[-1] <= 4 * SMOOTHED:
+        return curve
+    reach = np.minimum(np.minimum(np.arange(curve.shape[-1]), np.arange(curve.shape[-1])[::-1]), SMOOTHED // 2)
+    return np.stack([curve[..., k - r : k + r + 1].mean(axis=-1) for k, r in enumerate(reach)], axis=-1)
 
 
 def without_start(axes: Axes, means: list[Floats]) -> float:
@@ -84,29 +101,33 @@ def epoch_axis(axes: Axes) -> None:
     axes.set_xlabel("epoch")
 
 
-def _methods(results: Results, trial: Trial) -> list[tuple[str, str, Method, str]]:
-    """Label, family of colours, method and measure of all curves in the picture."""
+def curves_of(results: Results, trial: Trial) -> Curves:
+    """All curves of a panel."""
     averaged = results.ours[-1][results.trials.index(trial)].best
-    return [
-        *(
-            (f"{OPTIMIZERS[name].title} (tuned)", name, results.choice(trial, name).method, "accuracy")
-            for name in BASELINES
-        ),
-        ("GradaGrad (untuned)", "gradagrad", DEFAULT, "accuracy"),
-        ("GradaGrad, β = 0.9 (untuned)", "gradagrad momentum", MOMENTUM, "accuracy"),
-        ("best of three tuned, averaged", "averaged", results.choice(trial, averaged, AVERAGED).method, AVERAGED),
-        ("ours: AutoGradaGrad, y (untuned)", "autogradagrad", OURS, "accuracy"),
-        ("ours: AutoGradaGrad, x̄ (untuned)", "autogradagrad averaged", OURS, AVERAGED),
-    ]
+    wanted: dict[str, tuple[str, Any, str]] = {
+        f"{OPTIMIZERS[name].title} (tuned)": (name, results.choice(trial, name).method, "accuracy")
+        for name in BASELINES
+    }
+    wanted["best of three tuned, averaged"] = ("averaged", results.choice(trial, averaged, AVERAGED).method, AVERAGED)
+    wanted["GradaGrad (untuned)"] = ("gradagrad", DEFAULT, "accuracy")
+    wanted["GradaGrad, β = 0.9 (untuned)"] = ("gradagrad momentum", MOMENTUM, "accuracy")
+    wanted["ours: AutoGradaGrad, y (untuned)"] = ("autogradagrad", OURS, "accuracy")
+    wanted["ours: AutoGradaGrad, x̄ (untuned)"] = ("autogradagrad averaged", OURS, AVERAGED)
+    return {
+        label: (family, mean_and_band(results.curves(trial, method, metric)))
+        for label, (family, method, metric) in wanted.items()
+    }
 
 
-def _accuracy(axes: Axes, results: Results, trial: Trial) -> None:
+def accuracy(axes: Axes, curves: Mapping[str, tuple[str, Floats]]) -> None:
+    """A panel of Figure 3."""
     means: list[Floats] = []
-    for label, family, method, metric in _methods(results, trial):
-        mean, two_errors = mean_and_band(results.curves(trial, method, metric))
+    for label, (family, found) in curves.items():
+        mean, two_errors = smooth(found)
         epochs, look = np.arange(1, len(mean) + 1), style.line(family)
         axes.plot(epochs, mean, label=label, **look)
-        style.band(axes, epochs, mean - two_errors, mean + two_errors, look["color"])
+        if "gradagrad" in family:
+            style.band(axes, epochs, mean - two_errors, mean + two_errors, look["color"])
         means.append(mean)
     epoch_axis(axes)
     _percent_axis(axes, decimals=0 if without_start(axes, means) > 0.04 else 1)

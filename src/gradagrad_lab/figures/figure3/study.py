@@ -2,9 +2,8 @@
 
 from gradagrad_lab.figures.figure3.claims import all_claims, matches
 from gradagrad_lab.figures.figure3.draw import pictures
-from gradagrad_lab.figures.figure3.plan import plan
-from gradagrad_lab.figures.figure3.results import Results, mean_difference
-from gradagrad_lab.figures.figure3.tables import all_tables, signed
+from gradagrad_lab.figures.figure3.plan import labels, plan
+from gradagrad_lab.figures.figure3.results import Results, all_tables, mean_difference, signed
 from gradagrad_lab.report.content import About, Source
 from gradagrad_lab.study import Study
 
@@ -17,12 +16,15 @@ def about(results: Results) -> About:
     auto = [signed(mean_difference(group)) for group in results.ours]
     loss = "Soft-max" if context.softmax else "One-vs-rest"
     return About(
+        title=f"Your data: {labels(trials)}, tuned baselines against GradaGrad untuned" if context.files else "",
         intro=f"{loss} logistic regression, batch 16, no preprocessing. Adam, SGD and AdaGrad are each tuned on a "
         "power-of-two grid from 2^-12 to 2^6 for the highest training accuracy over the last epochs. GradaGrad runs "
         "once, at γ₀ = 1 and ρ = 2. The paper does not state the batch, the epochs or the momentum β, so β = 0 and "
         "0.9 are both shown. It calls the loss “binary logistic regression”, but the data sets have up to 26 classes: "
         "`--softmax` shows everything under the second reading." + results.reduction,
-        paper="GradaGrad without tuning reaches the training accuracy of tuned Adam, SGD and AdaGrad.",
+        paper="Nothing: these data are yours."
+        if context.files
+        else "GradaGrad without tuning reaches the training accuracy of tuned Adam, SGD and AdaGrad.",
         summary=f"Mean difference to the best of the three tuned methods, in points: GradaGrad {', '.join(means)} (a "
         f"match on {agree} of {len(trials)} data sets). AutoGradaGrad, ours, untuned: {auto[0]}, and {auto[1]} at its "
         f"average, or {auto[2]} if the tuned methods are averaged too.",

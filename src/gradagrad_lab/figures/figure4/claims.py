@@ -16,20 +16,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from gradagrad_lab.average import AVERAGED
+from gradagrad_lab.figures.figure4.plan import DIAGONAL_RHO, INITIAL, TITLES
 from gradagrad_lab.figures.figure4.results import (
-    DIAGONAL_RHO,
     ENOUGH_HELD_OUT,
     ENOUGH_STEPS,
-    INITIAL,
-    TITLES,
     Results,
+    best_cell,
     comparable,
     initial_text,
 )
-from gradagrad_lab.figures.figure4.tables import best_cell, spread_over_initial
 from gradagrad_lab.problems.clicks.runs import NORM
-from gradagrad_lab.report.content import Claim, Verdict
+from gradagrad_lab.report.content import Claim, Table, Verdict
 from gradagrad_lab.study import Floats, count
 
 SMALL_RHO = (2.0, 10.0)
@@ -51,30 +48,25 @@ def all_claims(results: Results) -> list[Claim]:
         return found
     setup = results.setup
     why = (
-        f"Too little to judge by: {setup.steps} steps and {setup.held_out:,} held-out rows, where {ENOUGH_STEPS} and "
+        f"Too little to judge by: {setup.steps} steps and {setup.held_out:,} held-out rows, where {ENOUGH_STEPS:,} and "
         f"{ENOUGH_HELD_OUT:,} are the least. "
     )
-    return [replace(claim, evidence=why + claim.evidence, verdict="not tested") for claim in found]
+    return [replace(claim, evidence=why + claim.evidence, verdict="not decidable at this size") for claim in found]
 
 
 def how_judged(results: Results) -> str:
     """When the criteria were fixed and on which runs they are applied, for the reader of the report."""
     seeds = results.plan.seeds
     known = [seed for seed in seeds if seed in SEEN]
-    where = f"The initialisations here are {seeds[0]} to {seeds[-1]}; "
+    where = "and before all others."
     if known:
-        which = "all of them" if len(known) == len(seeds) else f"{len(known)} of {len(seeds)}"
-        where += f"of {which} the results had been seen before, so these verdicts confirm nothing by themselves."
-    else:
-        where += (
-            "none of their results had been seen when the criteria were fixed, but the number of rows was lowered, "
-            "to save time, after a first look at the quick size from them."
-        )
-    gains = "tuned AdaGrad" if results.best else "the best of the grid"
+        where += f" The results of {len(known)} of the {len(seeds)} here had been seen, so these verdicts confirm"
+        where += " nothing by themselves."
     return (
-        f"How it is judged: alike means within {results.alike:.3f}, a tenth of what {gains} gains over always "
-        f"predicting the click rate; a sentence holds if true of nine initialisations in ten. These criteria were "
-        f"fixed after runs from the initialisations {SEEN[0]} to {SEEN[-1]} and before all others. {where}"
+        f"How it is judged: alike means within {results.alike:.3f}, a tenth of what "
+        f"{'tuned AdaGrad' if results.best else 'the best of the grid'} gains over always predicting the click rate; a "
+        "sentence holds if true of nine initialisations in ten. These criteria were fixed after runs from the "
+        f"initialisations {SEEN[0]} to {SEEN[-1]} {where}"
     )
 
 
@@ -89,41 +81,49 @@ def lag(losses: Floats) -> Floats:
     return losses[:, -1] - losses.min(axis=1)
 
 
+def spread(losses: Floats) -> Floats:
+    """(ρ, seeds): worst minus best over γ₀."""
+    losses = comparable(losses)
+    return losses.max(axis=1) - losses.min(axis=1)
+
+
 def lack_of_adaptivity(results: Results) -> Claim:
     """Small ρ, small γ₀: does it stay behind?"""
-    rows = [results.rhos.index(rho) for rho in SMALL_RHO]
-    behind = lag(results.scalar("loss"))[rows]
+    behind = lag(results.scalar("loss"))[[results.rhos.index(rho) for rho in SMALL_RHO]]
     stuck = behind > results.alike
-    parts = [
-        f"at ρ = {rho:g} on {int(one.sum())} of {one.size} initialisations (mean distance {values.mean():.3f})"
+    rows = [
+        {"ρ": f"{rho:g}", "stays behind": f"{int(one.sum())} of {one.size}", "mean distance": f"{values.mean():.3f}"}
         for rho, one, values in zip(SMALL_RHO, stuck, behind, strict=True)
     ]
     return Claim(
         "Values of ρ = 2 and ρ = 10 show a significant lack of adaptivity.",
-        f"From γ₀ = 1e−6 the held-out loss stays more than {results.alike:.3f} behind the best γ₀ of the same ρ "
-        f"{' and '.join(parts)}.",
+        f"Initialisations from which γ₀ = 1e−6 stays more than {results.alike:.3f} behind the best γ₀ of the same ρ.",
         share_verdict(float(stuck.mean())),
         criterion="more than a tenth of AdaGrad's gain behind, on nine initialisations in ten",
         number=f"{int(stuck.sum())} of {stuck.size} runs stay behind",
+        table=Table.of("", rows),
     )
 
 
 def alike_for_large(results: Results) -> Claim:
     """Large ρ: do all γ₀ end alike?"""
-    rows = [results.rhos.index(rho) for rho in LARGE_RHO]
-    spread = spread_over_initial(results.scalar("loss"))[rows]
-    together, nearly = spread <= results.alike, spread <= 2 * results.alike
-    counts = ", ".join(
-        f"{int(one.sum())} ({int(wider.sum())}) at ρ = {rho:g}"
-        for rho, one, wider in zip(LARGE_RHO, together, nearly, strict=True)
-    )
+    apart = spread(results.scalar("loss"))[[results.rhos.index(rho) for rho in LARGE_RHO]]
+    together = apart <= results.alike
+    rows = [
+        {
+            "ρ": f"{rho:g}",
+            f"within {results.alike:.3f}": f"{int((one <= results.alike).sum())} of {one.size}",
+            "within twice that": f"{int((one <= 2 * results.alike).sum())} of {one.size}",
+        }
+        for rho, one in zip(LARGE_RHO, apart, strict=True)
+    ]
     return Claim(
         "For large ρ each of these rates (γ₀ = 1, 1e−2, 1e−4, 1e−6) performs similarly.",
-        f"Of {len(results.plan.seeds)} initialisations, the four γ₀ end within {results.alike:.3f} (in brackets: twice "
-        f"that) of one another on {counts}. One initialisation can show either.",
+        "Initialisations from which the four γ₀ end close to one another. One initialisation can show either.",
         share_verdict(float(together.mean())),
         criterion="within a tenth of AdaGrad's gain of one another, on nine initialisations in ten",
         number=f"{int(together.sum())} of {together.size} cases",
+        table=Table.of("", rows),
     )
 
 
@@ -147,92 +147,76 @@ def setbacks(results: Results) -> Floats:
 
 
 def stability(results: Results) -> Claim:
-    """How often training goes back, for each ρ; and what a larger ρ does where nothing was to be repaired."""
+    """How often training goes back, for each ρ."""
     counted = setbacks(results)
-    runs = counted[0].size
-    by_rho = counted.sum(axis=(1, 2))
-    rhos = results.rhos
-    sentences = ", ".join(f"{int(count)} at ρ = {rho:g}" for rho, count in zip(rhos, by_rho, strict=True))
+    runs, by_rho = counted[0].size, counted.sum(axis=(1, 2))
     median = np.median(rises(results), axis=(1, 2))
-    losses = comparable(results.scalar("loss"))
-    worse = losses[:, 0] - losses[0, 0]  # (ρ, seeds), paired: same start, same rows
-    mean = worse.mean(axis=1)
-    error = worse.std(axis=1, ddof=1) / np.sqrt(worse.shape[1]) if worse.shape[1] > 1 else np.full(len(rhos), np.inf)
-    changes = list(zip(rhos, mean, error, strict=True))[1:]
-    final = ", ".join(f"{change:+.4f} ± {uncertain:.4f} at ρ = {rho:g}" for rho, change, uncertain in changes)
+    rows = [
+        {"ρ": f"{rho:g}", "setbacks": f"{int(found)} of {runs}", "median rise": f"{rise:.3f}"}
+        for rho, found, rise in zip(results.rhos, by_rho, median, strict=True)
+    ]
     stable, less_stable = by_rho[0] <= 0.1 * runs, by_rho[1:].max() > by_rho[0]
     return Claim(
         "The default ρ = 2 is highly stable; larger values of ρ may result in less stable training.",
-        f"Runs (of {runs} at each ρ) whose training loss rose by more than {setback_bound(results):.3f} above its own "
-        f"lowest point: {sentences}; the median rise was {median[0]:.3f} at ρ = {rhos[0]:g} and {median[-1]:.3f} at "
-        f"ρ = {rhos[-1]:g}. Not part of the verdict: from γ₀ = 1 the held-out loss changed against ρ = 2 by {final} "
-        "(mean and standard error).",
+        f"Runs whose training loss rose by more than {setback_bound(results):.3f} above its own lowest point.",
         "holds" if stable and less_stable else "holds in part" if stable or less_stable else "does not hold",
         criterion="at most one run in ten has a setback at ρ = 2, and more at some larger ρ",
         number=f"{int(by_rho[0])} setbacks at ρ = 2, {int(by_rho[1:].max())} at most at a larger ρ",
+        table=Table.of("", rows),
     )
 
 
 def diagonal(results: Results) -> Claim:
     """The element variant at the paper's recommended ρ."""
-    losses = results.diagonal("gradagrad element", "loss")
-    tuned = float(results.baseline("adagrad", "loss").mean())
+    losses = np.nan_to_num(results.diagonal("gradagrad element", "loss"), nan=np.inf)
+    tuned = results.ends()[1]
     at_default = losses[0].mean(axis=1)  # ρ = 2, by γ₀
-    words = ", ".join(
-        f"{value:.4f} from γ₀ = {initial_text(initial)}"
-        if value < 10
-        else f"diverged from γ₀ = {initial_text(initial)}"
-        for initial, value in zip(INITIAL, np.nan_to_num(at_default, nan=np.inf), strict=True)
-    )
-    close = np.nan_to_num(at_default, nan=np.inf) - tuned <= results.alike
-    larger = losses[1:]
-    broken = ~np.isfinite(larger) | (larger > results.references["base rate"])
+    rows = [[f"{value:.4f}" if value < 10 else "diverged" for value in (*at_default, tuned)]]
+    close = at_default - tuned <= results.alike
+    broken = losses[1:] > results.references["base rate"]
     return Claim(
         "The diagonal scaling variant of GradaGrad performs well with ρ = 2.",
-        f"Element variant (lazy) at ρ = 2, held-out: {words}; tuned AdaGrad {tuned:.4f}. At ρ = "
+        f"Held-out loss of the element variant (lazy) at ρ = 2. At ρ = "
         f"{' and '.join(f'{rho:g}' for rho in DIAGONAL_RHO[1:])} it ended worse than the click rate alone in "
         f"{int(broken.sum())} of {broken.size} runs.",
         "holds" if close.all() else "holds in part" if close.any() else "does not hold",
         criterion="alike tuned AdaGrad from all four γ₀: holds; from some: in part",
         number=f"{int(close.sum())} of {close.size} γ₀",
+        table=Table("", [*(f"γ₀ = {initial_text(initial)}" for initial in INITIAL), "AdaGrad, tuned"], rows),
     )
 
 
 def counterparts(results: Results) -> Claim:
     """Each variant at its best beside the AdaGrad that has as many step sizes."""
-    tuned = {name: float(results.baseline(name, "loss").mean()) for name in TITLES}
-    losses = results.scalar("loss")
-    row, column = best_cell(losses)
-    pairs = {"scalar": (float(losses[row, column].mean()), NORM)}
-    for name, words, other in (
-        ("gradagrad row", "row-wise", "row-wise adagrad"),
-        ("gradagrad element", "element", "adagrad"),
-    ):
-        values = results.diagonal(name, "loss")
-        pairs[words] = (float(values[best_cell(values)].mean()), other)
-    sentences = "; ".join(
-        f"{words} {loss:.4f}, {TITLES[other].removesuffix(', tuned')} {tuned[other]:.4f}"
-        for words, (loss, other) in pairs.items()
-    )
-    level = [loss <= tuned[other] + LEVEL for loss, other in pairs.values()]
+    variants = {"scalar": (results.scalar("loss"), NORM)}
+    variants["row-wise"] = (results.diagonal("gradagrad row", "loss"), "row-wise adagrad")
+    variants["element"] = (results.diagonal("gradagrad element", "loss"), "adagrad")
+    rows: list[dict[str, str]] = []
+    level: list[bool] = []
+    for words, (losses, other) in variants.items():
+        own, tuned = float(losses[best_cell(losses)].mean()), float(results.baseline(other, "loss").mean())
+        level.append(own <= tuned + LEVEL)
+        rows.append(
+            {"variant": words, "at its best": f"{own:.4f}", "beside": TITLES[other], "its loss": f"{tuned:.4f}"}
+        )
     return Claim(
         "At its best γ₀ and ρ each variant is level with the tuned AdaGrad that has as many step sizes: scalar with "
         "AdaGrad-norm, row-wise with row-wise AdaGrad, element with AdaGrad.",
-        f"Held-out loss: {sentences}; Adam {tuned['adam']:.4f}, SGD {tuned['sgd']:.4f}. All are chosen on this number. "
-        f"The scalar variant's best is γ₀ = {initial_text(INITIAL[column])}, ρ = {results.rhos[row]:g}. (The paper "
-        "calls the method a drop-in replacement for its interface and theory; it does not say this.)",
+        "Held-out losses; all are chosen on this number. (The paper calls the method a drop-in replacement for its "
+        "interface and theory; it does not say this.)",
         "holds" if all(level) else "holds in part" if any(level) else "does not hold",
         whose="ours",
         criterion=f"not above its counterpart by more than {LEVEL} in the mean: all three holds, some in part",
         fixed="after",
         number=f"{sum(level)} of 3 variants",
+        table=Table.of("", rows),
     )
 
 
 def in_a_sentence(results: Results) -> str:
     """What the picture shows, in one sentence."""
     losses, rhos = results.scalar("loss"), results.rhos
-    near, caught = spread_over_initial(losses) <= results.alike, lag(losses)[0] <= results.alike
+    near, caught = spread(losses) <= results.alike, lag(losses)[0] <= results.alike
     large = [row for row, rho in enumerate(rhos) if rho >= LARGE_RHO[0]]
     parts: list[str] = []
     if large:
@@ -247,6 +231,6 @@ def in_a_sentence(results: Results) -> str:
     text = "; ".join(parts)
     text = f"{text[0].upper()}{text[1:]}."
     if results.best:
-        own, tuned = results.ours(AVERAGED + "loss").mean(), results.baseline("adagrad", "loss").mean()
+        own, tuned = results.ends()
         text += f" Ours, AutoGradaGrad untuned, ends at {own:.4f} averaged, tuned AdaGrad at {tuned:.4f}."
     return text

@@ -1,41 +1,22 @@
-"""What Figure 4 plans at each size, and its numbers, read from records into arrays. Nothing here trains."""
+"""The numbers and tables of Figure 4, read from records. Nothing here trains."""
 
-from dataclasses import dataclass
+import math
 from functools import cached_property
 
 import numpy as np
 
 from gradagrad_lab.average import AVERAGED
+from gradagrad_lab.figures.figure4.plan import DIAGONAL, DIAGONAL_RHO, INITIAL, TITLES, Figure4Plan, of_rule
 from gradagrad_lab.methods import power_of_two
-from gradagrad_lab.problems.clicks.rows import Setup
-from gradagrad_lab.problems.clicks.runs import AUTO, NORM, REFERENCES, SCALAR, ClickProblem
-from gradagrad_lab.study import Floats, Frame, Method, Run
-from gradagrad_lab.tune import Tuning
+from gradagrad_lab.problems.clicks.runs import AUTO, REFERENCES, SCALAR, Setup
+from gradagrad_lab.report.content import Table
+from gradagrad_lab.study import Floats, Frame, Method
 
-INITIAL = (1.0, 1e-2, 1e-4, 1e-6)
-RHO = (2.0, 10.0, 50.0, 100.0, 200.0, 500.0)
-# The diagonal variants, for which the paper recommends ρ = 2.
-DIAGONAL = ("gradagrad element", "gradagrad row")
-DIAGONAL_RHO = (2.0, 10.0, 50.0)
-# Where each baseline's search begins, in powers of two; it goes on while the best lies at an end.
-GRIDS: dict[str, tuple[int, ...]] = {
-    "sgd": (-3, -2, -1, 0),
-    "adagrad": (-7, -6, -5, -4),
-    NORM: (-2, -1, 0, 1),
-    "row-wise adagrad": (-7, -6, -5, -4),
-    "adam": (-11, -10, -9, -8),
-}
-_NAMES = ("SGD", "AdaGrad", "AdaGrad-norm", "row-wise AdaGrad", "Adam")
-TITLES = {key: f"{name}, tuned" for key, name in zip(GRIDS, _NAMES, strict=True)}
-ENOUGH_STEPS, ENOUGH_HELD_OUT = 50, 2_000
-"""Below this nothing is judged: a curve has too few points, and the held-out loss an error of more than 0.01."""
-
-
-def of_rule(name: str, lr: float | None = None, rho: float | None = None) -> Method:
-    """One optimizer setting; ours and those built from ours say whose rule they follow."""
-    follows = "gradagrad" if name not in ("sgd", "adagrad", "adam", AUTO) else ""
-    given = {"lr": lr, "rho": rho}
-    return Method.of(name, follows=follows, **{key: value for key, value in given.items() if value is not None})
+ENOUGH_STEPS, ENOUGH_HELD_OUT = 1000, 2_000
+"""Below this nothing is judged: γ cannot grow from 1e-6 in fewer steps, and the held-out loss has an error of more than
+0.01."""
+_NUMBERS = ("loss", "AUC", AVERAGED + "loss")
+SHOWN = {"gradagrad element": "element", "gradagrad row": "row-wise tables, element networks"}
 
 
 def initial_text(initial: float) -> str:
@@ -43,55 +24,16 @@ def initial_text(initial: float) -> str:
     return f"{initial:g}" if initial > 1e-3 else f"{initial:.0e}".replace("e-0", "e−")
 
 
-@dataclass(frozen=True)
-class Figure4Plan:
-    """Data, model and seeds; at the paper's size only the scalar grid is trained."""
-
-    setup: Setup
-    seeds: tuple[int, ...]
-    few_seeds: tuple[int, ...]
-    """For what is trained on a large grid: the diagonal variants, and the first pass of tuning."""
-    planned_rows: int
-    rhos: tuple[float, ...] = RHO
-
-    def run(self, method: Method, seed: int) -> Run:
-        return Run(ClickProblem(self.setup), method, seed, self.setup.steps)
-
-    def scalar_runs(self) -> list[Run]:
-        return [
-            self.run(of_rule(SCALAR, initial, rho), seed)
-            for seed in self.seeds
-            for rho in self.rhos
-            for initial in INITIAL
-        ]
-
-    def other_runs(self) -> list[Run]:
-        """Both diagonal variants and AutoGradaGrad; nothing at the paper's size."""
-        if self.setup.paper:
-            return []
-        return [self.run(of_rule(AUTO), seed) for seed in self.seeds] + [
-            self.run(of_rule(name, initial, rho), seed)
-            for seed in self.few_seeds
-            for name in DIAGONAL
-            for rho in DIAGONAL_RHO
-            for initial in INITIAL
-        ]
-
-    @cached_property
-    def tunings(self) -> tuple[Tuning, ...]:
-        """Each baseline at the learning rate of lowest held-out loss: in its favour, as the paper tunes on what it
-        reports. None at the paper's size."""
-        return () if self.setup.paper else tuple(self._tuning(name, places) for name, places in GRIDS.items())
-
-    def _tuning(self, name: str, places: tuple[int, ...]) -> Tuning:
-        goals = {"held-out loss": lambda record: float(record.curves["loss"][0])}
-        few, steps = len(self.few_seeds), self.setup.steps
-        return Tuning(ClickProblem(self.setup), of_rule(name), self.seeds, steps, goals, places, scouts=few)
-
-
 def comparable(losses: Floats) -> Floats:
     """Losses with those that are not finite, or absurd, at a large number: comparisons then need no special case."""
     return np.minimum(np.nan_to_num(losses, nan=np.inf, posinf=np.inf), 1e3)
+
+
+def best_cell(losses: Floats) -> tuple[int, int]:
+    """(ρ, γ₀) of the lowest mean."""
+    means = comparable(losses).mean(axis=2)
+    row, column = np.unravel_index(int(means.argmin()), means.shape)
+    return int(row), int(column)
 
 
 class Results:
@@ -130,15 +72,7 @@ class Results:
 
     def _grid(self, name: str, rhos: tuple[float, ...], seeds: tuple[int, ...], metric: str) -> Floats:
         """(ρ, γ₀, seeds), or one dimension more for a curve."""
-        found = [
-            [
-                [self.frame.curve(self.plan.run(of_rule(name, initial, rho), seed), metric) for seed in seeds]
-                for initial in INITIAL
-            ]
-            for rho in rhos
-        ]
-        values = np.array(found)
-        return values[..., 0] if metric in ("loss", "AUC") else values
+        return np.array([[self._of(of_rule(name, initial, rho), metric, seeds) for initial in INITIAL] for rho in rhos])
 
     def scalar(self, metric: str) -> Floats:
         return self._grid(SCALAR, self.rhos, self.plan.seeds, metric)
@@ -157,15 +91,15 @@ class Results:
 
     def baseline(self, name: str, metric: str) -> Floats:
         """(seeds,), or (seeds, points) for a curve, at the tuned learning rate."""
-        return self._of(of_rule(name, self.best[name]), metric)
+        return self._of(of_rule(name, self.best[name]), metric, self.plan.seeds)
 
     def ours(self, metric: str) -> Floats:
         """The same for AutoGradaGrad, which has nothing to tune."""
-        return self._of(of_rule(AUTO), metric)
+        return self._of(of_rule(AUTO), metric, self.plan.seeds)
 
-    def _of(self, method: Method, metric: str) -> Floats:
-        values = np.array([self.frame.curve(self.plan.run(method, seed), metric) for seed in self.plan.seeds])
-        return values[..., 0] if metric in ("loss", "AUC", AVERAGED + "loss") else values
+    def _of(self, method: Method, metric: str, seeds: tuple[int, ...]) -> Floats:
+        values = np.array([self.frame.curve(self.plan.run(method, seed), metric) for seed in seeds])
+        return values[..., 0] if metric in _NUMBERS else values
 
     @cached_property
     def gain(self) -> float:
@@ -182,6 +116,10 @@ class Results:
         """What counts as alike; `gradagrad_lab.figures.figure4.claims` says why."""
         return 0.1 * self.gain
 
+    def ends(self) -> tuple[float, float]:
+        """The mean held-out loss of AutoGradaGrad's average, and of tuned AdaGrad."""
+        return float(self.ours(AVERAGED + "loss").mean()), float(self.baseline("adagrad", "loss").mean())
+
     @property
     def reduction(self) -> str:
         """What differs from the paper's experiment, in a sentence; empty where nothing does."""
@@ -193,3 +131,82 @@ class Results:
         if self.has_teacher:
             said.append("a synthetic stream in place of Criteo's rows")
         return f" Differences to the paper: {'; '.join(said)}." if said else ""
+
+
+def all_tables(results: Results) -> list[Table]:
+    """The figure's tables, the most telling first."""
+    seeds = f"Mean over {len(results.plan.seeds)} initialisations (lowest–highest)."
+    grids = [
+        _grid_table(
+            f"Scalar GradaGrad, held-out {words}",
+            *(results.rhos, results.scalar(metric), f"{seeds} {_references(results, metric)}"),
+        )
+        for metric, words in (("loss", "log-loss"), ("AUC", "AUC"))
+    ]
+    if results.setup.paper:
+        return grids
+    few = f"Initialisations: {len(results.plan.few_seeds)}. “Diverged”: not finite, or above 10."
+    diagonal = [
+        _grid_table(f"GradaGrad, {words}, lazy: held-out log-loss", DIAGONAL_RHO, results.diagonal(name, "loss"), few)
+        for name, words in SHOWN.items()
+    ]
+    return [_optimizers(results), *grids, *diagonal]
+
+
+def _grid_table(title: str, rhos: tuple[float, ...], values: Floats, note: str) -> Table:
+    """ρ by γ₀."""
+    rows = [[f"{rho:g}", *map(_mean_and_range, row)] for rho, row in zip(rhos, values, strict=True)]
+    return Table(title, ["ρ", *(f"γ₀ = {initial_text(initial)}" for initial in INITIAL)], rows, note)
+
+
+def _mean_and_range(values: Floats) -> str:
+    """A cell: mean, range and how many diverged."""
+    finite = values[np.isfinite(values) & (values < 10)]
+    lost = len(values) - len(finite)
+    if not len(finite):
+        return "diverged"
+    text = f"{finite.mean():.4f}" + f" ({finite.min():.3f}–{finite.max():.3f})" * (len(finite) > 1)
+    return text + (f", {lost} diverged" if lost else "")
+
+
+def _references(results: Results, metric: str) -> str:
+    """What the numbers are to be compared with."""
+    known = results.references
+    if metric == "AUC":
+        return f"The teacher's own AUC is {known['teacher AUC']:.4f}." if results.has_teacher else ""
+    teacher = f"The teacher's own loss is {known['teacher']:.4f}; always" if results.has_teacher else "Always"
+    return f"{teacher} predicting the click rate gives {known['base rate']:.4f}."
+
+
+def _optimizers(results: Results) -> Table:
+    """The best of every optimizer."""
+    rows = [
+        [title, f"lr = {results.rate(name)}", *_cells(*(results.baseline(name, what) for what in ("loss", "AUC")))]
+        for name, title in TITLES.items()
+    ]
+    for name in (SCALAR, *DIAGONAL):
+        rhos = results.rhos if name == SCALAR else DIAGONAL_RHO
+        losses, areas = (
+            results.scalar(what) if name == SCALAR else results.diagonal(name, what) for what in ("loss", "AUC")
+        )
+        row, column = best_cell(losses)
+        chosen = f"γ₀ = {initial_text(INITIAL[column])}, ρ = {rhos[row]:g}"
+        own = name.removeprefix("gradagrad ")
+        rows.append([f"GradaGrad, {own}", chosen, *_cells(losses[row, column], areas[row, column])])
+    averaged = results.ours(AVERAGED + "loss")
+    rows.append(["AutoGradaGrad (ours), y", "untuned", *_cells(results.ours("loss"), results.ours("AUC"))])
+    rows.append(["AutoGradaGrad (ours), x̄", "untuned", *_cells(averaged, np.full_like(averaged, np.nan))])
+    return Table(
+        "Every optimizer at its best",
+        ["optimizer", "setting", "log-loss", "std. error", "AUC", "seeds"],
+        rows,
+        "Held-out rows. Learning rates, and GradaGrad's γ₀ and ρ, are chosen for the lowest mean loss on these "
+        "rows, in favour of each. “Row”: tables by rows, networks by elements. " + _references(results, "loss"),
+    )
+
+
+def _cells(losses: Floats, areas: Floats) -> list[str]:
+    """Loss, its standard error, AUC, seeds."""
+    error = losses.std(ddof=1) / math.sqrt(len(losses)) if len(losses) > 1 else math.nan
+    area = f"{np.nanmean(areas):.4f}" if np.isfinite(areas).any() else "–"
+    return [f"{losses.mean():.4f}", f"{error:.4f}" if math.isfinite(error) else "–", area, str(len(losses))]

@@ -1,4 +1,4 @@
-"""The suite's pictures: performance profiles, ratios problem by problem, and the sweep of γ₀."""
+"""The suite's pictures: performance profiles, and ratios problem by problem."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,10 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator, PercentFormatter
 
 from gradagrad_lab.figures.suite.catalogue import Entry
-from gradagrad_lab.figures.suite.methods import BY_KEY, OURS, OURS_AVERAGED, Contestant
-from gradagrad_lab.figures.suite.results import Standings
-from gradagrad_lab.figures.suite.statistics import profile
-from gradagrad_lab.figures.suite.tables import TREATMENT, factor
+from gradagrad_lab.figures.suite.plan import BY_KEY, OURS, OURS_AVERAGED, Contestant
+from gradagrad_lab.figures.suite.results import Standings, factor, profile
+from gradagrad_lab.figures.suite.tables import TREATMENT
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import Panel, Picture
 
@@ -20,68 +19,55 @@ _TUNED = ("sgd", "adagrad", "adam", "sgd-averaged", "adagrad-averaged", "adam-av
 _PEERS = ("prodigy", "dadapt_adam", "mechanic", "dog-averaged", "cocob", "schedulefree", "element")
 _LARGEST_FACTOR, _EDGE = 20.0, 8.0
 _THIN: dict[str, Any] = {"linestyle": "-", "linewidth": 1.2}
-_SHORT = {
-    "sgd": "SGD, tuned",
-    "adagrad": "AdaGrad, tuned",
-    "adam": "Adam, tuned",
-    "sgd-averaged": "SGD, tuned, averaged",
-    "adagrad-averaged": "AdaGrad, tuned, averaged",
-    "adam-averaged": "Adam, tuned, averaged",
-    "dadapt_adam": "D-Adapt Adam",
-    "element": "GradaGrad",
-}
+
+
+def _short(one: Contestant) -> str:
+    title = one.title.replace(", momentum 0.9", "").replace("D-Adaptation", "D-Adapt")
+    return title.replace(" element, as documented", "")
 
 
 def pictures(standings: Standings) -> list[Picture]:
     """Everything drawn."""
-    entries, own, reduced = standings.entries(), standings.standing(OURS), standings.reduction
+    entries, own = standings.entries(), standings.standing(OURS)
     words = ", ".join(
         f"{entry.problem.title} {factor(ratio)}" for entry, ratio in zip(entries, own.ratios, strict=True)
     )
     near = int((standings.standing(OURS, True).ratios <= 1.1).sum())
     share = (
         "Share of problems on which a method's mean final training loss is within a factor of the best of all methods "
-        f"of the suite, averaged ones included; higher is better. Seeds: {len(standings.size.seeds)}."
+        f"of the suite, averaged ones included; higher is better. Seeds: {len(standings.size.seeds)}. Thin solid "
+        f"lines: the same methods averaged.{standings.reduction}"
     )
-    sentences = (
-        f"AutoGradaGrad is within 10 % of the best tuned baseline on {near} of {len(standings.entries(True))} problems "
-        f"{standings.judged}."
-    )
-
-    def profiles(keys: Sequence[str]) -> list[Panel]:
-        return [
-            Panel(
-                lambda axes, judged=judged: _profile(axes, standings, judged, keys),
-                f"{len(standings.entries(judged))} {f'problems {standings.judged}' if judged else 'problems, all'}",
-            )
-            for judged in (True, False)
-            if judged or len(entries) > len(standings.entries(True))  # not the same problems twice
-        ]
-
+    judged = [True] if len(entries) == len(standings.entries(True)) else [True, False]  # not the same problems twice
+    profiles = [
+        Picture(
+            f"Performance profile: {beside}",
+            stem,
+            share,
+            f"Rising step curves: AutoGradaGrad, untuned, {beside}. It is within 10 % of the best tuned baseline on "
+            f"{near} of {len(standings.entries(True))} problems {standings.judged}.",
+            [
+                Panel(
+                    lambda axes, judged_only=judged_only, keys=keys: _profile(axes, standings, judged_only, keys),
+                    f"{len(standings.entries(judged_only))} problems, {standings.judged if judged_only else 'all'}",
+                )
+                for judged_only in judged
+            ],
+            columns=2,
+            size=(4.2, 3.1),
+        )
+        for beside, stem, keys in (
+            ("beside methods without tuning", "suite-profile", _PEERS),
+            ("beside tuned baselines", "suite-profile-tuned", _TUNED),
+        )
+    ]
     return [
-        Picture(
-            "Performance profile: no tuning",
-            "suite-profile",
-            f"{share}{reduced}",
-            f"Rising step curves: AutoGradaGrad beside its parameter-free peers. {sentences}",
-            profiles(_PEERS),
-            columns=2,
-            size=(4.2, 3.1),
-        ),
-        Picture(
-            "Performance profile: beside tuned baselines",
-            "suite-profile-tuned",
-            f"{share} Thin solid lines: the same methods averaged.{reduced}",
-            f"Rising step curves: AutoGradaGrad, untuned, beside tuned SGD, AdaGrad and Adam. {sentences}",
-            profiles(_TUNED),
-            columns=2,
-            size=(4.2, 3.1),
-        ),
+        *profiles,
         Picture(
             "Problem by problem",
             "suite-ratios",
             "Final training loss relative to the best tuned baseline at its last iterate (1, solid line); dashed: 1.5. "
-            f"Marks at the right edge lie beyond it. {TREATMENT}{reduced}",
+            f"Marks at the right edge lie beyond it. {TREATMENT}{standings.reduction}",
             f"A line per problem with AutoGradaGrad's ratio and interval, and those of its peers. Its ratios: {words}.",
             [Panel(lambda axes: _ratios(axes, standings))],
             size=(4.9, 0.9 + 0.21 * len(_grouped(entries))),
@@ -111,7 +97,7 @@ def _profile(axes: Axes, standings: Standings, held_out: bool, keys: Sequence[st
             look = style.line(BY_KEY[key].optimizer)
             if key.endswith("-averaged") and key in _TUNED:
                 look |= _THIN
-            axes.step(factors, curves[key], where="post", label=_SHORT.get(key, BY_KEY[key].title), **look)
+            axes.step(factors, curves[key], where="post", label=_short(BY_KEY[key]), **look)
     own: dict[str, Any] = {"color": style.colour("autogradagrad"), "linewidth": 2.8}
     axes.step(factors, curves[OURS.key], where="post", label="AutoGradaGrad", **own)
     axes.step(factors, curves[OURS_AVERAGED.key], where="post", label="AutoGradaGrad, averaged", **own | _THIN)
@@ -165,7 +151,7 @@ def _looks(peers: Sequence[Contestant]) -> dict[str, tuple[str, dict[str, Any]]]
     }
     for sign, peer in zip("ovsDP^", peers, strict=False):
         look = {"marker": sign, "markersize": 4.2, "markerfacecolor": "none", "color": style.colour(peer.optimizer)}
-        looks[peer.key] = (_SHORT.get(peer.key, peer.title), look)
+        looks[peer.key] = (_short(peer), look)
     return looks
 
 

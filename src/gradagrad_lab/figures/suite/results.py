@@ -1,21 +1,114 @@
-"""Everything the tables and pictures of the suite need, read from records: losses by problem, contestant and seed."""
+"""The suite's losses by problem, contestant and seed, read from records; their ratios, means and worst cases, with
+intervals by bootstrap over seeds."""
 
 import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gradagrad_lab import data
-from gradagrad_lab.data import CATALOGUE, libsvm
+from gradagrad_lab.data import CATALOGUE
 from gradagrad_lab.figures.suite.catalogue import Entry, Role, problems_at_hand
-from gradagrad_lab.figures.suite.methods import BY_KEY, OURS, TUNED, Contestant
-from gradagrad_lab.figures.suite.plan import AVERAGED, LAST, Size
-from gradagrad_lab.figures.suite.statistics import Floats, Pairing, Standing, standing
+from gradagrad_lab.figures.suite.plan import AVERAGED, BY_KEY, LAST, TUNED, Contestant, Size
 from gradagrad_lab.single import Outcome, has_diverged, loss_of, outcome_of
-from gradagrad_lab.study import Frame, Run
+from gradagrad_lab.study import Floats, Frame, Run
 from gradagrad_lab.tune import Choice
 
+RESAMPLES, LEVEL = 4000, 0.95
 # Losses below this share of the loss at the start count as this share.
 FLOOR = 1e-3
+
+
+def factor(value: float) -> str:
+    """A ratio, with two decimals if they matter."""
+    return f"{value:.2f}" if value < 9.995 else f"{value:.0f}"
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its interval."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, value: float, drawn: Floats) -> "Estimate":
+        return cls(float(value), *map(float, np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])))
+
+    def __str__(self) -> str:
+        return f"{self.value:.2f} [{self.low:.2f}, {self.high:.2f}]"
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A method's final losses and those of what it is compared with, seed by seed, on one problem.
+
+    Means below ``floor`` count as ``floor``: whether a net ends at 1e-5 or 1e-6 decides nothing.
+    """
+
+    own: Floats
+    other: Floats
+    floor: float
+
+    def ratio(self) -> float:
+        return float(self.ratios(np.arange(len(self.own))))
+
+    def ratios(self, seeds: NDArray[np.int64]) -> Floats:
+        """The ratio of mean losses for every sample of seeds (…, seeds): both means over the same seeds."""
+        own, other = self.own[seeds].mean(axis=-1), self.other[seeds].mean(axis=-1)
+        return np.asarray(np.maximum(own, self.floor) / np.maximum(other, self.floor))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One method over several problems."""
+
+    ratios: Floats
+    intervals: list[Estimate]
+    mean: Estimate
+    worst: Estimate
+
+    @property
+    def worst_place(self) -> int:
+        return int(np.argmax(self.ratios))
+
+
+def standing(pairings: Sequence[Pairing], resamples: int = RESAMPLES) -> Standing:
+    """Ratios per problem, their geometric mean and the largest, each with a percentile interval.
+
+    Seeds are drawn with replacement, for each problem by itself; a method and its reference keep the same seeds.
+    """
+    random = np.random.default_rng(0)
+    drawn = np.stack(
+        [pairing.ratios(random.integers(len(pairing.own), size=(resamples, len(pairing.own)))) for pairing in pairings]
+    )
+    ratios = np.array([pairing.ratio() for pairing in pairings])
+    return Standing(
+        ratios,
+        [Estimate.of(ratio, row) for ratio, row in zip(ratios, drawn, strict=True)],
+        Estimate.of(geometric_mean(ratios), np.exp(np.log(drawn).mean(axis=0))),
+        Estimate.of(float(ratios.max()), drawn.max(axis=0)),
+    )
+
+
+def geometric_mean(values: Floats) -> float:
+    """exp of the mean logarithm."""
+    return float(np.exp(np.log(values).mean()))
+
+
+def profile(losses: Mapping[str, Floats], factors: Floats) -> dict[str, Floats]:
+    """Dolan and Moré's performance profile: the share of problems on which a method ends within a factor of the best.
+
+    ``losses``: for each method, problem by problem, in any unit that all methods share.
+    """
+    best = np.min(np.stack(list(losses.values())), axis=0)
+    # A hair of slack: the best itself must be within a factor of 1 whatever the rounding.
+    return {
+        name: np.array([(values <= factor * best * (1 + 1e-12)).mean() for factor in factors])
+        for name, values in losses.items()
+    }
 
 
 class Standings:
@@ -36,9 +129,8 @@ class Standings:
 
     def words(self, judged_only: bool) -> str:
         """The name of the judged problems in tables and claims."""
-        return {"held out": "Held-out problems", "looked at": "Problems not chosen on"}[self.judged] * judged_only or (
-            "All problems"
-        )
+        judged = "Held-out problems" if self.judged == "held out" else "Problems not chosen on"
+        return judged if judged_only else "All problems"
 
     def choice(self, entry: Entry, key: str, averaged: bool) -> Choice:
         """What tuning chose for a baseline."""
@@ -97,30 +189,15 @@ class Standings:
         ]
         return np.maximum(np.array(means), self.floor(entry))
 
-    def final_gammas(self, entry: Entry) -> list[float]:
-        return [outcome.gamma for outcome in self.outcomes(entry, OURS)]
-
     @functools.cached_property
     def reduction(self) -> str:
-        """What this size leaves out, in a sentence; empty if nothing."""
-        said: list[str] = []
-        context, size = self.frame.context, self.size
-        if context.on:
-            said.append(
-                f"{len(size.entries)} of {len(problems_at_hand(context.data_dir))} problems, seeds: {len(size.seeds)}"
-            )
-        elif context.quick:
-            left_out = len(problems_at_hand(context.data_dir)) - len(size.entries)
-            said.append(f"quick size: {left_out} problems left out, {len(size.seeds)} seeds, three γ₀ in the sweep")
+        """What this size leaves out, in sentences; empty if nothing."""
+        context, size, said = self.frame.context, self.size, ""
+        every, here = problems_at_hand(context.data_dir), {entry.set_name for entry in self.size.entries}
+        if len(size.entries) < len(every):
+            said += f" {len(size.entries)} of {len(every)} problems, seeds: {len(size.seeds)}."
         if size.missing:
-            said.append(f"not installed, hence absent: {', '.join(size.missing)} (`pip install gradagrad[peers]`)")
-        places = data.folders(context.data_dir)
-        absent = [name for name in CATALOGUE if libsvm.find(name, places) is None]
-        if len(absent) == len(CATALOGUE):
-            said.append("scikit-learn's iris and digits stand in for the LIBSVM data sets, none of which was found")
-        elif absent:
-            said.append(f"without {' and '.join(absent)}, not found here")
-        if not said:
-            return ""
-        text = "; ".join(said)
-        return f" {text[0].upper()}{text[1:]}."
+            said += f" Not installed, hence absent: {', '.join(size.missing)} (`pip install gradagrad[peers]`)."
+        if not here & set(CATALOGUE):
+            said += " Scikit-learn's iris and digits stand in for the LIBSVM data sets, none of which was found."
+        return said

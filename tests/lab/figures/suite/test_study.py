@@ -13,8 +13,7 @@ from gradagrad_lab.figures.suite import claims as suite_claims
 from gradagrad_lab.figures.suite import plan as planning
 from gradagrad_lab.figures.suite import study as figure
 from gradagrad_lab.figures.suite.catalogue import PROBLEMS
-from gradagrad_lab.figures.suite.methods import BY_KEY, CONTESTANTS
-from gradagrad_lab.figures.suite.plan import size_of
+from gradagrad_lab.figures.suite.plan import BY_KEY, CONTESTANTS, size_of
 from gradagrad_lab.figures.suite.results import Standings
 from gradagrad_lab.methods import entry_of
 from gradagrad_lab.single import outcome_of

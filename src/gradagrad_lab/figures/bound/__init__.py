@@ -1,1 +1,0 @@
-"""Theorem 3: its bound beside runs."""

@@ -1,0 +1,68 @@
+"""GradaGrad's rule step by step on NumPy arrays, and the sums of Theorem D (docs/theory.md).
+
+Every element of an array is a coordinate with its own step size, so one run covers all seeds and settings at once.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gradagrad.rules.gradagrad import RULE, Settings
+from gradagrad.sklearn.ops import ArrayOps
+from gradagrad_lab.study import Floats
+
+
+class Step(NamedTuple):
+    """One step in the paper's notation: γ and α before it, and after it; ``rise`` is δ, by how much √α rises."""
+
+    x: Floats
+    z: Floats
+    g: Floats
+    m: Floats
+    gamma: Floats
+    alpha: Floats
+    next_gamma: Floats
+    next_alpha: Floats
+    rise: Floats
+
+
+def follow(
+    gradient: Callable[[int, Floats], Floats], x: Floats, steps: int, settings: Settings, top: Any = None
+) -> Iterator[Step]:
+    """Steps with eps = 0, as in the paper. γ does not grow beyond ``top`` of the point x, which leaves α alone."""
+    s = settings._replace(eps=0.0)
+    m, growth, alpha = np.zeros(x.shape), np.ones(x.shape), np.zeros(x.shape)
+    for k in range(steps):
+        lag = s.beta / (1.0 - s.beta) * m * s.lr * growth / np.sqrt(alpha) if k else 0.0
+        g = gradient(k, x)
+        with np.errstate(over="ignore"):  # α is 0 before the first step
+            after, factors = RULE.decide((g * g, g * m), {"growth": growth, "accumulator": alpha}, s, ArrayOps())
+        new, sums = after["growth"], after["accumulator"]
+        if top is not None:
+            kept = np.maximum(growth, np.minimum(new, top(x) / s.lr))
+            # The factors are 1/A' and, with momentum, β·A'/A.
+            factors = (factors[0] * (kept / new), *(factor * (new / kept) for factor in factors[1:]))
+            new = kept
+        moved, _ = RULE.move({"x": x, "g": g, "momentum": m}, factors, s, None, ArrayOps())  # pyright: ignore[reportArgumentType]
+        yield Step(x, x - lag, g, m, s.lr * growth, alpha, s.lr * new, sums, np.sqrt(sums) - np.sqrt(alpha))
+        x, m, growth, alpha = moved["x"], moved["momentum"], new, sums
+
+
+class TheoremD:
+    """The sums of Theorem D, element by element; ``capped`` marks the elements with the paper's cap, for β = 0."""
+
+    def __init__(self, settings: Settings, distance: Any, capped: Any = False) -> None:
+        self.rho, self.bound, self.distance, self.capped = settings.rho, settings.grad_bound, distance, capped
+        self.inverse: Any = 0.0
+        self.noise: Any = 0.0
+        self.product: Any = 0.0  # M·G∞, the largest |g·m|
+
+    def add(self, step: Step) -> tuple[Floats, Floats]:
+        """Counts a step, and returns the bounds (i) on the error sum and (ii) on the iterate sum so far."""
+        at_cap = np.logical_and(self.capped, step.gamma >= self.distance)
+        self.inverse = self.inverse + step.rise / step.gamma
+        self.noise = self.noise + np.where(at_cap, 1.0 + self.rho, 1.0) * step.gamma * step.rise
+        self.product = np.maximum(self.product, np.abs(step.g * step.m))
+        rest = np.where(at_cap, 2.0 * self.bound, self.product / self.bound)
+        return 2.0 * self.noise + self.rho * rest * step.gamma, self.distance**2 * self.inverse

@@ -1,1 +1,0 @@
-"""AutoGradaGrad against its oracle, as a torch optimizer, and its own features: averages and shared numbers."""
