@@ -1,8 +1,6 @@
 """Recording and logging the learning rates."""
 
-import json
 import math
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from gradagrad import GradaGrad, History, learning_rates, log_learning_rates
+from gradagrad import GradaGrad, learning_rates, log_learning_rates
 
 
 def optimizer(**options: Any) -> GradaGrad:
@@ -134,29 +132,10 @@ def test_wrappers_are_opened_and_strangers_refused():
             log_learning_rates(opt, every=every)  # pyright: ignore[reportArgumentType]
 
 
-def test_history_survives_a_file(tmp_path: Path):
+def test_a_history_has_columns():
     opt = optimizer()
     history = log_learning_rates(opt)
     train(opt, 3)
-    history.save(tmp_path / "history.json")
-    again = History.load(tmp_path / "history.json")
-    assert again.records == history.records
     columns = history.to_dict()
     assert columns["step"] == [1, 2, 3]
     assert columns["group1/gamma_median"] == [record.groups[1].gamma[0.5] for record in history]
-
-
-def test_a_frame_says_what_is_missing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)  # As if it were not installed.
-    with pytest.raises(ImportError, match="to_frame needs pandas"):
-        History().to_frame()
-
-
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[1]", '[{"step": 1}]', "[" * 5000, json.dumps([{"step": "x", "groups": []}])]
-)
-def test_a_damaged_history_is_named(tmp_path, text):
-    file = tmp_path / "history.json"
-    file.write_text(text)
-    with pytest.raises(ValueError, match=r"history\.json was not written by History.save"):
-        History.load(file)

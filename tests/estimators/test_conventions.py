@@ -114,13 +114,6 @@ def test_mistakes_are_named(arguments):
         GradaGradClassifier(**arguments).fit(*classes(2))
 
 
-@pytest.mark.parametrize("estimator", [GradaGradClassifier, GradaGradRegressor])
-def test_a_learning_rate_is_not_needed(estimator):
-    for name in ("learning_rate", "eta0"):
-        with pytest.raises(TypeError, match=f"{estimator.__name__} finds its own learning rate; leave {name} out"):
-            estimator(**{name: 0.1})
-
-
 @pytest.mark.parametrize("options", [{"alpha": "search"}, {"early_stopping": True}])
 @pytest.mark.filterwarnings("ignore:max_iter")
 def test_a_class_of_one_sample_is_trained_on_and_not_held_out(options):

@@ -26,18 +26,6 @@ def test_chunks_of_any_kind_teach(kinds):
     assert len(model.objective_) == 60
 
 
-def test_turning_to_sparse_columns_changes_no_prediction():
-    X, y = classes(2)
-    model = GradaGradClassifier(random_state=0).partial_fit(X, y, classes=[0, 1])
-    for averaged in (False, True):
-        before = model._model.coefficients(model._model.point(averaged))
-        if not model._model.by_rows:
-            model._model.switch_to_rows()
-            after = model._model.coefficients(model._model.point(averaged))
-            for a, b in zip(before, after, strict=True):
-                np.testing.assert_allclose(a, b, rtol=1e-12)
-
-
 def test_a_class_may_come_late():
     X, y = classes(3, rows=900)
     order = np.argsort(y == 2, kind="stable")

@@ -15,9 +15,8 @@ from gradagrad.triton.source import Spec, source_of
 FOLDER = Path(__file__).parent / "golden"
 
 
-def _spec(scope: str, *, sparse: bool = False, **more: Any) -> Spec:
+def _spec(scope: str, **more: Any) -> Spec:
     batch = batch_of(scope, shapes=((4, 6),), **more)
-    batch.grads = [g.to_sparse(1) if sparse else g for g in batch.grads]
     return launch.specs_of(batch, launch.common_spec(batch))[0]
 
 
@@ -30,7 +29,7 @@ SPECS = {
         "element", dtype=torch.bfloat16, state=torch.bfloat16, options=_OPTIONS, **_SETTINGS, **_LIMITS
     ),
     "gradagrad_group": _spec("group", beta=0.9),
-    "gradagrad_row_sparse": _spec("row", sparse=True, grad_bound=1.0)._replace(counter="argument"),
+    "gradagrad_row": _spec("row", grad_bound=1.0, lazy=True)._replace(counter="argument"),
     "auto": _spec("auto", weight_decay=0.1, moved=torch.tensor(1.0, dtype=torch.float64)),
 }
 

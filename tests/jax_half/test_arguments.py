@@ -53,7 +53,6 @@ OWN = [
     ({"state_dtype": None}, ValueError, "state_dtype must be .* got None"),
     ({"projection": 3}, TypeError, r"projection must be None or a callable .* jnp\.clip"),
     ({"lr": 0.1}, TypeError, r"lr is called learning_rate in Optax: pass learning_rate=0\.1"),
-    ({"lazy": True, "axis_name": "i", "granularity": "group"}, ValueError, "lazy must be False with axis_name"),
 ]
 
 

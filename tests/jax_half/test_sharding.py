@@ -59,36 +59,18 @@ def test_sharded_arrays(name, mesh):
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_shard_map(name, mesh):
-    """With "row", what counts is where the rest of a row is."""
-    axes = {"wide": "devices", "long": None if name == "row" else "devices", "whole": None}
-    optimizer = OPTIMIZERS[name](axis_name=axes)
-    params = parameters()
+    """Parts of arrays are stepped where each element has its own step size, and refused elsewhere."""
+    optimizer, params = OPTIMIZERS[name](), parameters()
     state = optimizer.init(params)
 
     def spec_of(path, leaf):
         key = path[-1].key if hasattr(path[-1], "key") else None
-        block = key == "wide" and leaf.shape[1:] == (1,)  # one for each of its rows
-        return P() if leaf.ndim == 0 or block else SPECS[key]
+        return P() if leaf.ndim == 0 or 1 in leaf.shape else SPECS[key]
 
     specs = jax.tree_util.tree_map_with_path(spec_of, (params, state))
     step = jax.shard_map(step_of(optimizer, gradients), mesh=mesh, in_specs=specs, out_specs=specs)
-    follows_a_single_device(step, params, state, OPTIMIZERS[name])
-
-
-def test_rounding_draws_other_bits_on_every_device(mesh):
-    """Equal numbers on eight devices, rounded to bf16: parts differ, since each draws for itself."""
-    optimizer = gradagrad(0.3, momentum=0.5, state_dtype=jnp.bfloat16, axis_name="devices")
-    params = jnp.ones(8 * 64)
-    state = optimizer.init(params)
-    specs = (P("devices"), jax.tree.map(lambda a: P("devices") if a.ndim else P(), state))
-    step = jax.shard_map(lambda p, s: optimizer.update(p * 1.001, s)[1], mesh=mesh, in_specs=specs, out_specs=specs[1])
-    parts = np.asarray(jax.jit(step)(params, state).momentum.astype(jnp.float32)).reshape(8, 64)
-    assert len({tuple(part) for part in parts}) == 8
-
-
-def test_a_wrong_axis_name_is_named():
-    params = parameters()
-    for wrong in ({"wide": "devices"}, {"wide": 3, "long": None, "whole": None}, 5):
-        optimizer = gradagrad(axis_name=wrong)
-        with pytest.raises(ValueError, match="axis_name must be a name, a tuple of names, or a tree of these"):
-            optimizer.update(params, optimizer.init(params), params)
+    if name == "element":
+        follows_a_single_device(step, params, state, OPTIMIZERS[name])
+    else:
+        with pytest.raises(ValueError, match=r"gradients must be whole .* got parts over the mapped axes"):
+            step(params, state)

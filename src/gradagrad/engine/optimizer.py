@@ -227,10 +227,11 @@ class EngineOptimizer(Optimizer, ABC):
                 mark_idle(self, parameter)
                 continue
             state = self.state[parameter]
-            if plan is not None and not plan.keys <= state.keys():
-                begin(self, _has_gradient)
-            if "row_clocks" in state and gradient.layout == torch.strided:
-                catch_up(self._alone(group, parameter), 0)
+            if plan is not None and len(state) != plan.entries:
+                if not plan.keys <= state.keys():
+                    begin(self, _has_gradient)
+                if "row_clocks" in state and gradient.layout == torch.strided:
+                    catch_up(self._alone(group, parameter), 0)
             params.append(parameter)
             grads.append(gradient)
             if states is not None:

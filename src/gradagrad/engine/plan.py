@@ -70,6 +70,8 @@ class Plan:
     """The state that the settings need."""
     keys: frozenset[str] = field(init=False)
     """The keys of these fields."""
+    entries: int = field(init=False)
+    """How many entries a parameter's state has. One without fields is new, and one with more has clocks of rows."""
     shared_keys: list[str] = field(init=False)
     """Those of the fields that parameters share."""
     is_shared: bool = field(init=False)
@@ -84,6 +86,7 @@ class Plan:
     def __post_init__(self) -> None:
         self.fields = self.rule.fields(self.settings)
         self.keys = frozenset([field.key for field in self.fields])
+        self.entries = 1 + len(self.fields)  # with the counter of steps
         self.is_shared = self.scope in SHARED
         self.shown = (self.rule.common or self.rule.numerator) if self.scope in SINGLE else ""
         self.shared_keys = [f.key for f in self.fields if f.at == "shared" or (f.at == "block" and self.is_shared)]

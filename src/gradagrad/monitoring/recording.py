@@ -1,10 +1,8 @@
 """Learning rates over time: one call records them at every step and sends them to a logger."""
 
-import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any, overload
 
 from gradagrad.engine.optimizer import EngineOptimizer
@@ -28,8 +26,8 @@ class Record:
 class History(Sequence[Record]):
     """What `log_learning_rates` has recorded so far."""
 
-    def __init__(self, records: Sequence[Record] = ()) -> None:
-        self.records = list(records)
+    def __init__(self) -> None:
+        self.records: list[Record] = []
         self._stop: Callable[[], None] | None = None
 
     @overload
@@ -54,37 +52,6 @@ class History(Sequence[Record]):
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name.strip("/"): [row.get(name, math.nan) for row in rows] for name in names}
         return {"step": [record.step for record in self.records], **columns}
-
-    def to_frame(self) -> Any:
-        """The history as a pandas DataFrame with the step as its index."""
-        try:
-            import pandas as pd  # pyright: ignore[reportMissingImports]
-        except ImportError as error:
-            raise ImportError("History.to_frame needs pandas (pip install pandas). Or use History.to_dict.") from error
-        return pd.DataFrame(self.to_dict()).set_index("step")
-
-    def save(self, path: str | Path) -> None:
-        """Writes the records as JSON."""
-        Path(path).write_text(json.dumps([asdict(record) for record in self.records]), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> "History":
-        """Reads what `save` wrote."""
-        try:
-            saved: list[Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-            if not isinstance(saved, list):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise TypeError(f"a {type(saved).__name__} instead of a list")
-            return cls([_restored(record) for record in saved])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-            raise ValueError(f"{path} was not written by History.save ({type(error).__name__}: {error}).") from None
-
-
-def _restored(record: dict[str, Any]) -> Record:
-    """Turns the quantiles back into numbers, because JSON made strings of them."""
-    for group in record["groups"]:
-        for name in ("gamma", "step_size"):
-            group[name] = {float(quantile): value for quantile, value in group[name].items()}
-    return Record(int(record["step"]), tuple(GroupDiagnostics(**group) for group in record["groups"]))
 
 
 def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float]:

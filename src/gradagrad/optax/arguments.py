@@ -32,10 +32,6 @@ def checked(table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
     result |= {name: jnp.asarray(given[name]) for name in traced}
     check_projection(given.get("projection"), _PROJECTION)
     result["state_dtype"] = _checked_dtype(given["state_dtype"])
-    if given.get("lazy") and given["axis_name"] is not None and given["granularity"] not in ("element", "row"):
-        remedy = "A row with no gradient on one device may have one on another."
-        rule = "False with axis_name, except for granularity 'element' and 'row'"
-        raise ValueError(error_text("lazy", rule, True, remedy))
     return result
 
 

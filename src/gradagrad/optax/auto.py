@@ -55,7 +55,6 @@ def auto_gradagrad(
     maximize: bool = False,
     state_dtype: Any = jnp.float32,
     stochastic_rounding: bool = False,
-    axis_name: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Trains without a learning rate to choose. This is our extension of GradaGrad, not part of the paper.
 
@@ -71,8 +70,6 @@ def auto_gradagrad(
         mask: a tree of booleans that says where weights decay, or a function of the parameters that returns one.
         state_dtype: ``jnp.bfloat16`` stores the state of each element in 2 bytes per number, rounded stochastically.
         stochastic_rounding: rounds bf16 parameters at random. Their updates are then float32.
-        axis_name: inside `jax.shard_map`, the mapped axes over which arrays are split: one value for all arrays, or a
-            tree with None for replicated arrays.
 
     Returns:
         A transformation whose updates are added to the parameters (`optax.apply_updates`). Inside `optax.partition`

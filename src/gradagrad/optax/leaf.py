@@ -19,7 +19,6 @@ from gradagrad.optax.arrays import (
     touched,
 )
 from gradagrad.optax.rounding import Rounder, rounded
-from gradagrad.optax.sharing import Names, over_devices
 from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.rule import PARAMETER_LANE, Field, Rule
 
@@ -39,7 +38,6 @@ class Leaf:
         gradient: Array,
         parameter: Array | None,
         state: Mapping[str, Array],
-        axes: Names,
         step: Array,
         stream: int,
         *,
@@ -52,13 +50,13 @@ class Leaf:
         ``step`` and ``stream`` choose the random bits.
         ``decay_beside`` is decoupled decay outside the rule: the share of the parameter that a step takes off.
         """
-        self.rule, self.scope, self.axes = rule, scope, axes
+        self.rule, self.scope = rule, scope
         self.gradient, self.parameter, self._state = gradient, parameter, state
         dtype = computing_dtype(jnp.asarray(gradient if parameter is None else parameter).dtype)
         self.ops, self._decay_beside = ArrayOps(dtype), decay_beside
         self.x: Any = None if parameter is None else as_real(parameter, dtype)
         g = as_real(gradient, dtype)
-        self._rounder = Rounder(g.shape, step, stream, axes)
+        self._rounder = Rounder(g.shape, step, stream)
         g = -g if maximize else g
         g = g if is_off(coupled_decay) else g + self._share_of_x(coupled_decay)
         self._start = jnp.zeros_like(g) if self.x is None else self.x
@@ -76,12 +74,7 @@ class Leaf:
                 self.values[field.key] = jnp.asarray(state[field.key], dtype)
             elif field.at == "block":
                 self.block[field.key] = jnp.asarray(state[field.key], self._block_dtype)
-        self.touched = self._where_touched() if getattr(settings, "lazy", False) else None
-
-    def _where_touched(self) -> Array:
-        here = touched(self.values["g"], self.scope)
-        # The rest of a row may have a gradient elsewhere.
-        return over_devices(here.astype(jnp.int32), self.axes) > 0 if self.scope == "row" else here
+        self.touched = touched(g, scope) if getattr(settings, "lazy", False) else None
 
     def _share_of_x(self, share: Any) -> Array:
         return self.x * jnp.asarray(share, self.ops.dtype)

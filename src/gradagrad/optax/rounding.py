@@ -20,13 +20,11 @@ def _scramble(a: Array) -> Array:
     return a ^ (a >> 16)
 
 
-def random_bits(shape: tuple[int, ...], step: Array, stream: int, names: tuple[str, ...] = ()) -> Array:
-    """32 random bits for each element. Parts of a leaf on several devices (``names``) draw different bits."""
+def random_bits(shape: tuple[int, ...], step: Array, stream: int) -> Array:
+    """32 random bits for each element."""
     key = _scramble(jnp.uint32(_GOLDEN))
     key = _scramble(key ^ step.astype(jnp.uint32))
     key = _scramble(key ^ jnp.uint32(stream))
-    if names:
-        key = _scramble(key ^ (jax.lax.axis_index(names).astype(jnp.uint32) + jnp.uint32(_GOLDEN)))
     places, stride = jnp.zeros(shape, jnp.uint32), 1
     for dim in reversed(range(len(shape))):
         along = jax.lax.broadcasted_iota(jnp.uint32, shape, dim)
@@ -56,11 +54,10 @@ class Rounder(NamedTuple):
     shape: tuple[int, ...]
     step: Array
     stream: int
-    names: tuple[str, ...]
 
     def bits(self, lane: int) -> Array:
         """16 random bits for each element; lanes share none. Two lanes take the halves of one number."""
-        bits = random_bits(self.shape, self.step, self.stream ^ (lane >> 1) << 30, self.names)
+        bits = random_bits(self.shape, self.step, self.stream ^ (lane >> 1) << 30)
         return bits >> 16 if lane & 1 else bits & 0xFFFF
 
     def stored(self, values: Array, old: Array, lane: int) -> Array:

@@ -14,7 +14,6 @@ import optax
 from gradagrad.checks.arguments import error_text
 from gradagrad.optax.arrays import Array, ArrayOps, block_dtype, computing_dtype, filled, in_precision, wide_dtype
 from gradagrad.optax.leaf import Leaf
-from gradagrad.optax.sharing import axes_of_leaves, over_devices, rows_over_devices
 from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.rule import Block, Field, Rule
 from gradagrad.rules.scope import SHARED
@@ -48,7 +47,6 @@ class Method:
     """Whether updates point downhill. False for a direction that a chain scales and negates."""
     state_dtype: Any = jnp.float32
     stochastic_rounding: bool = False
-    axis_name: Any = None
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
         """The method as an Optax transformation."""
@@ -89,12 +87,17 @@ class Method:
         count = optax.safe_increment(state.count)
         if not gradients:
             return updates, state._replace(count=count)
+        if self.scope != "element" and (axes := {name for g in gradients for name in jax.typeof(g).vma}):
+            raise ValueError(
+                f"gradients must be whole where arrays share a step size, got parts over the mapped axes {axes} of "
+                'jax.shard_map. Let jax.jit shard the arrays, or use gradagrad with granularity="element".'
+            )
         shared = {f.key: getattr(state, f.key) for f in self._fields if self._is_shared(f)}
         own = {f.key: tree.flatten_up_to(getattr(state, f.key)) for f in self._fields if f.key not in shared}
         settings = self.settings._replace(lr=self._lr(state.count), weight_decay=self._decay("rule"))
         if self.rule.learns:  # A step in which every gradient is zero changes nothing.
             found = [jnp.any(jnp.asarray(g) != 0).astype(wide_dtype()) for g in gradients]
-            settings = settings._replace(moved=rows_over_devices(found, axes_of_leaves(self.axis_name, updates)).max())
+            settings = settings._replace(moved=jnp.stack(found).max())
             count = jnp.where(settings.moved > 0, count, state.count)
         leaves = self._leaves(tree, gradients, params, own, settings, count)
         step = self._learning_step if self.rule.learns else self._step
@@ -114,12 +117,10 @@ class Method:
         """The results of each leaf, and the numbers of its block after the step."""
         parts = [leaf.measure() for leaf in leaves]
         if shared:
-            sums = rows_over_devices([jnp.stack(part) for part in parts], [leaf.axes for leaf in leaves]).sum(0)
+            sums = jnp.stack([jnp.stack(part) for part in parts]).sum(0)
             decided = [self.rule.decide(tuple(sums), shared, *_wide(settings))] * len(leaves)
         else:
-            axes = [() if self.scope == "element" else leaf.axes for leaf in leaves]
-            own = zip(leaves, parts, axes, strict=True)
-            decided = [leaf.decide([over_devices(a, names) for a in part]) for leaf, part, names in own]
+            decided = [leaf.decide(part) for leaf, part in zip(leaves, parts, strict=True)]
         results = [self._results(leaf, factors) for leaf, (_, factors) in zip(leaves, decided, strict=True)]
         return results, [block for block, _ in decided]
 
@@ -129,9 +130,8 @@ class Method:
         own = {key: jnp.stack([leaf.block[key] for leaf in leaves]) for key in leaves[0].block}
         block, factors = rule.decide((), {**shared, **own}, wide, ops)
         results = [self._results(leaf, [a[i] if a.ndim else a for a in factors]) for i, leaf in enumerate(leaves)]
-        sizes = [jnp.asarray(leaf.values["g"].size, ops.dtype) for leaf in leaves]
-        parts = [jnp.stack([*a["statistics"], size]) for a, size in zip(results, sizes, strict=True)]
-        *statistics, sizes = rows_over_devices(parts, [leaf.axes for leaf in leaves]).T
+        sizes = jnp.asarray([leaf.values["g"].size for leaf in leaves], ops.dtype)
+        statistics = [*jnp.stack([jnp.stack(a["statistics"]) for a in results]).T]
         totals = [a.sum() for a in rule.report(statistics, block, sizes, wide, ops)]
         block = rule.learn(statistics, totals, block, wide, ops)
         return results, [{**block, **{key: block[key][i] for key in own}} for i in range(len(leaves))]
@@ -166,7 +166,6 @@ class Method:
         if self.mask is not None:
             mask = self.mask(params) if callable(self.mask) else self.mask
             decays = tree.flatten_up_to(jax.tree.broadcast(mask, tree.unflatten(gradients)))
-        axes = axes_of_leaves(self.axis_name, tree.unflatten(gradients))
         return [
             Leaf(
                 self.rule,
@@ -175,7 +174,6 @@ class Method:
                 gradients[i],
                 points[i],
                 {key: values[i] for key, values in own.items()},
-                axes[i],
                 count,
                 i,
                 maximize=self.maximize,
@@ -188,7 +186,7 @@ class Method:
 
 def method(arguments: Mapping[str, Any], **own: Any) -> Method:
     """A method with those of the user's arguments that every rule has."""
-    names = ("lr_decay", "weight_decay", "mask", "maximize", "state_dtype", "stochastic_rounding", "axis_name")
+    names = ("lr_decay", "weight_decay", "mask", "maximize", "state_dtype", "stochastic_rounding")
     options = {name: arguments[name] for name in names if name in arguments}
     return Method(**options, learning_rate=arguments.get("lr", 1.0), **own)
 

@@ -47,7 +47,6 @@ def gradagrad(
     maximize: bool = False,
     state_dtype: Any = jnp.float32,
     stochastic_rounding: bool = False,
-    axis_name: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
     """AdaGrad whose learning rate can also rise (Defazio, Zhou, Xiao, arXiv 2206.06900, Algorithm 2).
 
@@ -67,8 +66,6 @@ def gradagrad(
         state_dtype: ``jnp.bfloat16`` stores momentum, growth and accumulator in 2 bytes each, rounded stochastically.
         stochastic_rounding: rounds bf16 parameters at random, so that small steps are not lost. Their updates are then
             float32.
-        axis_name: inside `jax.shard_map`, the mapped axes over which arrays are split: one value for all arrays, or a
-            tree with None for replicated arrays. Not needed elsewhere, nor for ``granularity="element"``.
 
     Returns:
         A transformation whose updates are added to the parameters (`optax.apply_updates`).
@@ -102,7 +99,6 @@ def scale_by_gradagrad(
     growth_limit: Numeric | None = None,
     lazy: bool = False,
     state_dtype: Any = jnp.float32,
-    axis_name: Any = None,
 ) -> optax.GradientTransformationExtraArgs:
     """GradaGrad's direction for a learning rate of 1, to be followed by `optax.scale_by_learning_rate`.
 

@@ -197,7 +197,7 @@ def cut(
             dense = units.convert(X[part], dtype)
             return Batch(dense, own, share, dense.T, None, None, len(part), units.intercept)
         rows = X[part]
-        columns = _present(rows)
+        columns = np.flatnonzero(np.bincount(rows.indices, minlength=X.shape[1]))
         if len(centred):
             columns = np.union1d(columns, centred)
         position[columns] = np.arange(len(columns), dtype=np.int32)
@@ -208,13 +208,3 @@ def cut(
         return Batch(local, own, share, local.T, np.append(columns, X.shape[1]), centre, len(part), units.intercept)
 
     return [batch(part) for part in parts]
-
-
-def _present(rows: Any) -> NDArray[Any]:
-    """The columns with entries, in order. Few entries are sorted, many are counted in compiled code."""
-    samples, columns = rows.shape
-    if rows.nnz * 16 < columns:
-        return np.unique(rows.indices)
-    ones = np.ones(rows.nnz, dtype=np.float32)
-    counts = sp.csr_matrix((ones, rows.indices, rows.indptr), shape=rows.shape).T @ np.ones(samples, dtype=np.float32)
-    return np.flatnonzero(counts)

@@ -12,7 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from gradagrad.sklearn.descent import Floats
-from gradagrad.sklearn.estimator import LinearEstimator, needs_no_learning_rate
+from gradagrad.sklearn.estimator import LinearEstimator
 from gradagrad.sklearn.losses import Hinge, Logistic, Softmax
 from gradagrad.sklearn.training import Model
 
@@ -78,7 +78,6 @@ class GradaGradClassifier(LinearClassifierMixin, LinearEstimator):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
-    @needs_no_learning_rate
     def __init__(
         self,
         loss: str = "softmax",

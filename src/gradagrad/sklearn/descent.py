@@ -113,12 +113,6 @@ class Descent:
         assert self._clocks is not None
         _items(self._clocks)[rows] = _items(np.array([self._now]))
 
-    def transpose(self) -> None:
-        """Exchanges the dimensions. All steps so far must have taken all rows."""
-        for arrays in (self.elements, self._penalties):
-            arrays.update({key: np.ascontiguousarray(array.T) for key, array in arrays.items()})
-        self.sizes = np.ascontiguousarray(self.sizes.T)
-
     def _idle(self, values: dict[str, Floats], clocks: Floats) -> dict[str, Floats]:
         return RULE.idle(values, self.block, clocks[:, 1:], self._now[1], SETTINGS, ARRAYS)
 

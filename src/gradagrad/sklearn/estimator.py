@@ -1,8 +1,7 @@
 """What the classifier and the regressor share: arguments, preparation, training and the resulting coefficients."""
 
 import warnings
-from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -38,18 +37,6 @@ HELD_OUT = 0.25
 """The share of samples that a search holds out."""
 LARGEST = 1e300
 """The difference of two larger numbers may overflow."""
-
-
-def needs_no_learning_rate(init: Callable[..., None]) -> Callable[..., None]:
-    """Explains why ``__init__`` does not take the learning rates that other estimators have."""
-
-    @wraps(init)
-    def checking(self: Any, *args: Any, **kwargs: Any) -> None:
-        for name in {"learning_rate", "learning_rate_init", "eta0", "lr"} & kwargs.keys():
-            raise TypeError(f"{type(self).__name__} finds its own learning rate; leave {name} out.")
-        init(self, *args, **kwargs)
-
-    return checking
 
 
 class LinearEstimator(SparseCoefMixin, BaseEstimator):
@@ -157,11 +144,8 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         if first:
             self._model = self._first(*samples)
         model, rng = self._model, check_random_state(self.random_state)
-        dense = isinstance(samples.X, np.ndarray)
-        if model.by_rows and dense:
-            samples = samples._replace(X=sp.csr_matrix(samples.X))
-        elif not model.by_rows and not dense:
-            model.switch_to_rows()
+        if model.by_rows is not sp.issparse(samples.X):  # The first call decides which of the two a model is.
+            samples = samples._replace(X=sp.csr_matrix(samples.X) if model.by_rows else samples.X.toarray())
         if not first:
             self._see(model, samples)
         batches = self._batches(model, samples, rng, streaming=True)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gradagrad.sklearn.batches import Moments
 from gradagrad.sklearn.descent import Floats
-from gradagrad.sklearn.estimator import LinearEstimator, needs_no_learning_rate, scale_of
+from gradagrad.sklearn.estimator import LinearEstimator, scale_of
 from gradagrad.sklearn.losses import Huber, Loss
 from gradagrad.sklearn.training import Model
 
@@ -52,7 +52,6 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         "epsilon": [Interval(Real, 0, math.inf, closed="right")],
     }
 
-    @needs_no_learning_rate
     def __init__(
         self,
         loss: str = "squared_error",

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -49,17 +49,6 @@ class Model:
         """The last iterate or the average."""
         point = self.descent.point(averaged)
         return point.T if self.by_rows else point
-
-    def switch_to_rows(self) -> None:
-        """Turns a model of dense columns into one of sparse columns. The intercept absorbs their centres."""
-        constant = ~np.isfinite(self.units.unit)
-        spread = np.where(constant, np.abs(self.units.centre), self.units.spread)
-        spread[spread == 0.0] = spread.mean() or 1.0
-        unit = np.where(constant, spread, self.units.unit)
-        self.change_units(replace(self.units, centre=np.zeros_like(unit), spread=spread, unit=unit))
-        self.columns = None
-        self.descent.transpose()
-        self.by_rows = True
 
     def change_units(self, units: Units, centre: float | None = None, scale: float | None = None) -> None:
         """Converts all state to other units of columns and targets; the model's predictions stay the same.

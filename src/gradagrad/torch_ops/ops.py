@@ -29,13 +29,13 @@ class TensorOps:
 
     def maximum(self, a: Any, b: Any) -> Any:
         if isinstance(a, Tensor):
-            return torch.maximum(a, b) if isinstance(b, Tensor) else a.clamp(min=b)
-        return b.clamp(min=a) if isinstance(b, Tensor) else max(a, b)
+            return torch.maximum(a, b) if isinstance(b, Tensor) else a.clamp_min(b)  # faster than `clamp`
+        return b.clamp_min(a) if isinstance(b, Tensor) else max(a, b)
 
     def minimum(self, a: Any, b: Any) -> Any:
         if isinstance(a, Tensor):
-            return torch.minimum(a, b) if isinstance(b, Tensor) else a.clamp(max=self.within(b, a.dtype))
-        return b.clamp(max=a) if isinstance(b, Tensor) else min(a, b)
+            return torch.minimum(a, b) if isinstance(b, Tensor) else a.clamp_max(self.within(b, a.dtype))
+        return b.clamp_max(a) if isinstance(b, Tensor) else min(a, b)
 
     def within(self, bound: Any, dtype: torch.dtype) -> Any:
         """An upper bound that ``dtype`` can hold, because torch refuses larger ones, such as γ's cap at lr = 0."""
@@ -104,9 +104,12 @@ class Row(Whole):
         return super().total(a).to(a.dtype)
 
 
+_REDUCTIONS = {"element": Element(), "row": Row(), **dict.fromkeys(SINGLE, Whole())}
+
+
 def reduction(scope: str) -> Any:
     """The sums over each block of one tensor; for a shared block the caller adds up the tensors' sums."""
-    return Whole() if scope in SINGLE else Row() if scope == "row" else Element()
+    return _REDUCTIONS[scope]
 
 
 class Segments(Whole):

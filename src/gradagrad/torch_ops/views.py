@@ -114,7 +114,8 @@ class OneTensor(View):
             # Autograd saves these tensors, so they must not be overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
             self.block = {key: a.clone() for key, a in self.block.items()}
-        self.settings = self.block_settings = self.settings._replace(lr=lr_of(batch, i, dtype))
+        lr = lr_of(batch, i, dtype)
+        self.block_settings = self.settings = self.settings if lr is self.settings.lr else self.settings._replace(lr=lr)
         self.sums = reduction(batch.plan.scope)
 
     def write(self, new: Arrays, after: Arrays) -> None:

@@ -1,8 +1,8 @@
 """Steps on a GPU with Triton kernels that are generated from the rule. One launch serves any number of tensors.
 
-Each dtype and layout, and sparse gradients, have kernels of their own. Nothing is read back to the host. Inside a CUDA
-graph everything that changes must be in device memory: the counters, a learning rate that a schedule changes, and
-gradients at the addresses that they had in a step before the capture.
+Each dtype and layout has kernels of its own; torch operations step sparse gradients. Nothing is read back to the host.
+Inside a CUDA graph everything that changes must be in device memory: the counters, a learning rate that a schedule
+changes, and gradients at the addresses that they had in a step before the capture.
 
 Triton comes with torch for CUDA and ROCm; this package does not depend on it. ``GRADAGRAD_BACKEND=triton
 TRITON_INTERPRET=1`` steps CPU tensors in Triton's interpreter, so that the kernels can be tested without a GPU.
@@ -78,12 +78,12 @@ class TritonStep:
         run.write_shared(run.given(sums))
 
     def _launches(self) -> Run:
-        """The launches. New tables are made here and not before, because that makes the clocks of rows."""
+        """The launches, with new tables if these tensors have none."""
         if self._run is None:
             backend = self._backend
             if self.tables is None:
                 self.tables = launch.prepare(self.batch, self.common, backend.sizes)
-                if self._key is not None and not self.tables.copies:
+                if not self.tables.copies:
                     if len(backend.known) == MAX_PREPARED:
                         backend.known.clear()
                     backend.known[self._key] = self.tables
@@ -94,7 +94,7 @@ class TritonStep:
 
 
 class TritonBackend:
-    """Makes steps of dense and sparse gradients."""
+    """Makes steps of dense gradients."""
 
     def __init__(self, launcher: launch.Launcher = launch.launch, sizes: Sizes = SIZES) -> None:
         self.launcher, self.sizes = launcher, sizes
@@ -167,7 +167,6 @@ def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
         sample.moved = torch.ones_like(batch.moved)  # These gradients are not those of the step.
     sample.grads = [batch.grads[i]] * len(params)  # `compare` draws others of the same dtype and layout
     sample.steps = [torch.zeros_like(batch.steps[i]) for _ in params]
-    sample.param_states = [{} for _ in params]
     for f in sample.plan.fields:
         made = [new_field(f, {"state_dtype": torch.float32}, s, spec.scope, p) for p in params]
         if f.key in sample.plan.shared_keys:
@@ -190,7 +189,6 @@ def compare(batch: Batch, backend: TritonBackend, steps: int = 2) -> tuple[float
         steps=[step.clone() for step in batch.steps],
         state={key: [a.clone() for a in values] for key, values in batch.state.items()},
         shared={key: a.clone() for key, a in batch.shared.items()},
-        param_states=[{} for _ in batch.params],
     )
     for k in range(steps):
         batch.grads = plain.grads = _gradients(batch, k)
@@ -205,7 +203,7 @@ def compare(batch: Batch, backend: TritonBackend, steps: int = 2) -> tuple[float
 
 
 def _gradients(batch: Batch, k: int) -> list[Tensor]:
-    """Gradients in which some rows are zero, or missing if they are sparse, and others at each step."""
+    """Gradients in which some rows are zero, and others at each step."""
     generator = torch.Generator().manual_seed(k)
     result: list[Tensor] = []
     for p, g in zip(batch.params, batch.grads, strict=True):
@@ -214,7 +212,7 @@ def _gradients(batch: Batch, k: int) -> list[Tensor]:
         if p.dim():
             new[k % 3 :: 3] = 0.0
         new = new.to(p.device, g.dtype)
-        result.append(new if g.layout == torch.strided else new.to_sparse(1))
+        result.append(new)
     return result
 
 
@@ -222,8 +220,6 @@ def results_of(batch: Batch) -> dict[str, Tensor]:
     """Everything that a step writes, by name."""
     result = {f"x of tensor {i}": real_view(p.detach()) for i, p in enumerate(batch.params)}
     result |= {f"{key} of tensor {i}": a for key, values in batch.state.items() for i, a in enumerate(values)}
-    clocks = {f"row_clocks of tensor {i}": own.get("row_clocks") for i, own in enumerate(batch.param_states)}
-    result |= {what: a for what, a in clocks.items() if a is not None}
     return {what: a for what, a in (result | batch.shared).items() if a.numel()}
 
 
@@ -299,12 +295,9 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
         return f"{name} must be a floating-point tensor of 16, 32 or 64 bits, got {parameter.dtype}."
     if not _is_dense(real):
         return f"{name} must fill its memory without gaps, got strides {parameter.stride()} for {[*parameter.shape]}."
-    if gradient.layout == torch.sparse_coo:
-        if gradient.sparse_dim() != 1 or not real.is_contiguous():
-            return f"{name} must be contiguous and its gradient sparse in the first dimension only."
-    elif gradient.layout != torch.strided:
-        return f"{name} must have a dense or a sparse COO gradient, got {gradient.layout}."
-    elif batch.plan.scope == "row" and not _has_contiguous_rows(real):
+    if gradient.layout != torch.strided:
+        return f"{name} must have a dense gradient, got {gradient.layout}."
+    if batch.plan.scope == "row" and not _has_contiguous_rows(real):
         return f'{name} must have each row in one piece for "row", got strides {parameter.stride()}.'
     for f in batch.plan.fields:
         if f.key not in batch.state:

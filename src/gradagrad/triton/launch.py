@@ -1,8 +1,7 @@
 """From a batch to launches: the spec of each tensor, tables of addresses on the device, shares of work, arguments.
 
 Tables stay valid while every tensor keeps its address and layout; a backend keeps them, so that most steps upload
-nothing. Sparse gradients, and gradients that are laid out differently from their parameter, are copied at every step
-and get new tables each time.
+nothing. Gradients that are laid out differently from their parameter are copied at every step and get new tables.
 """
 
 import itertools
@@ -21,7 +20,6 @@ from gradagrad.projections import Box, NonNegative
 from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import real_view
-from gradagrad.torch_ops.views import catch_up, clock, row_clocks
 from gradagrad.triton.source import REGULAR, ROW_TILES, Spec, source_of
 
 Launcher = Callable[[Spec, str, int, dict[str, Any]], None]
@@ -30,7 +28,7 @@ Extent = tuple[int, int, bool]
 """How many rows of a tensor the kernels walk, how long a row is, and whether all addresses are aligned."""
 WARPS = 4
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
-_dtype, _layout, _shape = attrgetter("dtype"), attrgetter("layout"), attrgetter("shape")
+_dtype, _shape = attrgetter("dtype"), attrgetter("shape")
 _module_number = itertools.count()
 
 
@@ -105,11 +103,11 @@ def specs_of(batch: Batch, common: Spec) -> list[Spec]:
     """The spec of each tensor."""
     result: list[Spec] = []
     known: dict[Hashable, Spec] = {}
-    lazy, catches_up = bool(getattr(batch.settings, "lazy", False)), batch.plan.rule.needs_catch_up(batch.settings)
+    lazy = bool(getattr(batch.settings, "lazy", False))
     for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
         rows = batch.plan.scope == "row" and parameter.dim() + parameter.is_complex() > 1
         by_rows = rows or (lazy and batch.plan.scope in SINGLE)
-        layout = "sparse" if gradient.layout != torch.strided else "rows" if by_rows else "flat"
+        layout = "rows" if by_rows else "flat"
         scope = (
             "element" if batch.plan.scope == "row" and not rows else batch.plan.scope
         )  # the rows of a vector are elements
@@ -120,13 +118,12 @@ def specs_of(batch: Batch, common: Spec) -> list[Spec]:
             types |= {key: value.dtype for key, value in batch.shared.items()}
             rounded = any(types[f.key] == torch.bfloat16 for f in batch.plan.fields)
             rounded |= batch.plan.stochastic_rounding and types["x"] == torch.bfloat16
-            counts = common.lr_decay or (layout == "sparse" and catches_up and not batch.plan.rule.clock)
             names = ["x", "g", *(f.key for f in batch.plan.fields)]
             known[key] = common._replace(
                 layout=layout,
                 scope=scope,
                 dtypes=tuple((name, _name(types[name])) for name in names),
-                counter=common.counter if rounded or counts else "",
+                counter=common.counter if rounded or common.lr_decay else "",
             )
         result.append(known[key])
     return result
@@ -197,14 +194,12 @@ class Prepared(NamedTuple):
     """The first row and the number of rows of each block in partial sums."""
     complete: Tensor
     """The same for sums that are complete: one row each."""
-    copies: list[Any]
+    copies: list[Tensor]
     """Gradients copied for this step, kept until the kernels are launched. Without any, it is good for more steps."""
 
 
-def key_of(batch: Batch, common: Spec) -> Hashable | None:
-    """Everything that tables depend on; None for sparse gradients, which never have the same tables again."""
-    if any(layout is not torch.strided for layout in map(_layout, batch.grads)):
-        return None
+def key_of(batch: Batch, common: Spec) -> Hashable:
+    """Everything that tables depend on."""
     tensors = (batch.params, batch.grads, *batch.state.values())
     dtypes = tuple(tuple(map(_dtype, each)) for each in tensors)
     counters: tuple[int, ...] = ()
@@ -233,7 +228,7 @@ def prepare(batch: Batch, common: Spec, sizes: Sizes) -> Prepared:
     for i, spec in enumerate(specs_of(batch, common)):
         number = int(batch.steps[i]) if spec.counter == "argument" else 0
         members.setdefault((spec, number), []).append(i)
-    copies: list[Any] = []
+    copies: list[Tensor] = []
     tables = [_table(batch, spec, indices, copies) for (spec, _), indices in members.items()]
     total = sum(rows * length for _, extents in tables for rows, length, _ in extents)
     few = batch.plan.scope in SINGLE and batch.plan.rule.measures
@@ -256,14 +251,14 @@ def blocks_of(batch: Batch) -> int:
     return len(batch.params) if batch.plan.scope == "tensor" else 1
 
 
-def _table(batch: Batch, spec: Spec, indices: list[int], copies: list[Any]) -> tuple[Tensor, tuple[Extent, ...]]:
+def _table(batch: Batch, spec: Spec, indices: list[int], copies: list[Tensor]) -> tuple[Tensor, tuple[Extent, ...]]:
     source = source_of(spec)
     extents: list[Extent] = []
     table: dict[str, list[int]] = {key: [] for key in source.table}
     for i in indices:
-        gradient, index = _gradient(batch, i)
-        if index is not None or gradient.data_ptr() != batch.grads[i].data_ptr():
-            copies.append((gradient, index))
+        gradient = _gradient(batch, i)
+        if gradient.data_ptr() != batch.grads[i].data_ptr():
+            copies.append(gradient)
         at = {key: values[i].data_ptr() for key, values in batch.state.items()}
         at |= {"x": batch.params[i].data_ptr(), "g": gradient.data_ptr()}
         aligned = all(at[key] % 16 == 0 for key in source.element)
@@ -274,28 +269,16 @@ def _table(batch: Batch, spec: Spec, indices: list[int], copies: list[Any]) -> t
         at |= {"block": i, "stream": batch.streams[i] if batch.streams else i, "length": length}
         if spec.counter == "device":
             at["step"] = batch.steps[i].data_ptr()
-        if index is not None:
-            at["index"] = index.data_ptr()
-        if source.catches_up:
-            if "row_clocks" in batch.param_states[i] and batch.param_states[i]["row_clocks"].dim() != 1:
-                catch_up(batch, i)  # clocks of single entries cannot be used for rows
-            at["row_clocks"] = row_clocks(batch, i, 1, clock(batch, i)).data_ptr()
         for key, numbers in table.items():
             numbers.append(at[key])
     numbers = tuple(chain.from_iterable(table.values()))
     return upload(batch.params[0].device, numbers), tuple(extents)
 
 
-def _gradient(batch: Batch, i: int) -> tuple[Tensor, Tensor | None]:
-    """A gradient's values as the kernels walk them, and the rows that they belong to if it is sparse."""
-    gradient = batch.grads[i]
-    if gradient.layout != torch.strided:
-        gradient = gradient.coalesce()
-        return real_view(gradient.values()).contiguous(), gradient.indices()[0].contiguous()
-    real, parameter = real_view(gradient), real_view(batch.params[i])
-    if same_layout(real, parameter):
-        return real, None
-    return torch.empty_like(parameter, dtype=real.dtype).copy_(real), None
+def _gradient(batch: Batch, i: int) -> Tensor:
+    """A gradient's values as the kernels walk them."""
+    real, parameter = real_view(batch.grads[i]), real_view(batch.params[i])
+    return real if same_layout(real, parameter) else torch.empty_like(parameter, dtype=real.dtype).copy_(real)
 
 
 @lru_cache(maxsize=128)

@@ -7,9 +7,9 @@ tensors together is computed by torch operations. Where a block is an element or
 everything. Programs never wait for each other, nothing is added atomically, and the order of every sum depends on
 shapes alone.
 
-There are three layouts. ``flat`` is for dense tensors: a program takes one chunk of a tensor, full aligned tiles of it
-without a mask (128 bits at a time) and the remainder with one. ``rows`` takes tiles of whole rows. ``sparse`` also
-takes rows, and finds them through an index. Programs find their tensors in a table of addresses made by `launch`.
+There are two layouts. With ``flat`` a program takes one chunk of a tensor, full aligned tiles of it without a mask (128
+bits at a time) and the remainder with one. With ``rows`` it takes tiles of whole rows. Programs find their tensors in a
+table of addresses made by `launch`.
 """
 
 from dataclasses import dataclass, replace
@@ -30,8 +30,6 @@ ROW_TILES = ((64, 8), (8, 64), (1, 512))
 """Rows and columns of a tile. A tensor takes the first that is as wide as its rows, or else the last one repeatedly."""
 REGULAR = 16
 """Long rows whose length is a multiple of this and whose tensors are aligned are read 128 bits at a time."""
-_UNALIGNED = ("index", "row_clocks")
-"""Numbers that are stored once for each row; nothing is known about their alignment."""
 # Triton would otherwise compile a kernel again when one of these is 1 or a multiple of 16.
 _JIT = '@triton.jit(do_not_specialize=["n", "first", "step", "ahead"])'
 _COLUMNS = [
@@ -39,7 +37,7 @@ _COLUMNS = [
     "    column = c + tl.arange(0, COLUMNS)[None, :]",
     "    mask = live & (column < length)",
 ]
-_PLACES = ("place * length + column", "row * length + column")
+_PLACE = "row * length + column"
 
 
 class Spec(NamedTuple):
@@ -51,7 +49,7 @@ class Spec(NamedTuple):
     variable: tuple[str, ...]
     """The names of those numbers, which are float64 arguments of the kernels."""
     scope: str
-    layout: Literal["flat", "rows", "sparse"]
+    layout: Literal["flat", "rows"]
     dtypes: tuple[tuple[str, str], ...]
     """The dtypes of ``x``, ``g`` and the fields, by key."""
     coupled: bool = False
@@ -78,10 +76,10 @@ class Tile:
     results: list[str]
     """What it returns to be summed."""
 
-    def call(self, at: str, i: str, j: str, mask: str, *, masked: bool) -> str:
-        """A call for the elements i and the gradients j."""
+    def call(self, at: str, i: str, mask: str, *, masked: bool) -> str:
+        """A call for the elements i."""
         addresses = [f"{at}{key}" for key in self.addresses]
-        return f"{self.name}({', '.join([*addresses, i, j, mask, *self.extras])}, MASKED={masked})"
+        return f"{self.name}({', '.join([*addresses, i, mask, *self.extras])}, MASKED={masked})"
 
 
 class Source:
@@ -93,7 +91,6 @@ class Source:
         self.types = dict(spec.dtypes)
         self.computing = "float64" if self.types["x"] == "float64" else "float32"
         self.single = spec.scope in SINGLE
-        self.catches_up = spec.layout == "sparse" and rule.needs_catch_up(self.s)
         fields = rule.fields(self.s)
         # Some keys store one number for each element, the others one for each block.
         self.element = ["x", "g", *(f.key for f in fields if f.at == "element" or spec.scope == "element")]
@@ -107,8 +104,6 @@ class Source:
         self.table += ["stream"] if self.lanes else []
         self.table += ["block"] if spec.scope == "tensor" else []
         self.table += ["length"] if spec.layout != "flat" else []
-        self.table += ["index"] if spec.layout == "sparse" else []
-        self.table += ["row_clocks"] if self.catches_up else []
         self._trace()
 
     def _trace(self) -> None:
@@ -125,8 +120,6 @@ class Source:
         self.after = changing(decide, [key for key in decide.results if key not in factors])
         self.decide = replace(decide, results=self.factors.results | self.after.results)
         self.statistics = sum(key.startswith("statistic") for key in self.move.results)
-        self.idle = trace.idle(rule, s, variable, wide=self.single) if self.catches_up else None
-        self.later = replace(decide, results={"later": decide.results[rule.clock]}) if rule.clock else None
 
     @property
     def kernels(self) -> tuple[str, ...]:
@@ -154,7 +147,7 @@ class Source:
 
     def _pointer(self, key: str, maker: str = "pointer") -> str:
         """The address of a key's values, for this program's tensor."""
-        dtype = {"step": "int64", "index": "int64", "row_clocks": "float64"}.get(key) or self.types[key]
+        dtype = "int64" if key == "step" else self.types[key]
         return f"{maker}(table, {self.table.index(key)}, tensor, n, tl.{dtype})"
 
     def _function(self, name: str, traced: Function, precision: str = "") -> str:
@@ -165,26 +158,18 @@ class Source:
         """Blocks kept in double are measured in double, where products of float32 numbers are finite and exact."""
         return "float64" if name == "measure" and self.single else self.computing
 
-    def _catch_up(self, keys: list[str]) -> Function | None:
-        """The function that brings these fields up to date in a row that was idle."""
-        found = changing(self.idle, keys) if self.idle else None
-        return found if found and found.results else None
-
     def _tile(self, name: str, traced: Function) -> Tile:
         used = traced.used()
         results = [key for key in traced.results if key.startswith(("sum", "statistic"))]
         written = [key for key in self.element if key in changing(traced).results]
         wanted = {*used, *(["x"] if self.spec.coupled else [])}
-        idle = self._catch_up([key for key in self.element if key in wanted])
-        needed = [*used, *(idle.used() if idle else [])]
-        read = [key for key in self.element if key in wanted or key in needed]
-        extras = [key for key in dict.fromkeys(needed) if key not in self.element]
-        lines = [f"{k} = read(at_{k} + {'j' if k == 'g' else 'i'}, mask, MASKED, tl.{self.computing})" for k in read]
+        read = [key for key in self.element if key in wanted]
+        extras = [key for key in used if key not in self.element]
+        lines = [f"{key} = read(at_{key} + i, mask, MASKED, tl.{self.computing})" for key in read]
         lines += ["g = -g"] if self.spec.maximize else []
         if self.spec.coupled:
             extras.append("coupled_decay")
             lines.append(f"g = g + x * coupled_decay.to(tl.{self.computing})")
-        lines += [f"{', '.join(idle.results)} = rule_idle_{name}({', '.join(idle.used())})"] if idle else []
         precision = self._precision(name)
         lines += ["g = g.to(tl.float64)"] if precision != self.computing else []
         targets = ", ".join(f"new_{key}" if key in self.element else key for key in traced.results)
@@ -203,9 +188,8 @@ class Source:
                 lines.append(f"write(at_{key} + i, new_{key}, mask, MASKED)")
         lines += [f"return {', '.join(results)}"] if results else []
         addresses = [key for key in self.element if key in read or key in written]
-        arguments = [*(f"at_{key}" for key in addresses), "i", "j", "mask", *extras, "MASKED: tl.constexpr"]
-        texts = [self._function(f"rule_idle_{name}", idle)] if idle else []
-        texts += [self._function(f"rule_{name}", traced, precision), define(f"{name}_tile", arguments, lines)]
+        arguments = [*(f"at_{key}" for key in addresses), "i", "mask", *extras, "MASKED: tl.constexpr"]
+        texts = [self._function(f"rule_{name}", traced, precision), define(f"{name}_tile", arguments, lines)]
         return Tile(f"{name}_tile", texts, addresses, extras, results)
 
     def _numbers(self, name: str) -> list[str]:
@@ -216,8 +200,7 @@ class Source:
             "write_shared": [self.after],
             "step": [self.step] if self.step else [self.measure, self.decide, self.move],
         }
-        functions = [f for f in (*inside[name], self.idle if name != "write_shared" else None) if f]
-        used = {key for f in functions for key in f.used()} | ({"lr"} if self.spec.lr_decay else set())
+        used = {key for f in inside[name] if f for key in f.used()} | ({"lr"} if self.spec.lr_decay else set())
         numbers = [key for key in self.spec.variable if key in used]
         numbers += ["coupled_decay"] if self.spec.coupled else []
         return [*numbers, *(["lr_decay"] if self.spec.lr_decay else [])]
@@ -296,7 +279,7 @@ class Source:
             # The masked part must not use the aligned addresses: the compiler would assume the same alignment there.
             at, maker, start, end = ("any_", "pointer", "full", "count") if masked else ("at_", "aligned", "0", "full")
             lines += [f"{at}{key} = {self._pointer(key, maker)} + begin" for key in tile.addresses]
-            call = tile.call(at, "i + offset", "i + offset", f"i + offset < {end}", masked=masked)
+            call = tile.call(at, "i + offset", f"i + offset < {end}", masked=masked)
             if not tile.results:
                 lines += [f"for i in range({start}, {end}, TILE):", f"    {call}"]
                 continue
@@ -314,8 +297,7 @@ class Source:
         """A kernel over whole rows, and the device function in it that is called with each shape of tile.
 
         Where a block is a row, a program reads the row twice, to measure and to move; the second time it is in the
-        cache. With sparse gradients the index says which rows to read and write, and the clock of a row says what it
-        has to catch up with.
+        cache.
         """
         own = name == "step" and self.step is None  # a block is a row, and this kernel decides for it
         traced = self.measure if name == "measure" else self.move if own or name == "move" else self.step
@@ -324,64 +306,48 @@ class Source:
         measure = self._tile("measure", self.measure) if own and self.measure else None
         tiles = [t for t in (measure, tile) if t]
         extras = [key for t in tiles for key in t.extras]
-        sparse, touched = self.spec.layout == "sparse", "touched" in tile.extras
-        idle = self._catch_up(self.block) if own else None
+        touched = "touched" in tile.extras
         block = self.block if own else []
 
         walked = [key for key in self.element if any(key in t.addresses for t in tiles) or (touched and key == "g")]
-        walked += [*block, *(["index"] if sparse else []), *(["row_clocks"] if self.catches_up else [])]
-        local = {"touched", "since", "now", "later", "begin", *block, *(self.factors.results if own else [])}
-        wanted = [*extras, *(self.decide.used() if own else []), *(idle.used() if idle else [])]
+        walked += block
+        local = {"touched", "begin", *block, *(self.factors.results if own else [])}
+        wanted = [*extras, *(self.decide.used() if own else [])]
         given = [k for k in dict.fromkeys(wanted) if k not in {*local, *self.element} and not k.startswith("sum")]
-        given += ["now", "later"] if self.catches_up else []
 
         row = ["row = first_row + r + tl.arange(0, ROWS)[:, None]", "live = row < first_row + count"]
-        row += ["place = tl.load(at_index + row, mask=live, other=0)" if sparse else "place = row"]
-        if self.catches_up:
-            row += ["since = tl.load(at_row_clocks + place, mask=live, other=0)"]
-        row += [f"{key} = read(at_{key} + place, live, True, tl.{self.computing})" for key in block]
-        row += [f"{', '.join(idle.results)} = rule_idle_block({_used(idle)})"] if idle else []
+        row += [f"{key} = read(at_{key} + row, live, True, tl.{self.computing})" for key in block]
         row += self._look_at_row(measure, touched=touched) if measure or touched else []
         if own:
             targets = [f"new_{key}" if key in block else key for key in self.decide.results]
             row += [f"{', '.join(targets)} = rule_decide({_used(self.decide)})"]
-        call = tile.call("at_", *_PLACES, "mask", masked=True)
+        call = tile.call("at_", _PLACE, "mask", masked=True)
         row += [*_COLUMNS, f"    {', '.join(tile.results)} = {call}" if tile.results else f"    {call}"]
         row += [f"    total_{key} += {key}.to(tl.float64)" for key in tile.results]
-        row += [f"write(at_{key} + place, new_{key}, live, True)" for key in self.after.results] if own else []
-        if self.catches_up and name != "measure":
-            row += ["tl.store(at_row_clocks + place, tl.zeros([ROWS, 1], tl.float64) + later, mask=live)"]
+        row += [f"write(at_{key} + row, new_{key}, live, True)" for key in self.after.results] if own else []
         lines = ["begin = 0"] if "begin" in extras else []
         lines += [f"total_{key} = tl.zeros([ROWS, COLUMNS], tl.float64)" for key in tile.results]
         lines += ["for r in range(0, count, ROWS):", *(f"    {line}" for line in row)]
         lines += ["return " + ", ".join(f"tl.sum(total_{key})" for key in tile.results)] if tile.results else []
         arguments = [*(f"at_{key}" for key in walked), "first_row", "count", "length", *given]
         texts = [text for t in tiles for text in t.texts]
-        texts += [self._function("rule_idle_block", idle)] if idle else []
         texts += [self._function("rule_decide", self.decide)] if own else []
         texts += [self._function("rule_factors", self.factors)] if name == "move" else []
         texts.append(define(f"{name}_rows", [*arguments, "ROWS: tl.constexpr", "COLUMNS: tl.constexpr"], lines))
 
         head = self._head(name, given)
-        if self.catches_up and self.later:
-            head += [f"now = tl.load({self._pointer(str(self.spec.rule.clock))})"]
-            head += [*self._block(self.later), f"later = rule_later({_used(self.later)})"]
-            texts.append(self._function("rule_later", self.later))
-        elif self.catches_up:  # how many steps there were before this one
-            head += ["now = (step - 1).to(tl.float64)", "later = now + 1.0"]
         length = f"{self._row('length')}.to(tl.int32)"
         head += [f"length = {length}", *(f"at_{key} = {self._pointer(key)}" for key in walked)]
 
         def call_rows(at: str, length: str, shape: tuple[int, int]) -> str:
-            addresses = [f"at_{key}" if key in _UNALIGNED else f"{at}{key}" for key in walked]
-            passed = ", ".join([*addresses, "begin", "count", length, *given])
+            passed = ", ".join([*(f"{at}{key}" for key in walked), "begin", "count", length, *given])
             left = f"{', '.join(tile.results)} = " if tile.results else ""
             return f"    {left}{name}_rows({passed}, ROWS={shape[0]}, COLUMNS={shape[1]})"
 
         for i, shape in enumerate(ROW_TILES[:-1]):
             head += [f"{'el' if i else ''}if length <= {shape[1]}:", call_rows("at_", "length", shape)]
         head.append("elif tl.load(work + 4 * program + 3) != 0:")
-        head += [f"    any_{key} = {self._pointer(key, 'aligned')}" for key in walked if key not in _UNALIGNED]
+        head += [f"    any_{key} = {self._pointer(key, 'aligned')}" for key in walked]
         head.append(f"    any_length = tl.multiple_of({length}, {REGULAR})")
         head.append(call_rows("any_", "any_length", ROW_TILES[-1]))
         head += ["else:", call_rows("at_", "length", ROW_TILES[-1])]
@@ -394,13 +360,13 @@ class Source:
         lines += ["some = tl.zeros([ROWS, COLUMNS], tl.int32)"] if touched else []
         lines += _COLUMNS
         if measure:
-            lines.append(f"    {', '.join(sums)} = {measure.call('at_', *_PLACES, 'mask', masked=True)}")
+            lines.append(f"    {', '.join(sums)} = {measure.call('at_', _PLACE, 'mask', masked=True)}")
             lines += [f"    part_{key} += {key}" for key in sums]
         if touched:
-            lines.append(f"    gradient = read(at_g + {_PLACES[1]}, mask, True, tl.{self.computing})")
+            lines.append(f"    gradient = read(at_g + {_PLACE}, mask, True, tl.{self.computing})")
             if self.spec.coupled:
                 sign = "-" if self.spec.maximize else ""
-                lines.append(f"    point = read(at_x + {_PLACES[0]}, mask, True, tl.{self.computing})")
+                lines.append(f"    point = read(at_x + {_PLACE}, mask, True, tl.{self.computing})")
                 lines.append(f"    gradient = {sign}gradient + point * coupled_decay.to(tl.{self.computing})")
             lines.append("    some = some | (gradient != 0.0).to(tl.int32)")
         lines += [f"{key} = tl.sum(widened(part_{key}), axis=1)[:, None].to(tl.{self.computing})" for key in sums]

@@ -47,43 +47,39 @@ def batch_of(
     return batch
 
 
-def gradient_of(p: Tensor, generator: torch.Generator, *, sparse: bool = False) -> Tensor:
+def gradient_of(p: Tensor, generator: torch.Generator) -> Tensor:
     """A gradient of a noisy quadratic, in which some rows and some elements are zero."""
     g = p.detach().double() - 1.0 + 0.5 * torch.randn(p.shape, generator=generator, dtype=torch.float64)
     g = g * (torch.rand(p.shape, generator=generator) > 0.1)
     if p.dim() > 1:
         g = g * (torch.rand(p.shape[0], *(1 for _ in p.shape[1:]), generator=generator) > 0.2)
     g = g.to(p.dtype)
-    if not sparse:
-        return g if g.stride() == p.stride() else torch.empty_like(p).copy_(g)
-    rows = torch.randperm(p.shape[0], generator=generator)[: p.shape[0] // 2]
-    rows = torch.cat([rows, rows[:1]])  # one row appears twice and is added up
-    return torch.sparse_coo_tensor(rows[None], g[rows], p.shape, check_invariants=True)
+    return g if g.stride() == p.stride() else torch.empty_like(p).copy_(g)
 
 
-def set_gradients(batch: Batch, k: int, *, sparse: bool = False) -> None:
+def set_gradients(batch: Batch, k: int) -> None:
     """Gives a batch the gradients of step k."""
     generator = torch.Generator().manual_seed(100 + k)
-    batch.grads = [gradient_of(p, generator, sparse=sparse) for p in batch.params]
+    batch.grads = [gradient_of(p, generator) for p in batch.params]
 
 
-def trained(make: Any, shapes: Any, dtype: torch.dtype, *, sparse: bool = False) -> Any:
+def trained(make: Any, shapes: Any, dtype: torch.dtype) -> Any:
     """Parameters and their state after two steps of an optimizer."""
     generator = torch.Generator().manual_seed(0)
     params = [torch.randn(s, generator=generator, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes]
     optimizer = make(params)
     for _ in range(2):
         for p in params:
-            p.grad = gradient_of(p, generator, sparse=sparse)
+            p.grad = gradient_of(p, generator)
         optimizer.step()
     return [p.detach() for p in params], [optimizer.state[p] for p in params]
 
 
-def both(batch: Batch, steps: int = 3, *, sparse: bool = False) -> tuple[Batch, Batch]:
+def both(batch: Batch, steps: int = 3) -> tuple[Batch, Batch]:
     """The batch stepped by the kernels, and a copy stepped by torch."""
     backend, other = TritonBackend(sizes=SIZES), copy.deepcopy(batch)
     for k in range(steps):
-        set_gradients(other, k, sparse=sparse)
+        set_gradients(other, k)
         batch.grads = list(other.grads)
         step = backend.prepare(batch)
         assert not isinstance(step, str), step

@@ -14,18 +14,12 @@ from gradagrad.triton import launch
 from gradagrad.triton.backend import TritonBackend, sample_of
 from gradagrad.triton.source import source_of
 
-# Each change makes a kernel wrong: its move, a decision, how partial sums are added, the statistics, the clocks.
-MAKERS: dict[str, tuple[Any, bool, tuple[str, str]]] = {
-    "element": (lambda p, **how: GradaGrad(p, 0.1, **how), False, ("x - ", "x + ")),
-    "row": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), False, ("tl.sqrt(", "(")),
-    "row, sparse": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), True, ("x - ", "x + ")),
-    "group": (lambda p, **how: GradaGrad(p, 0.1, granularity="group", **how), False, ("first + j", "j + 1")),
-    "auto": (
-        lambda p, **how: AutoGradaGrad(p, **how),
-        False,
-        ("tl.sum(total_statistic0)", "0.5 * tl.sum(total_statistic0)"),
-    ),
-    "auto, sparse": (lambda p, **how: AutoGradaGrad(p, **how), True, ("+ later, mask", "+ now, mask")),
+# Each change makes a kernel wrong: its move, a decision, how partial sums are added, the statistics.
+MAKERS: dict[str, tuple[Any, tuple[str, str]]] = {
+    "element": (lambda p, **how: GradaGrad(p, 0.1, **how), ("x - ", "x + ")),
+    "row": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), ("tl.sqrt(", "(")),
+    "group": (lambda p, **how: GradaGrad(p, 0.1, granularity="group", **how), ("first + j", "j + 1")),
+    "auto": (AutoGradaGrad, ("tl.sum(total_statistic0)", "0.5 * tl.sum(total_statistic0)")),
 }
 
 
@@ -45,19 +39,19 @@ class Wrong:
         kernel[(programs,)](**{key: arguments[key] for key in kernel.arg_names})
 
 
-def _trained(make: Any, sparse: bool, **how: Any) -> Any:
-    return trained(partial(make, **how), ((6, 5),), torch.float64, sparse=sparse)
+def _trained(make: Any, **how: Any) -> Any:
+    return trained(partial(make, **how), ((6, 5),), torch.float64)
 
 
 @pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_wrong_kernel_is_reported_and_not_used(name, monkeypatch):
-    make, sparse, change = MAKERS[name]
+    make, change = MAKERS[name]
     wrong = Wrong(*change)
     monkeypatch.setattr(backends, "TRITON", TritonBackend(wrong, SIZES))
     before = torch.get_rng_state()
     with pytest.warns(RuntimeWarning, match="steps without Triton from now on") as caught:
-        got = _trained(make, sparse)
+        got = _trained(make)
     ours = [str(w.message) for w in caught if w.category is RuntimeWarning]
     assert len(ours) == 1
     for part in (r" by the kernel and ", " by torch", "on cpu", "gradagrad ", "torch 2", "triton 3", "Please report"):
@@ -66,11 +60,10 @@ def test_a_wrong_kernel_is_reported_and_not_used(name, monkeypatch):
     launches = wrong.launches
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        torch.testing.assert_close(got, _trained(make, sparse), rtol=0.0, atol=0.0)
-        torch.testing.assert_close(got, _trained(make, sparse, fused=False))
-        if not sparse:
-            with pytest.raises(RuntimeError, match=r"fused=True is impossible here: its kernel disagrees with torch"):
-                _trained(make, sparse, fused=True)
+        torch.testing.assert_close(got, _trained(make), rtol=0.0, atol=0.0)
+        torch.testing.assert_close(got, _trained(make, fused=False))
+        with pytest.raises(RuntimeError, match=r"fused=True is impossible here: its kernel disagrees with torch"):
+            _trained(make, fused=True)
     assert wrong.launches == launches > 0
 
 
@@ -88,13 +81,11 @@ def test_a_kernel_that_cannot_run_is_not_used():
 
 
 @pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "auto"])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_the_sample_has_the_kernel_of_the_batch(scope, sparse):
+def test_the_sample_has_the_kernel_of_the_batch(scope):
     options = {} if scope == "auto" else {"lazy": True}
     batch = batch_of(scope, shapes=((8, 4), (5,)), dtype=torch.bfloat16, beta=0.9, lr=0.0, **options)
-    batch.grads = [g.to_sparse(1) if sparse else g for g in batch.grads]
     specs = launch.specs_of(batch, launch.common_spec(batch))
     for i, spec in enumerate(specs):
         sample = sample_of(batch, i, spec)
-        sample.grads = [g.to_sparse(1) if sparse else g for g in map(torch.zeros_like, sample.params)]
+        sample.grads = [*map(torch.zeros_like, sample.params)]
         assert {*launch.specs_of(sample, launch.common_spec(sample))} == {spec}

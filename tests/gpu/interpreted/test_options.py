@@ -71,28 +71,3 @@ def test_numbers_in_memory(counter, monkeypatch):
     batch = batch_of("element", shapes=((5,), (6,)), state=torch.bfloat16, lr=0.125)
     batch.steps[1] += 7
     assert_same(*both(batch))
-
-
-SPARSE: dict[str, dict[str, Any]] = {
-    "element": {"lr": 0.1, "grad_bound": 2.0},
-    "element, lazy": {"lr": 0.1, "beta": 0.9, "lazy": True, "weight_decay": 0.1},
-    "row": {"lr": 0.1, "rho": 10.0, "grad_bound": 2.0},
-    "row, lazy": {"lr": 0.1, "beta": 0.9, "rho": 10.0, "lazy": True},
-    "tensor": {"lr": 0.1, "rho": 10.0},
-    "group, lazy": {"lr": 0.1, "beta": 0.9, "lazy": True},
-    "auto": {"gamma0": 1e-2},
-    "auto, no guard": {"gamma0": 1e-2, "guard": False, "weight_decay": 0.1},
-}
-
-
-@pytest.mark.parametrize("name", SPARSE)
-def test_sparse_rows(name):
-    scope = name.split(",")[0]
-    shapes = TABLES if name in ("row", "auto") else TABLES[:1]
-    batch = batch_of(scope, shapes=shapes, dtype=torch.float64, **SPARSE[name])
-    assert_same(*both(batch, sparse=True), rtol=CLOSE[torch.float64])
-
-
-def test_sparse_rows_in_bf16():
-    batch = batch_of("element", shapes=TABLES[:2], dtype=torch.bfloat16, state=torch.bfloat16, lr=0.1)
-    assert_same(*both(batch, sparse=True))
