@@ -4,6 +4,7 @@ import contextlib
 import copy
 import functools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -217,6 +218,10 @@ def test_a_wrapper_that_wraps_itself_does_not_hang():
     wrapper.optimizer = wrapper
     with pytest.raises(TypeError, match="wrapper of one, got Wrapper"):
         gradagrad.learning_rates(wrapper)
+    with pytest.raises(TypeError, match="wrapper of one, got Adam"):
+        gradagrad.learning_rates(torch.optim.Adam([torch.ones(1)]))
+    wrapper.optimizer = SimpleNamespace(optimizer=optimizer)
+    assert gradagrad.learning_rates(wrapper)
     wrapper.optimizer = None
     # As Opacus, SAM and Lookahead, timm's Lookahead, and ZeRO keep it.
     for name in ("original_optimizer", "base_optimizer", "_base_optimizer", "optim"):

@@ -77,9 +77,9 @@ class AutoGradaGrad(Averaged):
         >>> with optimizer.averaged():
         ...     loss = model(torch.ones(8, 4)).square().mean()
 
-    Sparse and dense gradients give the same numbers. Rows without a gradient catch up when they are next touched, and
-    when you call ``state_dict`` or ``averaged``. Until then a forward pass reads their old values. A step in which
-    every gradient is zero changes nothing.
+    With sparse gradients, rows without a gradient catch up when they are next touched, and when you call
+    ``state_dict`` or ``averaged``. Until then a forward pass reads their old values, so a sparse run ends near the
+    dense one and not at the same numbers. A step in which every gradient is zero changes nothing.
 
     A NaN in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` leaves it out. The same
     holds for an infinity that is the element's first gradient. Later infinities are limited by the guard, and spoil the
