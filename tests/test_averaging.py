@@ -58,7 +58,7 @@ def tied_training() -> tuple[Tied, AutoGradaGrad, Tensor]:
     torch.manual_seed(0)
     model, data = Tied(), torch.randn(32, 4)
     optimizer = AutoGradaGrad(model.parameters(), gamma0=0.01)
-    for _ in range(10):
+    for _ in range(40):
         optimizer.zero_grad()
         (model(data) - data).square().mean().backward()
         optimizer.step()

@@ -136,7 +136,7 @@ def test_float32_survives_extreme_gradients(scale, kind, options, driver):
                 assert torch.isfinite(value).all(), (g, value)
             assert p[2] == 0.0
             # With torch's Adagrad, too, 1e38 moves nothing far.
-            assert kind != "auto" or (p - start).abs().max() < 0.03, g
+            assert kind != "auto" or (p - start).abs().max() < 0.5, g
         runs.append([p, optimizer.state[p].get("gamma")])
     torch.testing.assert_close(runs[-1], runs[0], rtol=1e-4, atol=1e-6)
 

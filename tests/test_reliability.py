@@ -13,7 +13,7 @@ from cases import DRIVERS, KINDS, make
 import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.integrations.wrappers import unwrapped
-from gradagrad.projections import Box, NonNegative
+from gradagrad.projections import Box
 
 OPTIMIZERS = {"GradaGrad": lambda p, **o: GradaGrad(p, lr=0.1, **o), "AutoGradaGrad": AutoGradaGrad}
 every_optimizer = pytest.mark.parametrize("construct", OPTIMIZERS.values(), ids=OPTIMIZERS)
@@ -144,7 +144,7 @@ def test_a_subclass_of_a_box_keeps_its_own_projection():
         def __call__(self, point, metric):
             return super().__call__(point, metric) + 5.0
 
-    class Positive(NonNegative):
+    class Positive(Box):
         def __call__(self, point, metric):
             return torch.full_like(point, 7.0)
 

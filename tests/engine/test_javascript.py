@@ -115,9 +115,10 @@ LESSONS = """gradagradRuns.lessons.map(({ settings }) => {
 def test_the_lessons_say_what_the_page_shows():
     (small, _), (noisy, raised), (large, _) = in_node(None, LESSONS)
     assert small[0][0] > 2.9, "AdaGrad does not move"
-    assert all(loss < 0.2 and growth > 1e5 for loss, growth in small[1:])
+    assert max(loss for loss, _ in small[1:]) < 0.2
+    assert small[1][1] > 1e6
     assert noisy[1][0] > 2.5
     assert 3 < noisy[1][1] < 30, "about tenfold"
     assert max(raised[1][0], noisy[2][0]) < 0.2
     assert large[1][1] >= 1 > 10 * large[2][1], "GradaGrad's γ does not fall, AutoGradaGrad's falls below 1"
-    assert large[2][0] < large[1][0] / 3
+    assert large[2][0] < large[1][0] / 2
