@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 import torch
+from gradagrad.engine.gradients import look_on_device
 from torch import nn
 
 from gpu.interpreted.batches import SIZES, batch_of, trained
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.engine import step as backends
-from gradagrad.engine.gradients import look_on_device
 from gradagrad.triton import backend, check, launch
 from gradagrad.triton.backend import TritonBackend, sample_of
 from gradagrad.triton.source import source_of
