@@ -100,7 +100,7 @@ def draw(measured: list[Measured]) -> list[Picture]:
             panels,
             columns=2,
             size=(4.2, 2.7),
-        )  # fmt: skip
+        )
     ]
 
 
