@@ -21,14 +21,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from gradagrad_lab.errors import OUTPUT, UserError
 
 if TYPE_CHECKING:
     from gradagrad_lab.study import Run
 
-SCHEMA = 3
+SCHEMA = 4
 MARKER = "gradagrad-lab.json"
 PACKAGES = ("gradagrad", "torch", "numpy", "scikit-learn", "schedulefree", "prodigyopt", "transformers")
 PAUSE = 1.0  # seconds between two writes of a file, so that writing stays cheap beside runs of milliseconds
@@ -54,10 +54,7 @@ class RunFile:
 
     def save(self) -> None:
         self._merge()
-        lines = [
-            f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(_to_json(run), allow_nan=False)}"
-            for key, run in sorted(self.runs.items())
-        ]
+        lines = [f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(run)}" for key, run in sorted(self.runs.items())]
         text = f'{{"made": {json.dumps(self.made)},\n"runs": {{\n' + ",\n".join(lines) + "\n}}\n"
         write_atomically(self.path, text.encode(), wait=False)
         self._seen = self._stamp()
@@ -82,7 +79,7 @@ class RunFile:
             return
         self._seen = stamp
         try:
-            content = _from_json(json.loads(self.path.read_bytes()))
+            content = json.loads(self.path.read_bytes())
             notes, runs = content["made"], content["runs"]
             for note in notes:  # Held-out runs do not name theirs.
                 self._place(note)
@@ -277,24 +274,3 @@ def git_hash() -> str:
 def _git(root: Path, *arguments: str) -> str:
     done = subprocess.run(("git", *arguments), cwd=root, capture_output=True, text=True, timeout=10, check=True)
     return done.stdout.strip()
-
-
-def _to_json(value: Any) -> Any:
-    """JSON has no NaN or infinity: a number that is not finite is written as its name."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else ("inf" if value > 0 else "-inf")
-    if isinstance(value, dict):
-        return {str(key): _to_json(item) for key, item in cast(dict[Any, Any], value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_to_json(item) for item in cast(Sequence[Any], value)]
-    return value
-
-
-def _from_json(value: Any) -> Any:
-    if isinstance(value, str) and value in ("nan", "inf", "-inf"):
-        return float(value)
-    if isinstance(value, dict):
-        return {key: _from_json(item) for key, item in cast(dict[str, Any], value).items()}
-    if isinstance(value, list):
-        return [_from_json(item) for item in cast(list[Any], value)]
-    return value

@@ -50,11 +50,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "decoupled weight_decay": {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True},
     "maximize": {"lr": 0.1, "weight_decay": 0.1, "maximize": True},
     "maximize, decoupled, group": {
-        "lr": 0.1,
-        "weight_decay": 0.1,
-        "decoupled_weight_decay": True,
-        "maximize": True,
-        "granularity": "group",
+        "lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True, "maximize": True, "granularity": "group",
     },
     "initial_accumulator_value": {"lr": 0.1, "initial_accumulator_value": 0.1, "weight_decay": 0.1},
     "lr_decay": {"lr": 0.1, "lr_decay": 0.5, "weight_decay": 0.1},
@@ -69,15 +65,10 @@ INPUTS: dict[str, dict[str, Any]] = {
     "lazy row, momentum": {"lr": 0.1, "lazy": True, "granularity": "row", "momentum": 0.5},
     "lazy tensor": {"lr": 0.1, "lazy": True, "granularity": "tensor"},
     "capturable": {"lr": 0.1, "capturable": True},
-    "capturable, group, weight_decay": {
-        "lr": 0.1,
-        "capturable": True,
-        "granularity": "group",
-        "weight_decay": 0.1,
-    },
+    "capturable, group, weight_decay": {"lr": 0.1, "capturable": True, "granularity": "group", "weight_decay": 0.1},
     "Tensor lr, capturable": {"lr": 0.125, "capturable": True, "momentum": 0.5},
     "bfloat16 state": {"lr": 0.1, "state_dtype": torch.bfloat16, "momentum": 0.5, "stochastic_rounding": True},
-}
+}  # fmt: skip
 
 
 def inputs_of(table: dict[str, dict[str, Any]]) -> Callable[..., list[OptimizerInput]]:
@@ -189,9 +180,6 @@ GRADAGRAD = OptimizerInfo(
     has_capturable_arg=True,
     metadata_for_sparse=(
         {"lr": 0.1, "weight_decay": 0, "lr_decay": 0},
-        [
-            lambda opt: StepLR(opt, gamma=1 - 1e-5, step_size=500),
-            lambda opt: ReduceLROnPlateau(opt, threshold=1e-4),
-        ],
+        [lambda opt: StepLR(opt, gamma=1 - 1e-5, step_size=500), lambda opt: ReduceLROnPlateau(opt, threshold=1e-4)],
     ),
 )

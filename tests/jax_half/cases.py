@@ -29,16 +29,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "uphill": {"maximize": True},
     "lr_decay": {"lr_decay": 0.01},
     "everything": {
-        "rho": 4.0,
-        "grad_bound": 2.0,
-        "gamma_max": 0.7,
-        "growth_limit": 1.2,
-        "initial_accumulator_value": 0.1,
-        "projection": "box",
-        "eps": 1e-3,
-        "weight_decay": 0.01,
+        "rho": 4.0, "grad_bound": 2.0, "gamma_max": 0.7, "growth_limit": 1.2, "initial_accumulator_value": 0.1,
+        "projection": "box", "eps": 1e-3, "weight_decay": 0.01,
     },
-}
+}  # fmt: skip
 
 
 def for_torch(options: dict[str, Any]) -> dict[str, Any]:

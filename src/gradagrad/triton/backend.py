@@ -277,7 +277,7 @@ def _why_not(batch: Batch) -> str | None:
         return "differentiable=True needs steps that autograd can follow."
     projection = launch.projection_of(batch.settings)
     if projection is not None and launch.box_of(projection) is None:
-        return f"projection must be NonNegative() or a Box with plain numbers, got {projection!r}."
+        return f"projection must be a Box or NonNegative(), got {projection!r}."
     for name, a in batch.settings._asdict().items():
         if isinstance(a, Tensor) and a.device not in (device, torch.device("cpu")):
             return f"{name} must be a number or a tensor on {device}, got one on {a.device}."

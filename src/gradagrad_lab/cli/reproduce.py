@@ -41,7 +41,7 @@ HELP = (
 
       gradagrad reproduce figure4 --size paper --data-dir FOLDER     (FOLDER/criteo/train.txt)
 
-      gradagrad reproduce suite --full --on gru,deep-mlp --seeds 20
+      gradagrad reproduce suite --full --on cnn,skipgram --seeds 20
     """
 )
 OWNERS = {
@@ -72,7 +72,7 @@ def reproduce(
         int | None, typer.Option(min=256, help="At most this many rows for Figure 4 to train on.", show_default=False)
     ] = None,
     on: Annotated[
-        str, typer.Option(help="Some of the suite's problems, by name or role: gru,held-out.", show_default=False)
+        str, typer.Option(help="Some of the suite's problems, by name or role: cnn,held-out.", show_default=False)
     ] = "",
 ) -> None:
     """Run experiments and write the report. Slow imports wait until the options are known to be good."""
@@ -84,7 +84,7 @@ def reproduce(
         if name not in (known := (*data_sets.CATALOGUE, *data_sets.BUNDLED)):
             raise unknown("--only", name, known)
     if on:
-        from gradagrad_lab.figures.suite.catalogue import words_of
+        from gradagrad_lab.figures.suite.plan import words_of
 
         words_of(on)
     for path in data or ():

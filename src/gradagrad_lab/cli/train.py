@@ -57,7 +57,7 @@ def train(
     context = Context(out, data_dir, seeds=seeds, resume=resume, console=_console(), workers=workers)
     from gradagrad_lab.cli import trials
 
-    trials.train(context, data, batch, epochs, optimizer, options)
+    trials.compare(context, data, batch, epochs, [(optimizer, options)], False, stem="train")
 
 
 def compare(
@@ -82,7 +82,7 @@ def compare(
     context = Context(out, data_dir, seeds=seeds, resume=resume, console=_console(), workers=workers)
     from gradagrad_lab.cli import trials
 
-    trials.compare(context, data, batch, epochs, wanted, tuned)
+    trials.compare(context, data, batch, epochs, wanted, tuned, stem="compare")
 
 
 def _console() -> Console:

@@ -3,35 +3,32 @@
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import PercentFormatter
 from rich.table import Table
 
 from gradagrad_lab import data as data_sets
 from gradagrad_lab.context import Context
-from gradagrad_lab.figures import curves
+from gradagrad_lab.figures.figure3.draw import epoch_axis, mean_and_band, without_start
 from gradagrad_lab.figures.figure3.plan import Trial
 from gradagrad_lab.methods import LEARNING_RATE, OPTIMIZERS, check_options, power_of_two
 from gradagrad_lab.problems.logistic import AVERAGED, Logistic
 from gradagrad_lab.records import key_of
-from gradagrad_lab.study import Frame, Method, Plan, count
+from gradagrad_lab.report import style
+from gradagrad_lab.report.content import Panel, Picture
+from gradagrad_lab.study import Floats, Frame, Method, Plan, count
 from gradagrad_lab.study import train as train_plan
 
-
-def train(context: Context, data: str, batch: int, epochs: int, optimizer: str, options: dict[str, Any]) -> None:
-    """One optimizer on one data set."""
-    check_options(optimizer, options)
-    trial = trial_of(data, context, batch, epochs)
-    show(context, trial, {title_of(optimizer, options): Method.of(optimizer, **options)}, stem="train")
-    path = context.records.path(trial.problem.label)
-    context.console.print(f"Records: {path}", highlight=False, markup=False)
+_MEASURES = {"accuracy": "training accuracy", "loss": "training loss", LEARNING_RATE: "median learning rate"}
+Wanted = list[tuple[str, dict[str, Any]]]
 
 
-def compare(
-    context: Context, data: str, batch: int, epochs: int, wanted: list[tuple[str, dict[str, Any]]], tuned: bool
-) -> None:
-    """Several optimizers on one data set; ``tuned``: baselines without options get the best learning rate."""
+def compare(context: Context, data: str, batch: int, epochs: int, wanted: Wanted, tuned: bool, stem: str) -> None:
+    """Trains optimizers with their options on one data set, prints a table of the outcome and draws the curves.
+    ``tuned``: baselines without options get the best learning rate."""
     for name, options in wanted:
         check_options(name, options)
-    trial = trial_of(data, context, batch, epochs)
+    problem = Logistic(data_sets.load(data, context.data_dir), batch)
+    trial = Trial(problem, epochs, tuple(range(context.seeds or 1)))
 
     def is_tuned(name: str, options: dict[str, Any]) -> bool:
         return tuned and OPTIMIZERS[name].tuned and not options
@@ -41,56 +38,70 @@ def compare(
     frame = Frame(context, train_plan(Plan(trial.runs(as_they_are), tunings), context, trial.label))
     methods: dict[str, Method] = {}
     for name, options in wanted:
+        title, method = OPTIMIZERS[name].title, Method.of(name, **options)
         if is_tuned(name, options):
             best = trial.choice(frame, name)
-            methods[f"{OPTIMIZERS[name].title} (tuned, lr {power_of_two(best.lr)})"] = best.method
-        else:
-            methods[title_of(name, options)] = Method.of(name, **options)
-    show(context, trial, methods, stem="compare")
-
-
-def trial_of(data: str, context: Context, batch: int, epochs: int) -> Trial:
-    """Logistic regression on a data set or file named by the user, for the context's seeds."""
-    return Trial(Logistic(data_sets.load(data, context.data_dir), batch), epochs, tuple(range(context.seeds or 1)))
-
-
-def title_of(optimizer: str, options: dict[str, Any]) -> str:
-    """An optimizer's name and the options that were given."""
-    return OPTIMIZERS[optimizer].title + "".join(f", {name} = {value}" for name, value in options.items())
-
-
-def show(context: Context, trial: Trial, methods: dict[str, Method], stem: str) -> None:
-    """Trains what is missing, draws the curves and prints a table of the outcome: means over the last epochs."""
+            title, method = f"{title} (tuned, lr {power_of_two(best.lr)})", best.method
+        methods[title + "".join(f", {option} = {value}" for option, value in options.items())] = method
     runs = trial.runs(methods.values())
-    frame = Frame(context, train_plan(Plan(runs), context, trial.label))
-    paths = curves.draw(frame, trial, methods, f"{stem}-{key_of({'runs': [run.key for run in runs]}, [])[:8]}")
+    train_plan(Plan(runs), context, trial.label)
+    stem = f"{stem}-{key_of({'runs': [run.key for run in runs]}, [])[:8]}"
+    panels = [
+        Panel(lambda axes, what=metric: _panel(axes, frame, trial, methods, what), f"{trial.label}: {title}")
+        for metric, title in _MEASURES.items()
+    ]
+    sheet = style.sheet(Picture(stem, stem, "", f"Curves on {trial.label}.", panels, size=(3.3, 2.8)))
     print_table(frame, trial, methods)
-    for path in paths:
+    for path in style.save(sheet, context.out / "figures", stem):
         context.console.print(f"Plot: {path}", highlight=False, markup=False)
+    context.console.print(f"Records: {context.records.path(problem.label)}", highlight=False, markup=False)
+
+
+def _panel(axes: Any, frame: Frame, trial: Trial, methods: dict[str, Method], metric: str) -> None:
+    """A curve for each method, with a band of two standard errors. The first steep epochs lie outside of two panels."""
+    means: list[Floats] = []
+    families = [name.split(",")[0].split(" (")[0] for name in methods]
+    for number, (label, method) in enumerate(methods.items()):
+        if metric not in trial.runs([method])[0].measures:
+            continue
+        look = style.line(label)
+        if earlier := families[:number].count(families[number]):  # a second run of an optimizer has another colour
+            shades = style.ramp(min(style.LONGEST_RAMP, families.count(families[number])))
+            look = {"color": shades[earlier % len(shades)], "linewidth": 1.6}
+        mean, two_errors = mean_and_band(trial.curves(frame, method, metric))
+        means.append(mean)
+        epochs = np.arange(1, len(mean) + 1)
+        axes.plot(epochs, mean, label=label, **look)
+        if metric != LEARNING_RATE:
+            style.band(axes, epochs, mean - two_errors, mean + two_errors, look["color"])
+    epoch_axis(axes)
+    if metric == LEARNING_RATE:
+        axes.set_yscale("log")
+    else:
+        without_start(axes, means)
+    if metric == "accuracy":
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
 
 
 def print_table(frame: Frame, trial: Trial, methods: dict[str, Method]) -> None:
-    """Accuracy, loss and learning rate of each method."""
+    """Accuracy, loss and learning rate of each method: means over the last epochs."""
     console = frame.context.console
     table = Table()
     for column in ("method", "accuracy", "averaged", "loss", "learning rate", "status"):
         table.add_column(column, overflow="fold")
     for title, method in methods.items():
         records = [frame.record(run) for run in trial.runs([method])]
-        accuracy, loss = trial.finals(frame, method), trial.finals(frame, method, "loss")
+        accuracy, averaged, loss = (trial.finals(frame, method, metric) for metric in ("accuracy", AVERAGED, "loss"))
         rates = [record.curves[LEARNING_RATE][-1] for record in records if LEARNING_RATE in record.curves]
         bad = sum(record.diverged for record in records)
         status = f"diverged ({bad} of {count(len(records), 'seed')})" if bad else "done"
-        averaged = trial.finals(frame, method, AVERAGED)
         cells = [*(f"{_plus_minus(100 * share, '{:.2f}')} %" for share in (accuracy, averaged))]
         cells.append(_plus_minus(loss, "{:.4f}"))
         table.add_row(title, *cells, f"{np.mean(rates):.3g}" if rates else "–", status)
     last = f"last {trial.window} of {trial.epochs} epochs" if trial.epochs > 1 else "after one epoch"
     errors = ", ± 2 SE" if len(trial.seeds) > 1 else ""
-    console.print(
-        f"{trial.label}: {trial.problem.data.describe()}; {count(len(trial.seeds), 'seed')}, {last}{errors}",
-        highlight=False,
-    )
+    seeds = count(len(trial.seeds), "seed")
+    console.print(f"{trial.label}: {trial.problem.data.describe()}; {seeds}, {last}{errors}", highlight=False)
     console.print(table)
 
 

@@ -47,7 +47,7 @@ def _elsewhere(tmp_path, monkeypatch):
         (["reproduce", "figure2", "--gamma0", "-1"], USAGE, "--gamma0 may be given at most 7 times, each above 0."),
         (["reproduce", "figure3", "--only", "glas,vowel"], USAGE, "Did you mean 'glass'?"),
         (["reproduce", "figure3", "--data", "no.csv"], USAGE, "The data file no.csv does not exist."),
-        (["reproduce", "suite", "--on", "gruu"], USAGE, "Did you mean 'gru'?"),
+        (["reproduce", "suite", "--on", "cnnn"], USAGE, "Did you mean 'cnn'?"),
         (["reproduce", "figure33"], USAGE, "Did you mean 'figure3'?"),
         (["data", "fetch", "iris"], USAGE, "data must be one of glass,"),
         (["frobnicate"], USAGE, "No such command"),
@@ -77,7 +77,7 @@ def test_train_leaves_a_record_and_a_plot(tmp_path, capsys):
     content = json.loads(path.read_text())
     record, other = content["runs"].values()
     assert {record["seed"], other["seed"]} == {0, 1}
-    assert record["config"]["options"] == {"lr": 0.5, "gamma_max": "inf"}
+    assert record["config"]["options"] == {"lr": 0.5, "gamma_max": float("inf")}
     assert record["config"]["problem"]["data"] == "iris (scikit-learn stand-in)"
     assert {"python", "torch", "gradagrad", "date", "commit"} <= set(content["made"][record["made"]])
     assert len(record["curves"]["loss"]) == 3

@@ -8,7 +8,6 @@ import numpy as np
 from gradagrad_lab.average import POWER
 from gradagrad_lab.data import CATALOGUE
 from gradagrad_lab.figures.figure3.plan import (
-    DEFAULT,
     ENDS,
     FULL_EPOCHS,
     FULL_SEEDS,
@@ -21,7 +20,7 @@ from gradagrad_lab.figures.figure3.plan import (
     Trial,
     setting,
 )
-from gradagrad_lab.methods import BASELINES, GROWTH, OPTIMIZERS, power_of_two
+from gradagrad_lab.methods import BASELINES, OPTIMIZERS, power_of_two
 from gradagrad_lab.problems.logistic import AVERAGED
 from gradagrad_lab.report.content import Table
 from gradagrad_lab.report.style import power
@@ -220,26 +219,6 @@ def ours(results: Results) -> Table:
     )
 
 
-def reasons(results: Results) -> Table:
-    """Why GradaGrad ends where it does: how γ₀ compares with AdaGrad's best rate, and how far γ grew."""
-    rows: list[list[str]] = []
-    for trial in results.trials:
-        best = results.choice(trial, "adagrad").lr
-        growth = float(np.median(results.curves(trial, DEFAULT, GROWTH)[:, -1]))
-        finals = {lr: results.final(trial, setting(lr=lr)) for lr in INITIAL_RATES}
-        favourite = max(finals, key=lambda lr: finals[lr])
-        why = "above the optimum, and γ only grows" if best < 1 else "below the optimum" if best > 1 else "about right"
-        rows.append(
-            [trial.label, power_of_two(best), why, f"{growth:.3f}", f"{favourite:g}", percent(finals[favourite])]
-        )
-    return Table(
-        "Why: γ₀ = 1 against AdaGrad's best rate",
-        ["data set", "AdaGrad's best lr", "γ₀ = 1 is", "γ/γ₀ at the end", "best γ₀ of seven", "its accuracy"],
-        rows,
-        note="No momentum; growth is the median over the coordinates and the seeds.",
-    )
-
-
 def variants(results: Results) -> Table:
     """Smaller γ₀, adaptivity, momentum, and the scalar variant beside its counterpart."""
     shown = {
@@ -268,4 +247,4 @@ def variants(results: Results) -> Table:
 
 def all_tables(results: Results) -> list[Table]:
     """In the order of the page."""
-    return [table(results) for table in (main, ours, reasons, variants)]
+    return [table(results) for table in (main, ours, variants)]

@@ -1,10 +1,10 @@
-"""Ratios, bootstrap intervals, performance profiles and tuning, on cases whose answers are known."""
+"""Ratios, bootstrap intervals and tuning, on cases whose answers are known."""
 
 import numpy as np
 import pytest
 
 from gradagrad_lab.figures.suite.plan import START, SuiteProblem
-from gradagrad_lab.figures.suite.results import Pairing, profile, standing
+from gradagrad_lab.figures.suite.study import Pairing, standing
 from gradagrad_lab.records import Record
 from gradagrad_lab.single import Outcome, loss_of
 from gradagrad_lab.study import Method
@@ -42,13 +42,6 @@ def test_geometric_mean_and_worst():
     found = standing([Pairing(np.array([value]), np.array([1.0]), 0.0) for value in (0.25, 1.0, 2.0)])
     assert found.mean.value == pytest.approx(0.5 ** (1 / 3))
     assert (found.worst.value, found.worst_place) == (2.0, 2)
-
-
-def test_profile_of_a_known_table():
-    losses = {"a": np.array([1.0, 2.0, 4.0, 1.0]), "b": np.array([2.0, 1.0, 1.0, 1.0])}
-    curves = profile(losses, np.array([1.0, 1.9, 2.0, 4.0]))
-    assert curves["a"].tolist() == [0.5, 0.5, 0.75, 1.0]
-    assert curves["b"].tolist() == [0.75, 0.75, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(
