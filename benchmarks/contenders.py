@@ -93,7 +93,7 @@ def peers() -> list[Contender]:
     # On noise their step sizes would grow until they overflow. growth_rate=1 prevents that and costs the same.
     still = {"growth_rate": 1.0}
     options = {"schedulefree": {"lr": LR}, "radam_schedulefree": {"lr": LR}, "prodigy": still, "dadapt_adam": still}
-    options |= {"prodigy_schedulefree": {}, "dog": {}}
+    options |= {"prodigy_schedulefree": {"split_groups": False}, "dog": {}}
     try:
         makes = {entry_of(name).title: partial(entry_of(name).factory(), **own) for name, own in options.items()}
     except UserError as error:

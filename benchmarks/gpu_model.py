@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.gpu_compile import GPUS, Gpu
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.engine.batch import Batch, Step
-from gradagrad.engine.gradients import look_on_device, moves
+from gradagrad.engine.step import look_on_device, moves
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops import views
 from gradagrad.torch_ops.steps import TorchStep

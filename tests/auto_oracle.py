@@ -101,15 +101,19 @@ class AutoOracle:
         agreements = [sqrt(tensor.gamma) * self.fallen * tensor.agreement for tensor in tensors]
         P = sum(own * self.common / tensor.gamma for own, tensor in zip(agreements, tensors, strict=True))
         self.v += (P * P - self.v) * r
-        common_vote = _clipped(P / sqrt(k * self.v)) if self.v > 0.0 else 0.0
+        largest = max(1.0 / sqrt(k), 0.1)
+        common_vote = _clipped(P / sqrt(k * self.v), largest) if self.v > 0.0 else 0.0
         for own, tensor in zip(agreements, tensors, strict=True):
             tensor.v += (own * own - tensor.v) * r
-            vote = _clipped(own / sqrt(k * tensor.v)) if tensor.v > 0.0 else 0.0
+            vote = _clipped(own / sqrt(k * tensor.v), largest) if tensor.v > 0.0 else 0.0
             pulled = exp((mean - log(tensor.gamma)) * 0.5 / (k + 1))
             gamma = tensor.gamma * (1.0 + 0.5 * (vote + common_vote)) * pulled
-            if tensor.moved and (is_due or tensor.limit == float("inf")):
+            is_first = tensor.moved and tensor.limit == float("inf")
+            if tensor.moved and (is_due or is_first):
                 tensor.limit = _limit(tensor.moved)
-            if gamma > tensor.limit:
+            if is_first:
+                gamma = 0.03 * tensor.limit
+            elif gamma > tensor.limit:
                 gamma = exp(log(gamma) - 0.2 * (log(gamma) - log(tensor.limit)))
             tensor.gamma = min(gamma, self.gamma_max)
         self.measured = k if is_due else self.measured
@@ -121,5 +125,5 @@ def _limit(moved: Sequence[tuple[float, float]]) -> float:
     return 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
 
 
-def _clipped(vote: float) -> float:
-    return max(min(0.85 * vote, 0.1), -0.1)
+def _clipped(vote: float, largest: float) -> float:
+    return max(min(0.85 * vote, largest), -largest)

@@ -1,4 +1,7 @@
-"""With ρ = 0 and β = 0 the method is exactly AdaGrad, and it can continue a run of torch's Adagrad."""
+"""With ρ = 0 and β = 0 the method is exactly AdaGrad, and it can continue a run of torch's Adagrad.
+
+Sparse gradients give the numbers of dense ones (test_sparse.py), also where torch's sparse path sums complex squares.
+"""
 
 import copy
 from typing import Any
@@ -10,10 +13,7 @@ from cases import DRIVERS
 import gradagrad
 from gradagrad import GradaGrad
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning"),
-    pytest.mark.filterwarnings("ignore:Sparse invariant checks"),  # torch's own Adagrad sets it off
-]
+pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 
 SHARED = [
     {},
@@ -36,14 +36,6 @@ def set_dense_gradients(params, k):
         p.grad = torch.randn(p.shape, generator=generator, dtype=p.dtype)
 
 
-def set_sparse_gradients(params, k):
-    generator = torch.Generator().manual_seed(k)
-    for p in params:
-        rows = torch.randint(len(p), (1, 6), generator=generator)  # duplicates: uncoalesced
-        values = torch.randn((6, *p.shape[1:]), generator=generator, dtype=p.dtype)
-        p.grad = torch.sparse_coo_tensor(rows, values, p.shape, check_invariants=True)
-
-
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64, torch.complex128])
 @pytest.mark.parametrize("options", SHARED, ids=str)
@@ -61,26 +53,6 @@ def test_dense(options, dtype, driver, lr):
     torch.testing.assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex128])
-@pytest.mark.parametrize("options", [o for o in SHARED if "weight_decay" not in o], ids=str)
-def test_sparse(options, dtype):
-    """Complex: torch's sparse path sums the complex square, unlike its dense one; ours equals the dense one."""
-    theirs = [torch.nn.Parameter(torch.randn(shape, dtype=dtype)) for shape in [(10, 3), (8,)]]
-    ours = copy.deepcopy(theirs)
-    adagrad = torch.optim.Adagrad(theirs, lr=0.1, **options)
-    optimizer = GradaGrad(ours, lr=0.1, rho=0.0, **options)
-    for k in range(30):
-        set_sparse_gradients(theirs, k)
-        set_sparse_gradients(ours, k)
-        if dtype.is_complex:
-            for p in theirs:
-                assert p.grad is not None
-                p.grad = p.grad.to_dense()
-        adagrad.step()
-        optimizer.step()
-    torch.testing.assert_close(ours, theirs)
-
-
 def run_adagrad(params, steps=10, **options):
     adagrad = torch.optim.Adagrad(params, **options)
     for k in range(steps):
@@ -91,13 +63,8 @@ def run_adagrad(params, steps=10, **options):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 def test_a_run_can_be_taken_over(dtype):
-    options: dict[str, Any] = {
-        "lr": 0.3,
-        "lr_decay": 0.05,
-        "weight_decay": 0.1,
-        "eps": 1e-4,
-        "initial_accumulator_value": 0.2,
-    }
+    options: dict[str, Any] = {"lr": 0.3, "lr_decay": 0.05, "weight_decay": 0.1, "eps": 1e-4}
+    options["initial_accumulator_value"] = 0.2
     theirs = dense(dtype)
     adagrad = run_adagrad(theirs, **options)
     ours = copy.deepcopy(theirs)

@@ -151,14 +151,14 @@ def test_diagnostics_say_where_gamma_stays_above_its_limit():
     for kind in ("slope", "noise"):
         p = torch.nn.Parameter(torch.zeros(50))
         optimizer = AutoGradaGrad([p])
-        for k in range(1200):
+        for k in range(1100):
             p.grad = torch.ones(50) if kind == "slope" else torch.randn(50, generator=torch.Generator().manual_seed(k))
             optimizer.step()
             if k == 600:
                 assert optimizer.diagnostics()[0].note == ""  # It waits for 1,000 steps.
         (found[kind],) = optimizer.diagnostics()
-    assert found["slope"].limited > 0.9
-    assert "γ was above its limit for 9" in found["slope"].note
+    assert found["slope"].limited > 0.75
+    assert "γ was above its limit for 8" in found["slope"].note
     assert "unit spread" in found["slope"].note
     assert found["noise"].limited < 0.5
     assert not found["noise"].note

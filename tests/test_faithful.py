@@ -42,28 +42,17 @@ def run(gradient, shapes, x_0, *, lr, driver="loop", **options):
             p.grad = torch.tensor(g[i : i + p.numel()], dtype=torch.float64).reshape(p.shape)
             i += p.numel()
         optimizer.step()
-        states = [optimizer.state[p] for p in params]
-        trace.append(
-            [
-                torch.cat([p.detach().reshape(-1) for p in params]).tolist(),
-                torch.cat([s["growth"].reshape(-1) * lr for s in states]).tolist(),
-                torch.cat([s["accumulator"].reshape(-1) for s in states]).tolist(),
-                torch.cat([s["momentum"].reshape(-1) for s in states]).tolist(),
-            ]
-        )
+        values = {key: [optimizer.state[p][key] for p in params] for key in ("growth", "accumulator", "momentum")}
+        values["growth"] = [growth * lr for growth in values["growth"]]
+        rows = [[p.detach() for p in params], *values.values()]
+        trace.append([torch.cat([a.reshape(-1) for a in row]).tolist() for row in rows])
     return trace
 
 
 def of_paper(options):
     """Our argument names as the oracle's."""
-    names = {
-        "rho": "rho",
-        "momentum": "beta",
-        "grad_bound": "G",
-        "gamma_max": "D",
-        "initial_accumulator_value": "alpha_0",
-        "eps": "eps",
-    }
+    names = {"rho": "rho", "momentum": "beta", "grad_bound": "G", "gamma_max": "D", "eps": "eps"}
+    names["initial_accumulator_value"] = "alpha_0"
     translated = {names[k]: v for k, v in options.items() if k in names}
     translated.setdefault("eps", 1e-10)
     if "growth_limit" in options:

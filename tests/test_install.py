@@ -43,6 +43,16 @@ def test_workflows_run_nothing_that_can_change_behind_our_back(name):
     assert set(re.findall(r"^ {6}(.+: write)$", text, re.MULTILINE)) <= {"id-token: write", "pages: write"}
 
 
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_what_workflows_name_exists(name):
+    text = "\n".join(line for line in WORKFLOWS[name].splitlines() if "uses:" not in line)
+    made = ("docs/_build", "src/gradagrad/kernel/_kernel.abi3.so")
+    paths = re.findall(r"(?<![\w./-])(?:\.ci|\.github|docs|src|tests|tools)/[\w./*-]+", text)
+    assert [p for p in paths if not p.startswith(made) and not any(ROOT.glob(p))] == []
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(re.findall(r"run: make (\w+)", text)) <= set(targets)
+
+
 def test_every_wheel_that_is_published_was_checked_where_it_runs():
     jobs = {
         job.partition(":")[0]: job for job in re.split(r"^  (?=\w+:\n)", WORKFLOWS["wheels.yml"], flags=re.MULTILINE)

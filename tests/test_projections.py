@@ -25,7 +25,6 @@ def normal(*shape: int, seed: int = 0, scale: float = 1.0) -> Tensor:
 def sets(n: int) -> dict[str, Any]:
     return {
         "box": Box(-0.25, 0.5),
-        "box of tensors": Box(-normal(n, seed=2).abs(), normal(n, seed=3).abs()),
         "orthant": NonNegative(),
     }
 
@@ -41,7 +40,7 @@ def test_the_nearest_member_in_every_metric(name: str, seed: int, n: int, log_sc
     x, raw, log_metric = normal(3, n, seed=seed, scale=10.0**log_scale)
     metric = log_metric.sigmoid() * 10.0
     p = projection(x, metric)
-    lower, upper = (T(0.0), T(inf)) if name == "orthant" else map(torch.as_tensor, (projection.lower, projection.upper))
+    lower, upper = T(projection.lower), T(projection.upper)
     assert bool(((p >= lower) & (p <= upper)).all())
     assert torch.equal(projection(p, metric), p)  # members come back bit for bit
     other = raw.abs() if name == "orthant" else lower + (upper - lower) * raw.sigmoid()
@@ -81,32 +80,23 @@ def test_copies_and_pickles_project_alike(name: str, renew: Callable[[Any], Any]
     assert torch.equal(twin(z, T(1.0)), projection(z, T(1.0)))
 
 
-def test_frozen_also_against_the_tensor_it_was_made_of() -> None:
-    lower = torch.zeros(2, requires_grad=True)
-    box = Box(lower, 1)
-    with torch.no_grad():
-        lower.fill_(9.0)
-    assert isinstance(box.lower, Tensor)
-    assert box.lower.tolist() == [0.0, 0.0]
+def test_frozen() -> None:
+    box = Box(-1, 1)
     assert isinstance(box.upper, float)
     with pytest.raises(FrozenInstanceError):
         box.upper = 2.0  # pyright: ignore[reportAttributeAccessIssue]
     assert NonNegative().elementwise
-    assert Box(T(-1.0), 1).elementwise
-    assert not Box(torch.zeros(3), 1.0).elementwise
+    assert NonNegative() == Box(0.0)
 
 
 MISTAKES: list[tuple[Callable[[], Any], type[Exception], str]] = [
-    (lambda: Box(1.0, 0.0), ValueError, r"Box: lower must be <= upper everywhere, got \(1.0, 0.0\)\. Exchange"),
-    (lambda: Box(T([0.0, 2.0]), T([1.0, 1.0])), ValueError, "Box: lower must be <= upper everywhere"),
+    (lambda: Box(1.0, 0.0), ValueError, r"Box: lower must be <= upper, got \(1.0, 0.0\)\. Exchange"),
     (lambda: Box(nan, 1.0), ValueError, "Box: lower must be below inf and not NaN, got nan"),
-    (lambda: Box(0.0, T([1.0, nan])), ValueError, "Box: upper must be above -inf and not NaN"),
+    (lambda: Box(0.0, nan), ValueError, "Box: upper must be above -inf and not NaN"),
     (lambda: Box(inf, inf), ValueError, "Box: lower must be below inf"),
     (lambda: Box(-inf, -inf), ValueError, "Box: upper must be above -inf"),
-    (lambda: Box(torch.zeros(3), torch.ones(4)), ValueError, "Box: lower and upper must broadcast together"),
     (lambda: Box("0", 1.0), TypeError, "Box: lower must be a number, got '0'. Convert"),  # pyright: ignore
-    (lambda: Box(T(1j), 1.0), TypeError, "Box: lower must be real, got torch.complex64"),
-    (lambda: Box(torch.zeros(3), 1.0)(torch.ones(4), T(1.0)), ValueError, r"Box: lower must be .*\(4,\), got \(3,\)"),
+    (lambda: Box(T([0.0, 1.0]), 1.0), TypeError, r"a number, got tensor\(.*clamp in a function of your own: lambda"),  # pyright: ignore
 ]
 
 

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import functools
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from cases import DRIVERS, KINDS, make
 import gradagrad
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.integrations.wrappers import unwrapped
-from gradagrad.projections import Box, NonNegative
+from gradagrad.projections import Box
 
 OPTIMIZERS = {"GradaGrad": lambda p, **o: GradaGrad(p, lr=0.1, **o), "AutoGradaGrad": AutoGradaGrad}
 every_optimizer = pytest.mark.parametrize("construct", OPTIMIZERS.values(), ids=OPTIMIZERS)
@@ -143,7 +144,7 @@ def test_a_subclass_of_a_box_keeps_its_own_projection():
         def __call__(self, point, metric):
             return super().__call__(point, metric) + 5.0
 
-    class Positive(NonNegative):
+    class Positive(Box):
         def __call__(self, point, metric):
             return torch.full_like(point, 7.0)
 
@@ -217,6 +218,10 @@ def test_a_wrapper_that_wraps_itself_does_not_hang():
     wrapper.optimizer = wrapper
     with pytest.raises(TypeError, match="wrapper of one, got Wrapper"):
         gradagrad.learning_rates(wrapper)
+    with pytest.raises(TypeError, match="wrapper of one, got Adam"):
+        gradagrad.learning_rates(torch.optim.Adam([torch.ones(1)]))
+    wrapper.optimizer = SimpleNamespace(optimizer=optimizer)
+    assert gradagrad.learning_rates(wrapper)
     wrapper.optimizer = None
     # As Opacus, SAM and Lookahead, timm's Lookahead, and ZeRO keep it.
     for name in ("original_optimizer", "base_optimizer", "_base_optimizer", "optim"):

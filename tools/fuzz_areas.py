@@ -153,9 +153,7 @@ def averaged(dice: random.Random) -> str:
             pass
         except Interruption:
             outcome = "interrupted"
-        if (
-            outcome == "interrupted"
-        ):  # A signal may come before a block has begun to restore. Then it stays in eval mode.
+        if outcome == "interrupted":  # A block that a signal ends before it begins to restore stays in eval mode.
             optimizer.train()
         require(all(map(torch.equal, params, iterates)), "the iterates are not back")
         take_step(params, optimizer)

@@ -34,15 +34,15 @@ class AutoGradaGrad(Averaged):
          D_k = \big(D_{k-1} + (q_{k-1} - q_k)/(\sqrt{\gamma_k}\, h_k)\big) \big(1 - \tfrac{1/2}{k+1}\big) \\
          v_k &= v_{k-1} + \tfrac{2}{k+1} (P_k^2 - v_{k-1}), \qquad
          \gamma_{k+1} = \gamma_k \big(1 + \tfrac12 (u_k + U_k)\big) \\
-         u_k &= \operatorname{clip}\big(0.85\, P_k / \sqrt{k\, v_k},\ \pm 0.1\big), \qquad
+         u_k &= \operatorname{clip}\big(0.85\, P_k / \sqrt{k\, v_k},\ \pm \max(0.1, 1/\sqrt k)\big), \qquad
          L = 0.06\, \max(0.03,\, \operatorname{rms} y) / \operatorname{rms}(g/\sqrt a)
        \end{aligned}
 
     :math:`h \le 1` says how far the mean :math:`\gamma` has fallen below its past. :math:`U` is the same vote of all
     tensors together, and each :math:`\log \gamma` is pulled a little towards the mean. :math:`\gamma` grows while the
-    newest parameters are better than those before them, and falls once noise or oscillation makes them worse, so a
-    :math:`\gamma_0` that is too large comes down too. A :math:`\gamma` above its limit loses a fifth of its excess,
-    in logarithms, in each step, because nothing votes it down once units or a loss saturate.
+    newest parameters are better than those before them, and falls once noise or oscillation makes them worse. A
+    :math:`\gamma` above its limit loses a fifth of its excess, in logarithms, in each step, because nothing votes it
+    down once units or a loss saturate. :math:`\gamma` starts at three hundredths of the limit.
 
     Evaluate at the parameters as they are, or at the average: ``with optimizer.averaged():``.
 
@@ -51,7 +51,8 @@ class AutoGradaGrad(Averaged):
         lr: multiplies the step, for schedulers and for groups that should move slower or faster. Not a learning rate to
             tune: it counts relative to the largest lr of any group so far. A schedule that falls works, a warm-up does
             nothing, and a learning rate copied from elsewhere is harmless.
-        gamma0: :math:`\gamma_0`. Anything below a good learning rate works.
+        gamma0: :math:`\gamma_0`, the :math:`\gamma` of a tensor's first step, which measures its limit. Anything small
+            works, and a smaller value does not slow training down.
         momentum: :math:`\beta`, the share of the average in the parameters.
         gamma_max: a cap on :math:`\gamma`.
         guard: limits each gradient of an element to the weight of all earlier ones together, so that one outlier cannot
@@ -76,9 +77,9 @@ class AutoGradaGrad(Averaged):
         >>> with optimizer.averaged():
         ...     loss = model(torch.ones(8, 4)).square().mean()
 
-    Sparse and dense gradients give the same numbers. Rows without a gradient catch up when they are next touched, and
-    when you call ``state_dict`` or ``averaged``. Until then a forward pass reads their old values. A step in which
-    every gradient is zero changes nothing.
+    With sparse gradients, rows without a gradient catch up when they are next touched, and when you call
+    ``state_dict`` or ``averaged``. Until then a forward pass reads their old values, so a sparse run ends near the
+    dense one and not at the same numbers. A step in which every gradient is zero changes nothing.
 
     A NaN in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` leaves it out. The same
     holds for an infinity that is the element's first gradient. Later infinities are limited by the guard, and spoil the

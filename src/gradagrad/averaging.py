@@ -40,23 +40,7 @@ class Averaged(EngineOptimizer):
         BatchNorm's running statistics belong to the iterates. With ``model`` and ``batches`` they are measured at the
         average, and `train` puts the old ones back.
         """
-        norms = [] if model is None else self._norms(model, batches)
-        if batches is not None and model is None:
-            raise TypeError("batches needs the model whose BatchNorm layers it measures: averaged(model, batches=...).")
-        was_training = self._iterates is None
-        if was_training:
-            averages = self._values(1.0)
-            self._switch(averages, copies(averages))
-        if norms and batches is not None:
-            before = copies(buffer for norm in norms for buffer in norm.buffers())
-            self._iterates = before | (self._iterates or {})
-            try:
-                measure(model, norms, batches, forward)
-            except BaseException:
-                put(before)
-                if was_training:
-                    self.train()
-                raise
+        self._to_average(model, batches, forward)
 
     def train(self) -> None:
         """Puts the iterates back, bit for bit. In train mode already, and in a new optimizer, it changes nothing.
@@ -111,6 +95,28 @@ class Averaged(EngineOptimizer):
         modes = [group.pop("mode", "train") for group in self.param_groups]
         self._switch({}, {} if "eval" in modes else state.get("_iterates"))
 
+    def _to_average(
+        self, model: torch.nn.Module | None, batches: Iterable[Any] | None, run: Callable[[Any, Any], None]
+    ) -> None:
+        """`eval`, with a function that runs the model on a batch."""
+        norms = [] if model is None else self._norms(model, batches)
+        if batches is not None and model is None:
+            raise TypeError("batches needs the model whose BatchNorm layers it measures: averaged(model, batches=...).")
+        was_training = self._iterates is None
+        if was_training:
+            averages = self._values(1.0)
+            self._switch(averages, copies(averages))
+        if norms and batches is not None:
+            before = copies(buffer for norm in norms for buffer in norm.buffers())
+            self._iterates = before | (self._iterates or {})
+            try:
+                measure(model, norms, batches, run)
+            except BaseException:
+                put(before)
+                if was_training:
+                    self.train()
+                raise
+
     def _norms(self, model: torch.nn.Module, batches: Iterable[Any] | None) -> list[_BatchNorm]:
         """The layers of a model that have running statistics. Warns once if there are no batches to measure them."""
         if not isinstance(model, torch.nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -122,7 +128,7 @@ class Averaged(EngineOptimizer):
             warnings.warn(
                 "the model has BatchNorm layers, whose running statistics belong to the iterates and not to the "
                 "average. Pass some training batches, which measure them: averaged(model, batches).",
-                stacklevel=3,
+                stacklevel=4,
             )
         return norms
 

@@ -15,7 +15,6 @@ from torch.utils.hooks import RemovableHandle
 from gradagrad import sharding
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.gradients import look, moves
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.engine.state import begin, has_stepped, mark_idle
 from gradagrad.monitoring.diagnostics import show_all
@@ -82,7 +81,7 @@ class StepsInBackward:
         if batch.plan.rule.learns:
             statistics = steps[0].move(None)
             assert statistics is not None, "A rule that learns has statistics."
-            self._moved[parameter] = batch, statistics, look(batch)
+            self._moved[parameter] = batch, statistics, engine.look(batch)
             batch.grads = []  # The gradient is to be freed.
             return
         first = FirstStep.of(steps) if looks else None
@@ -123,7 +122,7 @@ class StepsInBackward:
                 else:
                     mark_idle(self._optimizer, parameter)
         whole = [part for own in joined.values() for part in own]
-        if moves([batch for batch, *_ in whole], [found for *_, found in whole]):
+        if engine.moves([batch for batch, *_ in whole], [found for *_, found in whole]):
             learn(
                 [_joined([batch for batch, *_ in own]) for own in joined.values()],
                 [torch.cat([rows for _, rows, _ in own]) for own in joined.values()],

@@ -34,52 +34,42 @@ class Projection(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Box:
     """The box lower ≤ p ≤ upper: the nearest point is z cut off at the bounds, whatever the metric.
 
-    Bounds are numbers (±inf allowed) or tensors that broadcast to the parameter, and are rounded to its dtype. A point
-    inside comes back bit for bit, and a NaN stays a NaN.
+    Bounds are numbers, ±inf allowed, and are rounded to the parameter's dtype. A point inside comes back bit for bit,
+    and a NaN stays a NaN. For bounds of each coordinate pass ``lambda point, metric: point.clamp(lower, upper)``.
     """
 
-    lower: float | Tensor = -inf
-    upper: float | Tensor = inf
+    lower: float = -inf
+    upper: float = inf
+    elementwise: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        lower, upper = _bound("lower", self.lower), _bound("upper", self.upper)
-        low, high = torch.as_tensor(lower).cpu(), torch.as_tensor(upper).cpu()
-        _require(bool((low < inf).all()), "lower", "below inf and not NaN", lower, "No bound is -inf.")
-        _require(bool((high > -inf).all()), "upper", "above -inf and not NaN", upper, "No bound is inf.")
-        try:
-            ordered = bool((low <= high).all())
-        except RuntimeError as error:
-            raise ValueError(f"Box: lower and upper must broadcast together. {error}") from None
-        _require(ordered, "lower", "<= upper everywhere", (lower, upper), "Exchange the two.")
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
-
-    @property
-    def elementwise(self) -> bool:
-        """True when all coordinates share their bounds, so that some rows may be projected without the others."""
-        return not any(isinstance(bound, Tensor) and bound.dim() > 0 for bound in (self.lower, self.upper))
+        for name, value in (("lower", self.lower), ("upper", self.upper)):
+            if not isinstance(value, Real):  # pyright: ignore[reportUnnecessaryIsInstance]
+                remedy = "Convert it with float(), or clamp in a function of your own: lambda point, metric: ..."
+                raise TypeError(error_text(f"Box: {name}", "a number", value, remedy))
+            object.__setattr__(self, name, float(value))
+        _require(self.lower < inf, "lower", "below inf and not NaN", self.lower, "No bound is -inf.")
+        _require(self.upper > -inf, "upper", "above -inf and not NaN", self.upper, "No bound is inf.")
+        _require(self.lower <= self.upper, "lower", "<= upper", (self.lower, self.upper), "Exchange the two.")
 
     def __call__(self, point: Tensor, metric: Tensor) -> Tensor:
         """Nearest point of the box; the metric is not needed."""
-        lower, upper = _like(point, "lower", self.lower), _like(point, "upper", self.upper)
+        # torch refuses numbers beyond the range of the dtype; as bounds they mean the same as infinity.
+        largest = torch.finfo(point.dtype).max
+        bounds = (a if abs(a) <= largest else copysign(inf, a) for a in (self.lower, self.upper))
+        lower, upper = (point.new_full((), a) for a in bounds)
         # Not clamp, which leaves open whether -0.0 becomes 0.0: members come back bit for bit.
         raised = torch.where(point < lower, lower, point)
         return torch.where(raised > upper, upper, raised)
 
 
-@dataclass(frozen=True)
-class NonNegative:
+def NonNegative() -> Box:  # noqa: N802
     """The orthant p ≥ 0: the nearest point is max(z, 0), whatever the metric."""
-
-    elementwise: ClassVar[bool] = True
-
-    def __call__(self, point: Tensor, metric: Tensor) -> Tensor:
-        """Nearest point without negative coordinates; the metric is not needed."""
-        return torch.where(point < 0, 0.0, point)
+    return Box(0.0)
 
 
 class Checked:
@@ -110,27 +100,3 @@ class Checked:
 def _require(holds: bool, name: str, rule: str, value: object, remedy: str) -> None:
     if not holds:
         raise ValueError(error_text(f"Box: {name}", rule, value, remedy))
-
-
-def _bound(name: str, value: object) -> float | Tensor:
-    """A plain float, or a real tensor that nobody else can change."""
-    if isinstance(value, Tensor):
-        if value.is_complex():
-            remedy = "Complex parameters are projected as real pairs."
-            raise TypeError(error_text(f"Box: {name}", "real", value.dtype, remedy))
-        return value.detach().clone()
-    if not isinstance(value, Real):
-        raise TypeError(error_text(f"Box: {name}", "a number", value, "Convert it with float()."))
-    return float(value)
-
-
-def _like(point: Tensor, name: str, value: float | Tensor) -> Tensor:
-    """A bound on the point's device and in its dtype, checked to broadcast to its shape."""
-    if not isinstance(value, Tensor):
-        # torch refuses numbers beyond the range of the dtype; as bounds they mean the same as infinity.
-        return point.new_full((), value if abs(value) <= torch.finfo(point.dtype).max else copysign(inf, value))
-    sizes = zip(reversed(value.shape), reversed(point.shape), strict=False)
-    fits = value.dim() <= point.dim() and all(own in (1, size) for own, size in sizes)
-    rule = f"of a shape that broadcasts to the parameter's {tuple(point.shape)}"
-    _require(fits, name, rule, tuple(value.shape), "Reshape it.")
-    return value.to(device=point.device, dtype=point.dtype)

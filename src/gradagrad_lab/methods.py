@@ -36,12 +36,10 @@ class Entry:
     ``stackable``: runs may share one instance through param groups (peers keep scalars per instance and may not).
     ``peer``: compared at its defaults; ``evidence``: in whole trainings too. ``averages``: it is evaluated at an
     average of its own. ``lr`` is the documented rate, and ``varied`` names the argument that takes it. ``fixed``:
-    arguments that only make it faster and do not change the method. ``cosine``: its rate falls to 0 along a cosine.
-    ``warmup``: the share of the steps in which its rate rises. ``clip``: the largest norm of all gradients.
-    ``tables``: torch's optimizer of tables with sparse gradients, where it takes none itself; "rows": row by row, at
-    ten times the rate.
-    ``watched``: what is recorded during training: by name, a function of (group, state) for every coordinate, or None
-    to ask `gradagrad.learning_rates`.
+    arguments that only make it faster. ``cosine``: its rate falls to 0 along a cosine. ``warmup``: the share of the
+    steps in which its rate rises. ``clip``: the largest norm of all gradients. ``tables``: torch's optimizer of tables
+    with sparse gradients, where it takes none itself; "rows": row by row, at ten times the rate. ``watched``: what is
+    recorded: by name, a function of (group, state) for every coordinate, or None to ask `gradagrad.learning_rates`.
     """
 
     name: str
@@ -133,6 +131,8 @@ def _peer(name: str, title: str, module: str, attribute: str, package: str = "",
 
 
 _OURS = ("gradagrad", "GradaGrad", "gradagrad")
+_PLUS = ("prodigy_schedulefree", "Prodigy + Schedule-Free", "prodigyplus")
+_ONE_GROUP = {"split_groups": False}  # It would print that one param group cannot be split, and do the same.
 _AVERAGES: dict[str, Any] = {"averages": True, "evidence": True}
 _ENTRIES = (
     Entry(
@@ -160,27 +160,21 @@ _ENTRIES = (
     _peer("cocob", "COCOB", "parameterfree", "COCOB"),
     _peer("schedulefree", "Schedule-Free AdamW", "schedulefree", "AdamWScheduleFree", lr=2.5e-3, **_AVERAGES),
     _peer("radam_schedulefree", "Schedule-Free RAdam", "schedulefree", "RAdamScheduleFree", lr=2.5e-3, **_AVERAGES),
-    _peer(
-        *("prodigy_schedulefree", "Prodigy + Schedule-Free", "gradagrad_lab.peers", "prodigy_schedulefree"),
-        package="prodigy-plus-schedule-free",
-        **_AVERAGES,
-    ),
+    _peer(*_PLUS, "ProdigyPlusScheduleFree", "prodigy-plus-schedule-free", defaults=_ONE_GROUP, **_AVERAGES),
     Entry("adamw", "AdamW", "torch.optim", "AdamW", "torch", lr=1e-3, tables="SparseAdam"),
 )
 OPTIMIZERS: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 BASELINES = ("adam", "sgd", "adagrad")
 _SGD = Entry("sgd momentum", "SGD", "torch.optim", "SGD", "torch", lr=1e-3, tables="SGD", defaults={"momentum": 0.9})
-_PRODIGY, _FREE = OPTIMIZERS["prodigy"], OPTIMIZERS["schedulefree"]
+_ADAMW, _PRODIGY, _FREE = (OPTIMIZERS[name] for name in ("adamw", "prodigy", "schedulefree"))
 _AS_ADVISED = {"lr": 1.0, "use_bias_correction": True, "safeguard_warmup": True}
 _USUAL: dict[str, Any] = {"cosine": True, "warmup": 0.1, "clip": 1.0}
 _AUTO, _LAZY = OPTIMIZERS["autogradagrad"], {"lazy": True}
 VARIANTS: tuple[Entry, ...] = (
     _SGD,
-    *(
-        replace(entry, name=f"{entry.name} cosine", title=f"{entry.title}, cosine", cosine=True)
-        for entry in (OPTIMIZERS["adamw"], _SGD)
-    ),
-    replace(OPTIMIZERS["adamw"], name="adamw usual", title="AdamW, warm-up, cosine, clipping", **_USUAL),
+    replace(_SGD, name="sgd momentum cosine", title="SGD, cosine", cosine=True),
+    replace(_ADAMW, name="adamw cosine", title="AdamW, cosine", cosine=True),
+    replace(_ADAMW, name="adamw usual", title="AdamW, warm-up, cosine, clipping", **_USUAL),
     replace(_PRODIGY, name="prodigy advised", title="Prodigy, as advised", cosine=True, defaults=_AS_ADVISED),
     replace(_FREE, name="schedulefree warm-up", title="Schedule-Free AdamW, warm-up", warmup=0.1),
     replace(_AUTO, name="autogradagrad gamma0", title="AutoGradaGrad, γ₀", varied="gamma0", lr=1e-4),

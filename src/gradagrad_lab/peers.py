@@ -1,20 +1,12 @@
-"""Adapters for peers whose package offers no optimizer class, or one that prints."""
+"""An adapter for a peer whose package offers no optimizer class."""
 
-import contextlib
 from typing import Any
 
 import torch
 from mechanic_pytorch import mechanize  # pyright: ignore[reportMissingTypeStubs]
-from prodigyplus import ProdigyPlusScheduleFree  # pyright: ignore[reportMissingTypeStubs]
 from torch.optim import Optimizer
 
 
 def mechanic(params: Any, lr: float = 1.0, **options: Any) -> Optimizer:
     """Mechanic around Adam; ``store_delta`` trades a copy of the weights for the accuracy of its first steps."""
     return mechanize(torch.optim.Adam, store_delta=True)(params, lr=lr, **options)
-
-
-def prodigy_schedulefree(params: Any, lr: float = 1.0, **options: Any) -> Optimizer:
-    """ProdigyPlusScheduleFree; it would print that one param group cannot be split."""
-    with contextlib.redirect_stdout(None):
-        return ProdigyPlusScheduleFree(params, lr=lr, **options)

@@ -126,19 +126,3 @@ def test_add_param_group_takes_the_defaults_and_keeps_overrides(case: Case) -> N
         assert_identical(second[name], first[name])
     with pytest.raises(TypeError, match="dict"):
         optimizer.add_param_group([torch.randn(2)])  # pyright: ignore[reportArgumentType]
-
-
-@pytest.mark.parametrize("set_to_none", [True, False], ids=["set_to_none", "set_to_zero"])
-@cases(skip=("differentiable",))
-def test_zero_grad(case: Case, set_to_none: bool) -> None:
-    problem = Affine()
-    optimizer = case.make([{"params": [problem.weight]}, {"params": [problem.bias]}])
-    problem.loss().backward()
-    optimizer.zero_grad(set_to_none=set_to_none)
-    for param in problem.params:
-        if set_to_none:
-            assert param.grad is None
-        else:
-            assert param.grad is not None
-            assert not param.grad.any()
-            assert not param.grad.requires_grad

@@ -1,4 +1,4 @@
-"""Rosenbrock's valley, coordinate by coordinate; sparse and dense gradients must give the same path."""
+"""Rosenbrock's valley, with sparse, dense and complex gradients, which must give the same path."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +10,8 @@ from torch.optim import Optimizer
 from torch.testing import assert_close
 from torch.testing._internal.common_optimizers import OptimizerInfo
 
-from .auto_info import AUTOGRADAGRAD
 from .harness import Case, advance, cases, loop_cases, quiet
-from .info import rounds_its_state, takes_sparse_gradients
+from .info import AUTOGRADAGRAD, rounds_its_state, takes_sparse_gradients, treats_coordinates_alike
 
 pytestmark = quiet
 
@@ -115,3 +114,46 @@ def test_rosenbrock_dense(case: Case) -> None:
         optimizer.step()
         advance(schedulers, rosenbrock(params[0].detach()))
     check_arrival(case, params)
+
+
+NOT_COMPLEX = ("differentiable", "fused")  # torch's own exclusions: fused kernels take real numbers only
+
+
+def coordinates_alike(info: OptimizerInfo, kwargs: dict[str, Any]) -> bool:
+    return treats_coordinates_alike(kwargs)
+
+
+def as_real(tensor: Tensor) -> Tensor:
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
+@cases(skip=NOT_COMPLEX)
+def test_complex(case: Case) -> None:
+    # The last one is real on purpose: both kinds in one list.
+    params = [torch.randn(10, 5, dtype=torch.complex64), torch.randn(10, dtype=torch.complex64), torch.randn(10, 5)]
+    reals = [as_real(param).clone() for param in params]
+    optimizer, real_optimizer = case.make(params), case.make(reals)
+    for _ in range(5):
+        for param, real in zip(params, reals, strict=True):
+            param.grad = torch.randn_like(param)
+            real.grad = as_real(param.grad).clone()
+        optimizer.step()
+        real_optimizer.step()
+        assert_close([as_real(param) for param in params], reals)
+
+
+@cases(skip=NOT_COMPLEX, only=coordinates_alike)
+def test_complex_2d(case: Case) -> None:
+    whole = torch.randn(2, dtype=torch.complex64, requires_grad=True)
+    real, imaginary = (part.detach().clone().requires_grad_() for part in (whole.real, whole.imag))
+    optimizer, parts_optimizer = case.make([whole]), case.make([real, imaginary])
+    for _ in range(3):
+        optimizer.zero_grad()
+        parts_optimizer.zero_grad()
+        rosenbrock(whole).abs().backward()
+        # The slope comes from the same point, so that only the optimizers are compared.
+        assert whole.grad is not None
+        real.grad, imaginary.grad = whole.grad.real.clone(), whole.grad.imag.clone()
+        optimizer.step()
+        parts_optimizer.step()
+        assert_close(torch.view_as_real(whole), torch.stack([real, imaginary], dim=-1))

@@ -106,6 +106,37 @@ def test_saved_on_two_ranks_and_resumed_on_any_number(
         models.assert_equal(resumed, finished, rtol=0.0 if size == 2 else 1e-9)
 
 
+def check_eval_mode(rank: int, size: int, folder: str) -> None:
+    """A pair that is saved in eval mode, into an optimizer in train mode."""
+    (model, optimizer), (other, resumed) = training(size, "auto"), training(size, "auto", seed=0)
+    models.train(model, optimizer, 10, share=models.share(rank, size))
+    outputs: list[Tensor] = []
+    for switch in (optimizer.train, optimizer.eval, optimizer.train, optimizer.eval):  # type: ignore
+        switch()
+        with torch.no_grad():  # A forward pass without a backward leaves the root's parameter gathered.
+            outputs.append(model(models.batch(0)[0]))
+    assert torch.equal(outputs[0], outputs[2])
+    assert torch.equal(outputs[1], outputs[3])
+    model.reshard()  # type: ignore
+    plain = Net()
+    plain.load_state_dict({name: models.whole(p) for name, p in model.named_parameters()})
+    torch.testing.assert_close(outputs[1], plain(models.batch(0)[0]))
+    weights, state = get_state_dict(model, optimizer)
+    dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
+    weights, state = get_state_dict(other, resumed)
+    dcp.load({"model": weights, "optimizer": state}, checkpoint_id=folder)
+    set_state_dict(other, resumed, model_state_dict=weights, optim_state_dict=state)
+    models.assert_equal(models.gathered(other, resumed), models.gathered(model, optimizer), rtol=0.0)
+    for one, own in ((model, optimizer), (other, resumed)):
+        own.train()  # type: ignore
+        models.train(one, own, 5, start=10, share=models.share(rank, size))
+    models.assert_equal(models.gathered(other, resumed), models.gathered(model, optimizer))
+
+
+def test_a_checkpoint_of_eval_mode(world: World, tmp_path: Path):
+    world.run(check_eval_mode, 2, str(tmp_path / "checkpoint"))
+
+
 def check_whole_states(rank: int, size: int, granularity: str) -> None:
     """A state dict of whole tensors made from shards, loaded without and with sharding; and the reverse."""
     options = StateDictOptions(full_state_dict=True)

@@ -1,4 +1,4 @@
-"""DistributedDataParallel, ZeroRedundancyOptimizer and post-local SGD."""
+"""DistributedDataParallel and ZeroRedundancyOptimizer."""
 
 from typing import Any
 
@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch import distributed as dist
-from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
 from torch.nn.parallel import DistributedDataParallel
 
 from gradagrad import GradaGrad, step_in_backward
@@ -120,23 +119,3 @@ def check_zero(rank: int, size: int, granularity: str) -> None:
 def test_zero_redundancy_optimizer_equals_one_process(world: World, granularity: str):
     """Not "group": each rank's optimizer sees its own parameters only, so a group would be one per rank."""
     world.run(check_zero, 2, granularity)
-
-
-def check_post_local(rank: int, size: int) -> tuple[list[float], float]:
-    from torch.distributed.optim import PostLocalSGDOptimizer
-
-    torch.manual_seed(3)
-    model = Net()
-    averager = PeriodicModelAverager(period=4, warmup_steps=0)
-    optimizer = PostLocalSGDOptimizer(GradaGrad(model.parameters(), lr=0.02), averager)
-    x, y = models.batch(1000, rows=200)
-    before = (model(x) - y).square().mean().item()
-    models.train(model, optimizer, 121, share=models.share(rank, size))  # averaged at the 121st step
-    after = (model(x) - y).square().mean().item()
-    return torch.cat([p.detach().reshape(-1) for p in model.parameters()]).tolist(), after / before
-
-
-def test_post_local_sgd_averages_our_models(world: World):
-    (first, improvement), (second, _) = world.run(check_post_local, 2)
-    torch.testing.assert_close(first, second, rtol=1e-12, atol=1e-13)
-    assert improvement < 0.95

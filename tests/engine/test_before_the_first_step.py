@@ -1,90 +1,81 @@
 """Optimizers before their first step: checkpoints of them, changed settings, parameters without memory."""
 
 import copy
-import io
 
 import pytest
 import torch
+from cases import KINDS, assert_same, every_parameter, make, parameters, through_a_file, train
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 
-from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad import GradaGrad
 from gradagrad.engine.state import has_stepped
 
-MAKERS = {
-    "element": lambda params: GradaGrad(params, lr=0.1),
-    "row": lambda params: GradaGrad(params, lr=0.1, granularity="row", lazy=True),
-    "tensor": lambda params: GradaGrad(params, lr=0.1, granularity="tensor"),
-    "group": lambda params: GradaGrad(params, lr=0.1, granularity="group"),
-    "auto": AutoGradaGrad,
-}
+pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
+every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def model(dtype=torch.float32):
-    torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1)).to(dtype)
+def pair(kind):
+    """Two models of the same parameters, and their optimizers."""
+    models = [torch.nn.ParameterList(parameters(torch.float32)) for _ in range(2)]
+    options = {"lazy": True} if kind == "row" else {}
+    return models, [make(kind, model.parameters(), **options) for model in models]
 
 
-def train(net, optimizer, steps=4):
-    for k in range(steps):
-        optimizer.zero_grad()
-        net(torch.full((2, 3), 1.0 + k, dtype=net[0].weight.dtype)).square().mean().backward()
-        optimizer.step()
-    return [p.detach().clone() for p in net.parameters()]
+def zero_step(optimizer):
+    for p in every_parameter(optimizer):
+        p.grad = torch.zeros_like(p)
+    optimizer.step()
 
 
 def has_any_stepped(optimizer):
     return any(has_stepped(optimizer, p) for p in optimizer.state)
 
 
-@pytest.mark.parametrize("name", MAKERS)
-class TestEveryOptimizer:
-    def test_a_step_of_zero_gradients_makes_state_and_changes_nothing(self, name):
-        """TorchRec's KeyedOptimizer and torch.distributed.checkpoint ask so for the keys of the state."""
-        net, other = model(), model()
-        optimizer, plain = MAKERS[name](net.parameters()), MAKERS[name](other.parameters())
-        assert not optimizer.state
-        assert optimizer.diagnostics()[0].blocks == 0  # Before the first step there is nothing to tell.
-        for p in net.parameters():
-            p.grad = torch.zeros_like(p)
-        optimizer.step()
-        keys = {key for state in optimizer.state.values() for key in state}
-        assert all(map(torch.equal, net.parameters(), other.parameters()))
-        assert len(optimizer.state) == 4
-        for a, b in zip(train(net, optimizer), train(other, plain), strict=True):
-            assert torch.equal(a, b)
-        assert keys == {key for state in optimizer.state.values() for key in state}
-        for p, q in zip(net.parameters(), other.parameters(), strict=True):
-            for key in keys - {"step"}:
-                assert torch.equal(optimizer.state[p][key], plain.state[q][key])
+@every_kind
+def test_a_step_of_zero_gradients_makes_state_and_changes_nothing(kind):
+    """TorchRec's KeyedOptimizer and torch.distributed.checkpoint ask so for the keys of the state."""
+    models, (optimizer, plain) = pair(kind)
+    assert not optimizer.state
+    assert optimizer.diagnostics()[0].blocks == 0  # Before the first step there is nothing to tell.
+    zero_step(optimizer)
+    assert all(map(torch.equal, *(model.parameters() for model in models)))
+    assert set(optimizer.state) == set(models[0].parameters())
+    keys = [set(state) for state in optimizer.state.values()]
+    train(optimizer, 4)
+    train(plain, 4)
+    assert keys == [set(state) for state in optimizer.state.values()]
+    for p, q in zip(*(model.parameters() for model in models), strict=True):
+        optimizer.state[p]["step"] = plain.state[q]["step"]  # A step of zeros is counted.
+    assert_same(optimizer, plain)
 
-    def test_a_checkpoint_before_the_first_step_loads_into_a_fresh_optimizer(self, name):
-        net, other = model(), model()
-        first, second = MAKERS[name](net.parameters()), MAKERS[name](other.parameters())
-        keys = set(get_optimizer_state_dict(other, second)["state"])
-        assert keys == {n for n, _ in other.named_parameters()}
-        torch.save(first.state_dict(), file := io.BytesIO())
-        second.load_state_dict(torch.load(io.BytesIO(file.getvalue()), weights_only=True))
-        assert not has_any_stepped(second)
-        assert not has_any_stepped(copy.deepcopy(second))
-        for a, b in zip(train(net, first), train(other, second), strict=True):
-            assert torch.equal(a, b)
-        assert has_any_stepped(copy.deepcopy(second))
 
-    def test_state_loaded_in_place_is_not_begun_again(self, name):
-        """TorchRec's wrappers copy saved numbers into the tensors of a fresh optimizer."""
-        net, other = model(), model()
-        first, second = MAKERS[name](net.parameters()), MAKERS[name](other.parameters())
-        train(net, first)
-        for p in other.parameters():
-            p.grad = torch.zeros_like(p)
-        second.step()
-        other.load_state_dict(net.state_dict())
-        for p, q in zip(net.parameters(), other.parameters(), strict=True):
-            for key, value in second.state[q].items():
-                value.copy_(first.state[p][key])
-        assert second.diagnostics() == first.diagnostics()
-        for a, b in zip(train(net, first), train(other, second), strict=True):
-            assert torch.equal(a, b)
+@every_kind
+def test_a_checkpoint_before_the_first_step_loads_into_a_fresh_optimizer(kind):
+    (_, other), (first, second) = pair(kind)
+    assert set(get_optimizer_state_dict(other, second)["state"]) == {name for name, _ in other.named_parameters()}
+    second.load_state_dict(through_a_file(first.state_dict()))
+    assert not has_any_stepped(second)
+    assert not has_any_stepped(copy.deepcopy(second))
+    train(first, 4)
+    train(second, 4)
+    assert_same(first, second)
+    assert has_any_stepped(copy.deepcopy(second))
+
+
+@every_kind
+def test_state_loaded_in_place_is_not_begun_again(kind):
+    """TorchRec's wrappers copy saved numbers into the tensors of a fresh optimizer."""
+    (model, other), (first, second) = pair(kind)
+    train(first, 4)
+    zero_step(second)
+    other.load_state_dict(model.state_dict())
+    for p, q in zip(model, other, strict=True):
+        for key, value in second.state[q].items():
+            value.copy_(first.state[p][key])
+    assert second.diagnostics() == first.diagnostics()
+    train(first, 4)
+    train(second, 4)
+    assert_same(first, second)
 
 
 def test_settings_changed_before_the_first_step_count():

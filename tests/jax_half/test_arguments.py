@@ -52,7 +52,6 @@ OWN = [
     ({"state_dtype": "half"}, ValueError, "state_dtype must be .* got 'half'"),
     ({"state_dtype": None}, ValueError, "state_dtype must be .* got None"),
     ({"projection": 3}, TypeError, r"projection must be None or a callable .* jnp\.clip"),
-    ({"lr": 0.1}, TypeError, r"lr is called learning_rate in Optax: pass learning_rate=0\.1"),
 ]
 
 

@@ -91,7 +91,22 @@ def refuse_unfit_parameters(params: Sequence[Tensor], scope: Scope) -> None:
 _stepped_in_backward: weakref.WeakSet[Optimizer] = weakref.WeakSet()
 
 
-def warn_of_one_each(optimizer: Optimizer) -> None:
+def warn_of_misuse(optimizer: Optimizer) -> None:
+    """Warns before the first step of settings that are certain to disappoint."""
+    _warn_of_one_each(optimizer)
+    groups = optimizer.param_groups
+    # Schedulers add initial_lr, and may begin a warm-up at 0.
+    if "rho" not in groups[0] and all(
+        isinstance(g["lr"], float) and g["lr"] == 0.0 and not g.get("initial_lr") for g in groups
+    ):
+        warnings.warn(
+            "lr is 0 in every param group, so this step moves nothing. lr counts relative to the largest lr so far: "
+            "leave it at 1. AutoGradaGrad needs no warm-up.",
+            stacklevel=6,
+        )
+
+
+def _warn_of_one_each(optimizer: Optimizer) -> None:
     """Warns where one optimizer per parameter steps inside the backward pass, though the parameters should share.
 
     The hook on such a parameter distinguishes this from a model that has only one parameter.
@@ -108,18 +123,7 @@ def warn_of_one_each(optimizer: Optimizer) -> None:
             "each parameter has its own optimizer, so parameters that should share a step size no longer do. Give all "
             "parameters to one optimizer and step it after backward or with gradagrad.step_in_backward, or use "
             'GradaGrad with granularity="element", "row" or "tensor".',
-            stacklevel=6,
-        )
-
-
-def warn_of_no_lr(optimizer: Optimizer) -> None:
-    """Warns where no param group has an lr, unless a scheduler has begun a warm-up there."""
-    groups = optimizer.param_groups
-    if all(isinstance(g["lr"], float) and g["lr"] == 0.0 and not g.get("initial_lr") for g in groups):
-        warnings.warn(
-            "lr is 0 in every param group, so this step moves nothing. lr counts relative to the largest lr so far: "
-            "leave it at 1. AutoGradaGrad needs no warm-up.",
-            stacklevel=6,
+            stacklevel=7,
         )
 
 

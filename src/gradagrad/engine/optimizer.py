@@ -12,23 +12,20 @@ from torch.optim.optimizer import Optimizer, ParamsT, StateDict, _use_grad_for_d
 
 from gradagrad import checkpoint, precision, sharding
 from gradagrad.checks.arguments import Table
-from gradagrad.checks.torch import (
-    checked,
-    refuse_foreign_settings,
-    refuse_unfit_parameters,
-    warn_of_no_lr,
-    warn_of_one_each,
-)
+from gradagrad.checks.torch import checked, refuse_foreign_settings, refuse_unfit_parameters, warn_of_misuse
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.plan import KeptState, Plan
 from gradagrad.engine.state import begin, has_stepped, mark_idle
 from gradagrad.monitoring.diagnostics import GroupDiagnostics, describe, show, show_start
-from gradagrad.monitoring.first_step import FirstStep
+from gradagrad.monitoring.first_step import FirstStep, warn_of_nan
 from gradagrad.rules.rule import Rule
 from gradagrad.rules.scope import SHARED, Scope
 from gradagrad.torch_ops.ops import wrap_cpu_scalars
 from gradagrad.torch_ops.views import catch_up
+
+_LOOKS = 250
+"""Parameters are looked at for NaN after 10 steps, and then once in so many, because a look reads them all."""
 
 
 class EngineOptimizer(Optimizer, ABC):
@@ -41,6 +38,8 @@ class EngineOptimizer(Optimizer, ABC):
     warns_of_large_first_step: ClassVar[bool] = False
     _has_stepped: bool = False
     """Whether its first step was taken since it was constructed or loaded."""
+    _counted: int | None = 0
+    """Steps since it was constructed or loaded; None once it has warned of NaN."""
     _cannot_step: str = ""
     """Why steps are refused at the moment; empty if they are not."""
     _common: Sequence[Any] = ()
@@ -141,6 +140,10 @@ class EngineOptimizer(Optimizer, ABC):
             has_stepped(self, parameter) for parameter in self._parameters()
         )
         self._step_groups(is_first)
+        if self._counted is not None and not torch.compiler.is_compiling():
+            self._counted += 1
+            if self._counted % _LOOKS == 10 and warn_of_nan(self):
+                self._counted = None
         return loss
 
     def _step_groups(self, is_first: bool) -> None:
@@ -158,9 +161,7 @@ class EngineOptimizer(Optimizer, ABC):
         if not steps:  # There are no gradients, or all are zero.
             return
         if is_first and (self.rule.learns or self._scope(self.param_groups[0]) in SHARED):
-            warn_of_one_each(self)
-        if is_first and self.rule.learns:
-            warn_of_no_lr(self)
+            warn_of_misuse(self)
         first = FirstStep.of(steps) if is_first and self.warns_of_large_first_step else None
         engine.run(steps)
         self._has_stepped = True

@@ -11,20 +11,17 @@ from lightning.pytorch import callbacks
 from torch import Tensor
 
 from gradagrad.averaging import forward
-from gradagrad.integrations._at_average import AtAverage, shown
-from gradagrad.integrations.wrappers import ours
+from gradagrad.integrations.wrappers import averaging, ours, shown, to_average
 from gradagrad.monitoring.diagnostics import readings
-
-POINTS = "gradagrad_points"
-"""The key of the iterates in a checkpoint. Training resumes from them, and ``state_dict`` holds the average."""
 
 
 class GradaGradCallback(pl.Callback):
     """Logs γ and the learning rate whenever Lightning logs, and evaluates and saves at the average if there is one.
 
-    With ``AutoGradaGrad``, validation runs at the average, the ``state_dict`` of a checkpoint is the average
-    (``load_from_checkpoint`` reads it), and the model is the average after `fit`. Resuming with ``ckpt_path`` starts
-    from the iterates. The callback does not touch the parameters of other optimizers.
+    Lightning calls neither ``optimizer.eval()`` nor ``optimizer.train()``, so the callback does. With
+    ``AutoGradaGrad``, validation runs at the average, checkpoints hold the average and an optimizer in eval mode, and
+    the model is the average after `fit`. Resuming with ``ckpt_path`` continues the run within rounding. The callback
+    does not touch the parameters of other optimizers.
 
     Args:
         log: False logs nothing.
@@ -36,14 +33,24 @@ class GradaGradCallback(pl.Callback):
     """
 
     def __init__(self, *, log: bool = True, average: bool = True, batches: Iterable[Any] | None = None) -> None:
-        self._log, self._average = log, average
-        self._at = AtAverage(batches, _forward)
+        self._log, self._average, self._batches = log, average, batches
         self._logged = 0
 
     def setup(self, trainer: pl.Trainer, pl_module: pl.LightningModule, stage: str) -> None:
-        """Makes training continue from the iterates."""
-        if stage == "fit":
-            self._at.leave()
+        """Refuses a callback that puts another average into the model."""
+        others = [c for c in trainer.callbacks if isinstance(c, callbacks.WeightAveraging)]  # pyright: ignore[reportAttributeAccessIssue]
+        if self._average and others:
+            raise ValueError(
+                f"{type(others[0]).__name__} and GradaGradCallback would both put an average into the model, and a "
+                "resumed run would start from a mixture. Remove one, or pass GradaGradCallback(average=False)."
+            )
+
+    def on_train_batch_start(
+        self, trainer: pl.Trainer, pl_module: pl.LightningModule, batch: Any, batch_idx: int
+    ) -> None:
+        """Trains from the iterates."""
+        for optimizer in averaging(trainer.optimizers):
+            optimizer.train()
 
     def on_train_batch_end(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, outputs: Any, batch: Any, batch_idx: int
@@ -58,42 +65,24 @@ class GradaGradCallback(pl.Callback):
     def on_validation_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         """Validates at the average. Outside `fit` the weights stay as they are."""
         if trainer.state.fn == "fit":
-            self._enter(trainer, pl_module)
-
-    def on_validation_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Back to the iterates."""
-        if trainer.state.fn == "fit":
-            self._at.leave()
+            self.on_train_end(trainer, pl_module)
 
     def on_train_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """The result is the average. The iterates are kept for a checkpoint or for more training."""
-        self._enter(trainer, pl_module)
-
-    def on_exception(self, trainer: pl.Trainer, pl_module: pl.LightningModule, exception: BaseException) -> None:
-        """After any failure the model holds the iterates."""
-        self._at.leave()
+        """The result is the average."""
+        if self._average:
+            to_average(trainer.optimizers, pl_module, self._batches, _forward)
 
     def on_save_checkpoint(
         self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        """Saves the average in place of the iterates, and the iterates beside it."""
-        was_inside = self._at.leave()
-        if self._enter(trainer, pl_module):
-            average = _copied(trainer)
-            self._at.leave()
-            checkpoint[POINTS], checkpoint["state_dict"] = _copied(trainer), average
-        if was_inside:
-            self._enter(trainer, pl_module)
-
-    def on_load_checkpoint(
-        self, trainer: pl.Trainer, pl_module: pl.LightningModule, checkpoint: dict[str, Any]
-    ) -> None:
-        """Lightning has loaded the average by now; training needs the iterates."""
-        if trainer.state.fn == "fit" and POINTS in checkpoint:
-            trainer.strategy.load_model_state_dict({"state_dict": checkpoint[POINTS]}, strict=pl_module.strict_loading)
-
-    def _enter(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> bool:
-        return self._average and self._at.enter(pl_module, trainer.optimizers)
+        """Saves the average, and optimizers that know it."""
+        if self._average and any(optimizer._iterates is None for optimizer in averaging(trainer.optimizers)):
+            self.on_train_end(trainer, pl_module)
+            state = trainer.strategy.lightning_module_state_dict()  # Its tensors change with the model.
+            saved = {name: a.detach().clone() if isinstance(a, Tensor) else a for name, a in state.items()}
+            states = [trainer.strategy.optimizer_state(optimizer) for optimizer in trainer.optimizers]
+            checkpoint.update(state_dict=saved, optimizer_states=states)
+            self.on_train_batch_start(trainer, pl_module, None, 0)
 
 
 class LearningRateMonitor(callbacks.LearningRateMonitor):
@@ -135,9 +124,3 @@ def _forward(module: pl.LightningModule, batch: Any) -> None:
     finally:
         for name in ("log", "log_dict"):
             del module.__dict__[name]
-
-
-def _copied(trainer: pl.Trainer) -> dict[str, Any]:
-    """The model's state dict, whose tensors would change with the model."""
-    state = trainer.strategy.lightning_module_state_dict()
-    return {name: value.detach().clone() if isinstance(value, Tensor) else value for name, value in state.items()}

@@ -1,10 +1,15 @@
-"""Optimizers inside the wrappers of training frameworks."""
+"""Optimizers inside the wrappers of training frameworks, and what callbacks log and do with them."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
+from torch import nn
+
+from gradagrad.averaging import Averaged, forward
 from gradagrad.engine.optimizer import EngineOptimizer
+from gradagrad.monitoring.diagnostics import readings
 
 # Where wrappers keep the optimizer they wrap: Lightning, accelerate and ZeRO, torch's ZeRO, Opacus, SAM and Lookahead,
 # timm's Lookahead, TorchRec's OptimizerWrapper and KeyedOptimizerWrapper.
@@ -36,6 +41,39 @@ def ours(optimizers: Iterable[Any]) -> list[EngineOptimizer]:
         with suppress(TypeError):
             found.append(unwrapped(optimizer))
     return found
+
+
+def averaging(optimizers: Iterable[Any]) -> list[Averaged]:
+    """Those of the optimizers that keep an average."""
+    return [optimizer for optimizer in ours(optimizers) if isinstance(optimizer, Averaged)]
+
+
+def to_average(
+    optimizers: Iterable[Any],
+    model: nn.Module,
+    batches: Iterable[Any] | None,
+    run: Callable[[Any, Any], None] = forward,
+) -> None:
+    """Puts them into eval mode. ``run(model, batch)`` measures BatchNorm's statistics at the average."""
+    found = averaging(optimizers)
+    for optimizer in found[:-1]:
+        optimizer.eval()
+    for optimizer in found[-1:]:  # All others hold averages by then.
+        optimizer._to_average(model, batches, run)
+
+
+def shown(optimizers: Iterable[Any]) -> dict[str, float]:
+    """What a callback logs for each param group: γ without the schedule of lr, and the effective learning rate with it.
+
+    Numbers that are not known yet are left out.
+    """
+    groups = [(optimizer, group) for optimizer in ours(optimizers) for group in optimizer.param_groups]
+    every: dict[str, float] = {}
+    for index, (optimizer, group) in enumerate(groups):
+        steady = {**group, "lr": group.get("initial_lr", group["lr"])}
+        every[f"gradagrad/group{index}/gamma"] = readings(optimizer, steady)["gamma"]
+        every[f"gradagrad/group{index}/effective_lr"] = readings(optimizer, group)["effective_lr"]
+    return {name: value for name, value in every.items() if not math.isnan(value)}
 
 
 def _combined(wrapper: Any) -> Any:

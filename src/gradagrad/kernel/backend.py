@@ -4,7 +4,6 @@ A step is prepared first: the kernel checks every tensor, writes nothing and ret
 the step, whole or phase by phase. The mathematics is neither here nor in csrc.
 """
 
-import math
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -17,7 +16,7 @@ from gradagrad.codegen import variants
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.plan import Plan
 from gradagrad.kernel import load
-from gradagrad.projections import Box, NonNegative
+from gradagrad.projections import Box
 from gradagrad.rules.scope import SCOPES, SINGLE
 from gradagrad.torch_ops.ops import real_view
 from gradagrad.torch_ops.steps import step_in_phases
@@ -203,13 +202,9 @@ def _arguments(plan: Plan) -> tuple[Any, Settings] | str:
 
 def _bounds(project: Any) -> tuple[float, float] | str:
     projection = getattr(project, "projection", project)  # Without the wrapper that checks it.
-    if type(projection) is NonNegative:  # A subclass may behave differently.
-        return 0.0, math.inf
-    if type(projection) is Box:
-        lower, upper = projection.lower, projection.upper
-        if not isinstance(lower, Tensor) and not isinstance(upper, Tensor):
-            return lower, upper
-    return f"projection must be NonNegative or a Box with numbers as bounds, got {projection!r}."
+    if type(projection) is Box:  # A subclass may behave differently.
+        return projection.lower, projection.upper
+    return f"projection must be a Box or NonNegative(), got {projection!r}."
 
 
 def _sentence(code: int, batch: Batch, i: int | None = None) -> str:

@@ -39,7 +39,7 @@ class GroupDiagnostics:
     """Quantiles of γ / (√α + eps), the factor of a gradient, over entries that have had a gradient."""
     total_growth: float
     """γ/γ₀, geometric mean over blocks."""
-    spoilt: int
+    non_finite: int
     """The number of entries of the state that are NaN or infinite. All other fields leave them out."""
     effective_lr: float
     """The median learning rate as Adam counts it, or how far gradients of constant size move an entry in one step."""
@@ -113,7 +113,7 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
     gammas: list[Tensor] = []
     growths: list[Tensor] = []
     sizes: list[Tensor] = []
-    steps, spoilt, limited = 0, 0, (0.0, "")
+    steps, non_finite, limited = 0, 0, (0.0, "")
     for number, parameter in enumerate(p for p in group["params"] if has_stepped(optimizer, p)):
         batch = optimizer._alone(group, parameter)
         steps = max(steps, int(batch.steps[0]))
@@ -124,7 +124,7 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
         gamma, growth, size = batch.plan.rule.rates(values, block, batch.settings._replace(lr=lr), tensor_ops(dtype))
         denominator = _flat((values | block)[batch.plan.rule.denominator])
         sizes.append(_flat(size)[denominator > 0])
-        spoilt += sum(int((~torch.isfinite(a)).sum()) for a in [*values.values(), *block.values()] if a.dim())
+        non_finite += sum(int((~torch.isfinite(a)).sum()) for a in [*values.values(), *block.values()] if a.dim())
         if not batch.plan.is_shared or not number:
             gammas.append(_flat(gamma))
             growths.append(_flat(growth))
@@ -137,7 +137,7 @@ def describe(optimizer: EngineOptimizer, group: Mapping[str, Any]) -> GroupDiagn
         gamma=quantiles,
         step_size=_quantiles(_joined(sizes)),
         total_growth=float(growth[torch.isfinite(growth)].double().log().mean().exp()),
-        spoilt=spoilt,
+        non_finite=non_finite,
         effective_lr=optimizer.rule.effective_lr(quantiles[0.5], steps),
         limited=limited[0],
         note=limited[1],

@@ -1,4 +1,4 @@
-"""Guards against the most common mistake: a first step larger than the model, as with lr = 1 on a neural net."""
+"""Guards against common accidents: a first step larger than the model, as with lr = 1 on a net, and NaN."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import torch
 from torch import Tensor
 
 from gradagrad import sharding
+from gradagrad.engine.state import has_stepped
 from gradagrad.projections import Checked
+from gradagrad.torch_ops.ops import real_view
 
 if TYPE_CHECKING:
     from gradagrad.engine.batch import Batch, Step
+    from gradagrad.engine.optimizer import EngineOptimizer
 
 
 class LargeFirstStepWarning(UserWarning):
@@ -73,3 +76,22 @@ class FirstStep:
             stacklevel=6,  # past step and the two wrappers torch puts around it
         )
         return True
+
+
+def warn_of_nan(optimizer: EngineOptimizer) -> bool:
+    """Warns of the first parameter on a CPU that is not finite, and returns whether it did."""
+    places = ((group, i, p) for group in optimizer.param_groups for i, p in enumerate(group["params"]))
+    for index, (group, place, parameter) in enumerate(places):
+        if type(parameter) is not torch.nn.Parameter or not parameter.is_cpu or not has_stepped(optimizer, parameter):
+            continue
+        values = real_view(parameter.detach())
+        if values.numel() and not bool(values.abs().max().isfinite()):
+            name = f" ({group['param_names'][place]})" if "param_names" in group else ""
+            warnings.warn(
+                f"parameter {index}{name} is not finite after step {int(optimizer.state[parameter]['step'])}. A "
+                "gradient was NaN or infinite, and no later one mends its elements: go back to an earlier checkpoint. "
+                "The FAQ says how to find the cause (my loss is NaN).",
+                stacklevel=5,
+            )
+            return True
+    return False

@@ -1,9 +1,9 @@
 """Learning rates over time: one call records them at every step and sends them to a logger."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.integrations.wrappers import unwrapped
@@ -23,22 +23,10 @@ class Record:
     groups: tuple[GroupDiagnostics, ...] = ()
 
 
-class History(Sequence[Record]):
-    """What `log_learning_rates` has recorded so far."""
+class History(list[Record]):
+    """What `log_learning_rates` has recorded so far, a list of records."""
 
-    def __init__(self) -> None:
-        self.records: list[Record] = []
-        self._stop: Callable[[], None] | None = None
-
-    @overload
-    def __getitem__(self, index: int) -> Record: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Record]: ...
-    def __getitem__(self, index: int | slice) -> Record | list[Record]:
-        return self.records[index]
-
-    def __len__(self) -> int:
-        return len(self.records)
+    _stop: Callable[[], None] | None = None
 
     def stop(self) -> None:
         """Stops recording."""
@@ -48,17 +36,17 @@ class History(Sequence[Record]):
 
     def to_dict(self) -> dict[str, list[float]]:
         """Columns by name: ``step``, then those of `gradagrad.learning_rates`, with NaN for unknown numbers."""
-        rows = [_flat(record, "") for record in self.records]
+        rows = [_flat(record, "") for record in self]
         names = dict.fromkeys(name for row in rows for name in row)
         columns = {name.strip("/"): [row.get(name, math.nan) for row in rows] for name in names}
-        return {"step": [record.step for record in self.records], **columns}
+        return {"step": [record.step for record in self], **columns}
 
 
 def learning_rates(optimizer: Any, prefix: str = "gradagrad") -> dict[str, float]:
     """The diagnostics as one flat dictionary for loggers, without numbers that are not known yet.
 
     Each group has quantiles (``gradagrad/group0/gamma_median``, ``step_size_p95``), ``effective_lr``,
-    ``total_growth``, and ``spoilt`` if it is not 0; see `gradagrad.GroupDiagnostics`. ``optimizer`` may also be a
+    ``total_growth``, and ``non_finite`` if it is not 0; see `gradagrad.GroupDiagnostics`. ``optimizer`` may also be a
     wrapper, such as those of Lightning, accelerate, Opacus, SAM, Lookahead and ZeroRedundancyOptimizer. On a GPU this
     also updates ``param_groups[…]["d"]``, which a step does by itself on a CPU.
 
@@ -105,7 +93,7 @@ def log_learning_rates(optimizer: Any, logger: Any = None, *, every: int = 1, pr
         steps += 1
         if steps % every == 0:
             record = _record(inner)
-            history.records.append(record)
+            history.append(record)
             send(_flat(record, prefix), record.step)
 
     history._stop = inner.register_step_post_hook(after).remove
@@ -121,8 +109,8 @@ def _flat(record: Record, prefix: str) -> dict[str, float]:
     result: dict[str, float] = {}
     for index, group in enumerate(record.groups):
         names = {"effective_lr": group.effective_lr, "total_growth": group.total_growth}
-        if group.spoilt:
-            names["spoilt"] = float(group.spoilt)
+        if group.non_finite:
+            names["non_finite"] = float(group.non_finite)
         for quantile, word in _LOGGED.items():
             names |= {f"gamma_{word}": group.gamma[quantile], f"step_size_{word}": group.step_size[quantile]}
         result |= {f"{prefix}/group{index}/{name}": value for name, value in names.items()}

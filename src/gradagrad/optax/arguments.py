@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +16,6 @@ from gradagrad.checks.arguments import checked as checked_anywhere
 
 Numeric = float | Any
 """A float or an array. `optax.inject_hyperparams` passes traced arrays."""
-P = ParamSpec("P")
-R = TypeVar("R")
 _INJECTED = "With optax.inject_hyperparams and complex parameters pass hyperparam_dtype=jnp.float32."
 _PROJECTION = "For a box: lambda point, metric: jnp.clip(point, -1.0, 1.0)."
 
@@ -47,18 +44,6 @@ def _check_number(name: str, value: Any, wanted: Number) -> Any:
     if value.shape != ():
         raise ValueError(error_text(name, wanted.rule, value, "Pass a 0-d array."))
     return jnp.asarray(value) if isinstance(value, Tracer) else check_number(name, float(value), wanted)
-
-
-def takes_learning_rate(make: Callable[P, R]) -> Callable[P, R]:
-    """Raises for ``lr`` and names the argument that it is called here."""
-
-    @functools.wraps(make)
-    def checking(*args: P.args, **kwargs: P.kwargs) -> R:
-        if "lr" in kwargs:
-            raise TypeError(f"lr is called learning_rate in Optax: pass learning_rate={kwargs['lr']!r}.")
-        return make(*args, **kwargs)
-
-    return checking
 
 
 def _checked_dtype(value: Any) -> Any:

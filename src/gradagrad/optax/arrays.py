@@ -107,6 +107,12 @@ def touched(g: Array, scope: str) -> Array:
     return nonzero if scope == "element" or g.ndim < 2 else nonzero.any(axis=tuple(range(1, g.ndim)), keepdims=True)
 
 
+def mapped_axes(a: Array) -> frozenset[str]:
+    """The axes of a `jax.shard_map` over which this array is only a part; versions of JAX name them differently."""
+    kind: Any = jax.typeof(a)
+    return kind.vma if hasattr(kind, "vma") else kind.mat.varying
+
+
 def block_dtype(computing: Any, scope: str) -> Any:
     """The precision of a block's numbers, for a parameter computed in ``computing``."""
     return wide_dtype() if scope in SINGLE else computing

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import optax
 
 from gradagrad.checks.arguments import AUTOGRADAGRAD, error_text
-from gradagrad.optax.arguments import Numeric, checked, takes_learning_rate
+from gradagrad.optax.arguments import Numeric, checked
 from gradagrad.optax.arrays import as_real, computing_dtype, like
 from gradagrad.optax.step import method
 from gradagrad.rules.auto import Settings
@@ -40,7 +40,6 @@ class AutoGradaGradState(NamedTuple):
     beta: Any
 
 
-@takes_learning_rate
 def auto_gradagrad(
     learning_rate: optax.ScalarOrSchedule = 1.0,
     *,

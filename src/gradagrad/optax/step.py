@@ -12,7 +12,16 @@ import jax.numpy as jnp
 import optax
 
 from gradagrad.checks.arguments import error_text
-from gradagrad.optax.arrays import Array, ArrayOps, block_dtype, computing_dtype, filled, in_precision, wide_dtype
+from gradagrad.optax.arrays import (
+    Array,
+    ArrayOps,
+    block_dtype,
+    computing_dtype,
+    filled,
+    in_precision,
+    mapped_axes,
+    wide_dtype,
+)
 from gradagrad.optax.leaf import Leaf
 from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.rule import Block, Field, Rule
@@ -87,7 +96,7 @@ class Method:
         count = optax.safe_increment(state.count)
         if not gradients:
             return updates, state._replace(count=count)
-        if self.scope != "element" and (axes := {name for g in gradients for name in jax.typeof(g).vma}):
+        if self.scope != "element" and (axes := set().union(*map(mapped_axes, gradients))):
             raise ValueError(
                 f"gradients must be whole where arrays share a step size, got parts over the mapped axes {axes} of "
                 'jax.shard_map. Let jax.jit shard the arrays, or use gradagrad with granularity="element".'

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import optax
 
 from gradagrad.checks.arguments import GRADAGRAD
-from gradagrad.optax.arguments import Numeric, checked, takes_learning_rate
+from gradagrad.optax.arguments import Numeric, checked
 from gradagrad.optax.step import method
 from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
 from gradagrad.rules.rule import settings_of
@@ -26,7 +26,6 @@ class GradaGradState(NamedTuple):
     accumulator: Any
 
 
-@takes_learning_rate
 def gradagrad(
     learning_rate: optax.ScalarOrSchedule = 1.0,
     rho: Numeric = 2.0,

@@ -18,7 +18,7 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     q   = y + λ·(x̄ − y),   λ = 0.3              the point that the votes are about
     D  += (q − q')/(√γ·c·h)   where g ≠ 0       what a gradient moved
     v  += r·(P² − v),   r = 2/(k+1)
-    u   = 0.85·P/√(k·v), clipped to ±0.1        a tensor's own vote …
+    u   = 0.85·P/√(k·v), clipped to ±s          a tensor's own vote, s = max(0.1, 1/√k) …
     V, U likewise from Σ P·G/γ                  … and the common vote
     log γ ← log(γ·(1 + (u + U)/2)) + (log G − log γ)·½/(k+1)
     log γ ← log γ − 0.2·max(0, log γ − log L)   a γ above its limit L is drawn back …
@@ -26,7 +26,8 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
 
 The root mean squares (rms) are over the elements where g ≠ 0, and that of g/√a counts as at least 0.3 and at most 1.
-L is measured in each of the first steps, and later in every fifteenth.
+L is measured in each of the first steps, and later in every fifteenth. γ₀ serves until a tensor's L is first measured,
+which its first gradient does. Then γ starts at 0.03·L.
 
 G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
 it, and tensors can be stepped one by one.
@@ -69,9 +70,11 @@ FADE = 0.5
 γ too small on nets, and slower fading keeps it too small on noisy quadratics."""
 RATE = 0.85
 """AdaGrad's rate for log γ."""
+START = 0.03
+"""The share of its limit at which γ starts. A pretrained model needs a start this small."""
 LARGEST_VOTE = 0.1
-"""γ changes by a tenth at most in one step. Faster growth overshoots: a γ that grows by the factor 1 + s in each step
-comes to s times the distance that was covered."""
+"""γ changes by a tenth at most in one step, or by 1/√k early in a run, which short runs need. Faster growth overshoots:
+a γ that grows by the factor 1 + s in each step comes to s times the distance that was covered."""
 PULL = 0.5
 """How strongly log γ of a tensor is pulled to the mean: without it one tensor runs ahead and the others starve."""
 
@@ -199,7 +202,8 @@ class AutoRule(Rule):
         new_D = D + (step * (onward * (lead + 1.0)) - delta * (onward * lead)) * moves
         new_y = y - step
         new = {"x": new_y, "accumulator": new_B, "offset": new_e, "displacement": new_D}
-        measured = (felt * D, new_y * new_y * moves, direction * direction, moves)
+        count = moves + new_y * 0.0  # Sums leave out what is not finite, so this one counts what the others contain.
+        measured = (felt * D, new_y * new_y * moves, direction * direction, count)
         return new, tuple(map(sums.total, measured))
 
     def report(
@@ -227,6 +231,8 @@ class AutoRule(Rule):
         known = ops.where(ops.less(0.0, limit), limit, ops.largest)
         excess = ops.maximum(ops.log(new_gamma / known), 0.0)
         new_gamma = ops.maximum(new_gamma * ops.exp(excess * -BACK), ops.tiny)
+        begins = ops.where(ops.less(0.0, block["limit"]), 0.0, limit)
+        new_gamma = ops.where(ops.less(0.0, begins), begins * START, new_gamma)
         if s.gamma_max is not None:
             new_gamma = ops.minimum(new_gamma, s.gamma_max)
         learned = {
@@ -306,7 +312,8 @@ def _vote(agreement: Array, square: Array, k: Array, ops: Ops) -> tuple[Array, A
     length = ops.minimum(k, LONG) * 0.5 + 0.5  # 1/r, the length of the mean in steps
     new_square = ops.minimum(square + (agreement * agreement - square) / length, ops.largest)
     vote = agreement / ops.sqrt(ops.maximum(new_square * k, ops.tiny)) * RATE
-    return ops.maximum(ops.minimum(vote, LARGEST_VOTE), -LARGEST_VOTE), new_square
+    largest = ops.maximum(1.0 / ops.sqrt(k), LARGEST_VOTE)
+    return ops.maximum(ops.minimum(vote, largest), -largest), new_square
 
 
 RULE = AutoRule()

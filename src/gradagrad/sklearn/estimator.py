@@ -1,7 +1,6 @@
 """What the classifier and the regressor share: arguments, preparation, training and the resulting coefficients."""
 
 import warnings
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from gradagrad.sklearn.batches import Batch, Moments, Samples, Units, cut, dense_spread, sparse_moments
 from gradagrad.sklearn.descent import Descent, Floats
 from gradagrad.sklearn.losses import Loss
-from gradagrad.sklearn.training import Model, Stop, epoch, follow_path, objective, train
+from gradagrad.sklearn.training import Model, Stop, epoch, objective, train
 
 COUNT, LEAST, MOST = 8, 1024, 4096
 """Batches in an epoch, and the limits of their size. Convergence takes a few hundred steps of any size, and small
@@ -201,9 +200,19 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         unit = float(np.mean(np.minimum(finite, 1e100) ** 2)) if len(finite) else 1.0
         stop = Stop(int(self.max_iter), self.tol, 1)  # a rough fit is enough to compare
         batches = self._batches(model, trained, rng, streaming=False)
-        penalty = partial(self._penalty, units=model.units, scale=model.scale)
-        score = partial(self._judge_held, model, *held)
-        return follow_path(model, batches, PATH * unit, penalty, stop, rng, score, int(self.verbose))
+        best, chosen, waited = -np.inf, 0.0, 0
+        for alpha in map(float, PATH * unit):  # Each strength starts from the end of the last one.
+            model.penalise(*self._penalty(alpha, model.units, model.scale))
+            train(model, batches, stop, rng, True, 0)
+            score = self._judge_held(model, *held)
+            if self.verbose:
+                print(f"alpha {alpha:.3g}: validation score {score:.4f}")
+            waited = 0 if score > best else waited + 1
+            if score > best or not chosen:
+                best, chosen = score, alpha
+            if waited == 2:  # Two strengths have not improved it.
+                break
+        return chosen
 
     def _hold_out(self, samples: Samples, share: float, rng: np.random.RandomState) -> tuple[Samples, Samples]:
         rows, classes, alone = np.arange(len(samples.targets)), None, []

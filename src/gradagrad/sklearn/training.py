@@ -125,35 +125,6 @@ def train(
     return best_point, epochs, stop.tol is None
 
 
-def follow_path(
-    model: Model,
-    batches: Sequence[Batch],
-    alphas: Floats,
-    penalty: Callable[[float], tuple[Floats, Floats]],
-    stop: Stop,
-    rng: np.random.RandomState,
-    score: Callable[[], float],
-    verbose: int,
-) -> float:
-    """Trains with one strength of the penalty after the other, each from the end of the last one.
-
-    Returns the strength with the best ``score``, and stops after two strengths that have not improved it.
-    """
-    best, chosen, waited = -np.inf, float(alphas[0]), 0
-    for alpha in map(float, alphas):
-        model.penalise(*penalty(alpha))
-        train(model, batches, stop, rng, True, 0)
-        value = score()
-        if verbose:
-            print(f"alpha {alpha:.3g}: validation score {value:.4f}")
-        waited = 0 if value > best else waited + 1
-        if value > best:
-            best, chosen = value, alpha
-        if waited == 2:
-            break
-    return chosen
-
-
 def epoch(model: Model, batches: Sequence[Batch], rng: np.random.RandomState) -> None:
     """Every batch once, in random order."""
     step = _step_touched if model.by_rows else _step

@@ -273,11 +273,13 @@ def _why_not(batch: Batch) -> str | None:
         return f"parameters must be on a GPU that Triton knows (cuda), got {device}."
     if torch.compiler.is_compiling():
         return "torch.compile makes kernels of its own."
+    if layouts := {g.layout for g in batch.grads} - {torch.strided}:
+        return f"gradients must be dense, got {layouts.pop()}."
     if batch.plan.differentiable:
         return "differentiable=True needs steps that autograd can follow."
     projection = launch.projection_of(batch.settings)
     if projection is not None and launch.box_of(projection) is None:
-        return f"projection must be NonNegative() or a Box with plain numbers, got {projection!r}."
+        return f"projection must be a Box or NonNegative(), got {projection!r}."
     for name, a in batch.settings._asdict().items():
         if isinstance(a, Tensor) and a.device not in (device, torch.device("cpu")):
             return f"{name} must be a number or a tensor on {device}, got one on {a.device}."
@@ -295,8 +297,6 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
         return f"{name} must be a floating-point tensor of 16, 32 or 64 bits, got {parameter.dtype}."
     if not _is_dense(real):
         return f"{name} must fill its memory without gaps, got strides {parameter.stride()} for {[*parameter.shape]}."
-    if gradient.layout != torch.strided:
-        return f"{name} must have a dense gradient, got {gradient.layout}."
     if batch.plan.scope == "row" and not _has_contiguous_rows(real):
         return f'{name} must have each row in one piece for "row", got strides {parameter.stride()}.'
     for f in batch.plan.fields:

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.projections import Box, NonNegative
+from gradagrad.projections import Box
 from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import real_view
@@ -137,11 +137,7 @@ def projection_of(settings: Any) -> Any:
 
 def box_of(projection: Any) -> tuple[float, float] | None:
     """The bounds of a projection that the kernels can compute."""
-    if type(projection) is NonNegative:
-        return (0.0, float("inf"))
-    if type(projection) is Box and not any(isinstance(b, Tensor) for b in (projection.lower, projection.upper)):
-        return (float(projection.lower), float(projection.upper))
-    return None
+    return (projection.lower, projection.upper) if type(projection) is Box else None
 
 
 def same_layout(a: Tensor, b: Tensor) -> bool:

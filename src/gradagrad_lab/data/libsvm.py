@@ -154,7 +154,10 @@ def _csv(path: Path, content: bytes) -> tuple[Floats, Floats]:
     """The numbers and the classes, which are any text in the last column. A header is left out: a first line without
     numbers."""
     reader = csv.reader(content.decode("utf-8-sig", "replace").splitlines())
-    rows = [(reader.line_num, row) for row in reader if row]
+    try:
+        rows = [(reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}.", DATA) from error
     if rows and not any(map(_is_number, rows[0][1][:-1])):
         del rows[0]
     width = len(rows[0][1]) if rows else 0

@@ -46,16 +46,15 @@ class Row(NamedTuple):
     @property
     def label(self) -> str:
         words = ", tuned" if self.tuned else ", as documented" if self.method.startswith("Grada") else ", default"
-        name = self.method.replace(OURS, f"**{OURS}**").replace(", ", " + ")
-        return name + words * (self.method != OURS) + ", averaged" * self.averaged
+        name = self.method.replace(OURS, f"**{OURS}**").replace(", as", " as").replace(", ", " + ")
+        return name + words * (self.method not in (OURS, "Prodigy, as advised")) + ", averaged" * self.averaged
 
 
 COSINE, USUAL = Row("AdamW, cosine", tuned=True), Row("AdamW, warm-up, cosine, clipping", tuned=True)
 """The rivals to beat: the second one for transformers on text, as they are usually trained."""
 FREE, TUNED_FREE, AVERAGED = Row("Schedule-Free AdamW"), Row("Schedule-Free AdamW", True), Row(OURS, averaged=True)
-_ADAMW = (Row("AdamW", tuned=True), Row("AdamW", tuned=True, averaged=True), Row("AdamW"))
-_SGD = (Row("SGD, cosine", tuned=True), Row("SGD", tuned=True))
+_TORCH = (Row("AdamW", True), Row("AdamW", True, True), Row("AdamW"), Row("SGD, cosine", True), Row("SGD", True))
 PLUS = Row("Prodigy + Schedule-Free")
 UNTUNED = (FREE, *(Row(name) for name in _RIVALS if name != FREE.method))
 _GRADAGRAD = (Row("GradaGrad"), Row("GradaGrad by element"), Row(OURS), AVERAGED)
-ROWS = (USUAL, COSINE, *_ADAMW, *_SGD, TUNED_FREE, *UNTUNED, Row("AdaGrad", tuned=True), *_GRADAGRAD)
+ROWS = (USUAL, COSINE, *_TORCH, TUNED_FREE, *UNTUNED, Row("AdaGrad", tuned=True), *_GRADAGRAD)

@@ -52,16 +52,14 @@ def table(own: Records, full: bool = True) -> str:
     """The table of one workload; ``full``: all rows and losses, what they were made with, and what is missing."""
     work, sizes = own.workload, [run["size"] for run in own.runs.values() if "size" in run]
     lines = [f"### {work.title}", "", f"{max(sizes, default=0):,} trained parameters, {work.steps:,} steps.", ""]
-    heads = ["test accuracy, %" if work.metric == "accuracy" else "test loss"]
-    heads += ["test loss", "training loss", "ms a step"] if full else []
+    losses = [part for part in ("test", "train") if full and (part, work.unit) != ("test", "loss")]
+    heads = [f"test {work.unit}", *(f"{part} loss" for part in losses), *["ms a step"] * full]
     trained = [row for row in own.rows() if own.values(row, "test", "loss")]
     rows: list[list[str]] = []
     for row in (row for row in trained if full or row not in SECONDARY):
-        cells = [_measure(own, row)]
-        if full:
-            runs = [found for job in own.finals(row) if (found := own.get(job))]
-            cells += [_cell(own.values(row, part, "loss").values()) for part in ("test", "train")]
-            cells.append(f"{statistics.median(run.get('ms', math.nan) for run in runs):.3g}")
+        cells = [_measure(own, row), *(_cell(own.values(row, part, "loss").values()) for part in losses)]
+        times = [found.get("ms", math.nan) for job in own.finals(row) if (found := own.get(job))]
+        cells += [f"{statistics.median(times):.3g}"] * full
         lr = "none" if row.method == OURS else f"{own.value(row):g}" + "*" * own.shortly_tuned(row)
         rows.append([_label(own, row), lr, *cells])
     lines.append(pages.table(["method", "lr", *heads], rows))
@@ -127,21 +125,35 @@ def summary(cases: Sequence[Case]) -> str:
     dense = [case for case in cases if len(case.untuned) > 1]
     rivals = [name for name in cases[0].untuned if all(name in case.untuned for case in dense)]
     single = max(rivals, key=lambda name: _mean([case.against(case.untuned[name]) for case in dense]), default="")
-    columns = {
-        "the best untuned": lambda case: case.untuned.get(case.best(), {}),
-        single: lambda case: case.untuned.get(single, {}),
-        "AdamW + cosine, tuned": lambda case: case.adamw,
-        "Schedule-Free AdamW, tuned": lambda case: case.free,
-    }
-    found = {case: [case.against(seeds(case)) for seeds in columns.values()] for case in cases}
-    found = dict(sorted(found.items(), key=lambda pair: -_mean([pair[1][0]])))
-    rows = [[case.title, *map(_ratio, ratios)] for case, ratios in found.items()]
-    for row, case in zip(rows, found, strict=True):
-        row[1] += f" ({case.best().removesuffix(', default')})"
-    means = [_mean(ratios) for ratios in zip(*found.values(), strict=True)]
-    worst = [max(_mean([one]) for one in ratios if one) for ratios in zip(*found.values(), strict=True)]
-    rows += [[f"**{name}**", *(f"{x:.2f}" for x in xs)] for name, xs in (("mean", means), ("worst", worst))]
-    return pages.table(["AutoGradaGrad ÷", *columns], rows)
+    found: dict[Case, list[list[float]]] = {}
+    for case in cases:
+        rival = (case.untuned.get(name, {}) for name in (case.best(), single))
+        found[case] = [case.against(seeds) for seeds in (*rival, case.adamw, case.free)]
+    rows: list[list[str]] = []
+    for case in sorted(found, key=lambda case: -_mean(found[case][:1])):
+        first, *others = map(_ratio, found[case])
+        rows.append([case.title, f"{first} ({case.best().removesuffix(', default')})", *others])
+    columns = list(zip(*found.values(), strict=True))
+    worst = [max(_mean([one]) for one in ratios if one) for ratios in columns]
+    rows += [
+        [f"**{name}**", *(f"{x:.2f}" for x in xs)] for name, xs in (("mean", map(_mean, columns)), ("worst", worst))
+    ]
+    heads = ("the best untuned", single, "AdamW + cosine, tuned", "Schedule-Free AdamW, tuned")
+    return pages.table(["AutoGradaGrad ÷", *heads], rows)
+
+
+def ranking(cases: Sequence[Case]) -> str:
+    """Every untuned method divided by the best one of each problem."""
+    methods = [case.untuned | {f"**{OURS}**, averaged": case.ours} for case in cases]
+    losses = [{name: statistics.mean(seeds.values()) for name, seeds in one.items()} for one in methods]
+    ratios = {name: [one[name] / min(one.values()) for one in losses] for name in losses[0]}
+    ranks = {name: statistics.mean(sorted(one.values()).index(one[name]) + 1 for one in losses) for name in ratios}
+    rows = [
+        [name, f"{_mean([ratios[name]]):.2f}", f"{max(ratios[name]):.2f}", str(sum(x > 1.5 for x in ratios[name])),
+         f"{ranks[name]:.1f}"]
+        for name in sorted(ratios, key=lambda name: _mean([ratios[name]]))
+    ]  # fmt: skip
+    return pages.table(["untuned method", "mean", "worst", "problems above 1.5", "mean rank"], rows)
 
 
 def _mean(found: Sequence[Collection[float]]) -> float:
@@ -155,6 +167,12 @@ def _ratio(found: Collection[float]) -> str:
         return f"{next(iter(found)):.2f} (1 seed)" if found else "–"
     mean = _mean([found])
     return f"{mean:.2f} ± {mean * half_width([math.log(one) for one in found]):.2f}"
+
+
+def _drawn(own: Records) -> dict[str, Row]:
+    """AutoGradaGrad and its closest rivals by name."""
+    rows = {row.label.replace("*", ""): row for row in (AVERAGED, FREE, TUNED_FREE, PLUS)}
+    return rows | {"AdamW + cosine, tuned": own.reference}
 
 
 def _style(row: Row) -> dict[str, Any]:
@@ -188,17 +206,15 @@ def curves(records: list[Records], name: str = "curves", columns: int = 2) -> No
         panel.set_visible(False)
     shown: dict[str, Any] = {}
     for panel, own in zip(panels.flat, records, strict=False):
-        for row in (AVERAGED, FREE, TUNED_FREE, PLUS, own.reference):
+        for label, row in _drawn(own).items():
             line = _plotted(panel, own, row) if row in own.rows() else None
-            label = "AdamW + cosine, tuned" if row == own.reference else row.label.replace("*", "")
             shown |= {label: line} if line else {}
         ends = sorted(y for line in panel.lines for y in line.get_ydata()[2:])
         if ends:  # a method that is far behind is cut off, so that the others can be told apart
             cut, classes = len(ends) // 12, own.workload.metric == "accuracy"
             low, high = (ends[cut], ends[-1]) if classes else (ends[0], ends[-1 - cut])
             panel.set_ylim(low - 0.06 * (high - low) - 1e-3, high + 0.06 * (high - low) + 1e-3)
-        unit = "accuracy, %" if own.workload.metric == "accuracy" else "loss"
-        panel.set_title(own.workload.title.replace(", ", ",\n", 1) + f": test {unit}")
+        panel.set_title(own.workload.title.replace(", ", ",\n", 1) + f": test {own.workload.unit}")
         panel.locator_params(axis="x", nbins=4)
     _save(figure, name, shown, 0.95 if columns == 2 else 0.7, columns)
 
@@ -212,8 +228,8 @@ def robustness(own: Records) -> None:
         at = "averaged" if method.startswith(OURS) else "last"
         runs = {job.value: run for job in own.sweep(method) if (run := own.get(job))}
         accuracies = [100 * runs[x].get(at, {}).get("test", {}).get("accuracy", 0.1) for x in sorted(runs)]
-        style = _style(Row(method)) | {"linestyle": "--" if "cosine" in method else ":" if "γ₀" in method else "-"}
-        style |= {"color": COLORS[OURS], "lw": 3} if method.startswith(OURS) else {}
+        style = _style(Row(method.partition(",")[0]))
+        style |= {"linestyle": "--" if "cosine" in method else ":" if "γ₀" in method else "-"}
         shown[f"{OURS}, lr" if method == OURS else method] = panel.plot(sorted(runs), accuracies, **style)[0]
     panel.set(xscale="log", ylim=(50, 91), xlabel="learning rate given (dotted: γ₀)")
     panel.set_title(f"{own.workload.title}: test accuracy, %")
@@ -222,15 +238,8 @@ def robustness(own: Records) -> None:
 
 def first_screen(records: Sequence[Records]) -> str:
     """The README's table: the nets of its picture."""
-    rows = (AVERAGED, FREE, TUNED_FREE, PLUS, records[0].reference)
-    lines = [
-        [row.label] + [_measure(own, own.reference if row == rows[-1] else row) for own in records] for row in rows
-    ]
-    lines[-1][0] = "AdamW + cosine, tuned"
-    heads = [
-        f"{own.workload.title}: {'accuracy, %' if own.workload.metric == 'accuracy' else 'loss'}" for own in records
-    ]
-    return pages.table(["", *heads], lines)
+    lines = [[name, *(_measure(own, _drawn(own)[name]) for own in records)] for name in _drawn(records[0])]
+    return pages.table(["", *(f"{own.workload.title}: {own.workload.unit}" for own in records)], lines)
 
 
 def filled(text: str) -> str:
@@ -240,6 +249,7 @@ def filled(text: str) -> str:
     blocks |= {
         "summary": lambda: summary([case for own in records.values() if (case := workload_case(own)).ours]),
         "exam": lambda: summary(exam_cases()),
+        "ranking": lambda: ranking(exam_cases()),
         "first-screen": lambda: first_screen([records[name] for name in FIRST_SCREEN]),
     }
     return pages.filled(text, "evidence", lambda name: blocks[name]())

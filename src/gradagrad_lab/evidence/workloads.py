@@ -171,23 +171,27 @@ class Workload:
     refined: bool = True  # the rates of the summary's rivals are tuned at whole length in the end
     points: tuple[float, ...] = (0.02, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)  # shares of a run after which it is tested
 
+    @property
+    def unit(self) -> str:
+        return "accuracy, %" if self.metric == "accuracy" else self.metric
+
 
 EPOCH = 55_000 // BATCH
 _mlp, _cnn, _vit = (_pictures("fashion-mnist", model) for model in (models.mlp, models.cnn, models.vit))
 _mnist, _lora, _full = _pictures("mnist", models.mlp), _encoder(lora=True), _encoder(lora=False)
 _few = (COSINE, Row("AdamW"), TUNED_FREE, *UNTUNED, Row(OURS), AVERAGED)
-_fashion: dict[str, Any] = {"chosen": True}
-_longer: dict[str, Any] = {"rows": _few, "refined": False, "seeds": 1, "chosen": True}
+_long: dict[str, Any] = {"rows": _few, "chosen": True}
+_longer: dict[str, Any] = {**_long, "refined": False, "seeds": 1}
 _text: dict[str, Any] = {"chosen": True, "text": True}
 WORKLOADS = {
-    "fashion-mlp": Workload("Fashion-MNIST, MLP", _mlp, 5 * EPOCH, 5 * EPOCH, 0.003, swept=True, **_fashion),
+    "fashion-mlp": Workload("Fashion-MNIST, MLP", _mlp, 5 * EPOCH, 5 * EPOCH, 0.003, swept=True, chosen=True),
     "mnist-mlp": Workload("MNIST, MLP", _mnist, 5 * EPOCH, EPOCH, 0.003),
-    "fashion-cnn": Workload("Fashion-MNIST, residual CNN", _cnn, 5 * EPOCH, EPOCH, 0.02, **_fashion),
-    "fashion-vit": Workload("Fashion-MNIST, ViT", _vit, 5 * EPOCH, EPOCH, 0.04, **_fashion),
+    "fashion-cnn": Workload("Fashion-MNIST, residual CNN", _cnn, 5 * EPOCH, EPOCH, 0.02, chosen=True),
+    "fashion-vit": Workload("Fashion-MNIST, ViT", _vit, 5 * EPOCH, EPOCH, 0.04, chosen=True),
     "gpt": Workload("GPT, Python's sources", gpt, 1_000, 125, 0.14, metric="loss", **_text),
     "clicks": Workload("Click model, 10 million rows", clicks, 4_000, 1_000, 0.005, metric="loss"),
     "fashion-long": Workload(
-        "Fashion-MNIST, MLP, 100 epochs", _mlp, 100 * EPOCH, 0, 0.003, like="fashion-mlp", rows=_few, **_fashion
+        "Fashion-MNIST, MLP, 100 epochs", _mlp, 100 * EPOCH, 0, 0.003, like="fashion-mlp", **_long
     ),
     "minilm": Workload("MiniLM, all weights", _full, 240, 120, 0.2, points=(1.0,), **_text),
     "minilm-lora": Workload("MiniLM, LoRA", _lora, 240, 120, 0.13, points=(0.5, 1.0), **_text),

@@ -4,14 +4,12 @@ import copy
 from typing import Any
 
 import torch
+from engine import kernel_batches
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.engine.plan import Plan
-from gradagrad.engine.state import new_field
-from gradagrad.rules import auto, gradagrad
 from gradagrad.torch_ops.steps import TorchStep
-from gradagrad.triton.backend import Sizes, TritonBackend, results_of
+from gradagrad.triton.backend import Sizes, TritonBackend
 
 SHAPES: tuple[tuple[int, ...], ...] = ((41, 13), (9,), (), (0, 3))
 """With tiles of 512 elements: a full tile and a remainder, small tensors, an empty tensor."""
@@ -28,22 +26,9 @@ def batch_of(
     **settings: Any,
 ) -> Batch:
     """A batch of GradaGrad, or of AutoGradaGrad if the scope is "auto"."""
-    rules: Any = auto if scope == "auto" else gradagrad
-    scope = "tensor" if scope == "auto" else scope
-    s = rules.Settings(**settings)
-    generator = torch.Generator().manual_seed(0)
-    params = [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
-    options = {"draws": state == torch.bfloat16 or "stochastic_rounding" in (options or {}), **(options or {})}
-    batch = Batch(Plan(rules.RULE, s, scope, **options), params, streams=list(range(3, 3 + len(params))))
-    batch.grads = [torch.zeros_like(p) for p in params]
-    batch.steps = [torch.zeros((), dtype=torch.int64) for _ in params]
-    for f in batch.plan.fields:
-        made = [new_field(f, {"state_dtype": state}, s, scope, p) for p in params]
-        if f.key in batch.plan.shared_keys:
-            batch.shared[f.key] = made[0]
-        else:
-            batch.state[f.key] = made
-    batch.param_states = [{} for _ in params]
+    torch.default_generator.manual_seed(0)
+    batch = kernel_batches.make(shapes, scope, dtype, state or torch.float32, **settings, **(options or {}))
+    batch.grads = [torch.zeros_like(p) for p in batch.params]
     return batch
 
 
@@ -90,11 +75,4 @@ def both(batch: Batch, steps: int = 3) -> tuple[Batch, Batch]:
 
 def assert_same(a: Batch, b: Batch, rtol: float = 0.0) -> None:
     """Compares everything that a step writes."""
-    mine, other = (
-        {**results_of(batch), **{f"step {i}": step for i, step in enumerate(batch.steps)}} for batch in (a, b)
-    )
-    assert mine.keys() == other.keys()
-    for key, value in mine.items():
-        torch.testing.assert_close(
-            value, other[key], rtol=rtol, atol=rtol, equal_nan=True, msg=lambda m, k=key: f"{k}: {m}"
-        )
+    kernel_batches.assert_same(a, b, rtol, rtol)

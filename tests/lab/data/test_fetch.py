@@ -6,6 +6,7 @@ import hashlib
 import http.server
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,48 +17,36 @@ TEXT = b"".join(b"%d 1:%d\n" % (row % 2, row) for row in range(5000))
 PACKED = bz2.compress(TEXT)
 
 
-class Server(http.server.ThreadingHTTPServer):
-    """Serves ``files``, and can break off after some bytes, so many times."""
-
-    daemon_threads = True
-
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.files = {}
-        self.breaks = 0
-        self.asked = []
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    server: Server  # pyright: ignore[reportIncompatibleVariableOverride]
-
-    def do_GET(self):
-        self.server.asked.append(self.path)
-        content = self.server.files.get(self.path)
-        if content is None:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        if len(self.server.asked) <= self.server.breaks:
-            content = content[:1000]
-        self.wfile.write(content)
-
-    def log_message(self, format, *arguments):
-        pass
-
-
 @pytest.fixture
 def server(monkeypatch):
-    running = Server()
-    thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    monkeypatch.setenv("GRADAGRAD_MIRROR", f"http://127.0.0.1:{running.server_port}")
-    yield running
-    running.shutdown()
-    thread.join()
-    running.server_close()
+    """Serves ``files``, and can break off after some bytes, so many times."""
+    told = SimpleNamespace(files={}, breaks=0, asked=[], redirects="")
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            told.asked.append(self.path)
+            content = told.files.get(self.path)
+            if told.redirects:
+                self.send_response(302)
+                self.send_header("Location", told.redirects + self.path)
+                self.end_headers()
+                return
+            if content is None:
+                self.send_error(404)
+                return
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content[:1000] if len(told.asked) <= told.breaks else content)
+
+        def log_message(self, format, *arguments):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.02}).start()
+        monkeypatch.setenv("GRADAGRAD_MIRROR", f"http://127.0.0.1:{running.server_port}")
+        yield told
+        running.shutdown()
 
 
 @pytest.fixture
@@ -128,6 +117,20 @@ def test_missing_file_unreachable_server_unknown_set(server, tmp_path, monkeypat
         fetch.fetch("iris", tmp_path)
     monkeypatch.setenv("GRADAGRAD_MIRROR", "http://127.0.0.1:1")
     with pytest.raises(UserError, match=r"cannot be reached .* --data-dir or GRADAGRAD_DATA"):
+        fetch.fetch("glass", tmp_path)
+
+
+@pytest.mark.parametrize("address", ["http://example.org", "file:///etc", "ftp://example.org"])
+def test_only_https_is_trusted(server, tmp_path, monkeypatch, address):
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", pytest.fail)
+    monkeypatch.setenv("GRADAGRAD_MIRROR", address)
+    with pytest.raises(UserError, match=f"{address}/glass.scale is not fetched, because it is not https"):
+        fetch.fetch("glass", tmp_path)
+
+
+def test_redirects_away_from_https_are_refused(server, tmp_path):
+    server.redirects = "http://example.org"
+    with pytest.raises(UserError, match=r"http://example\.org/glass\.scale is not fetched"):
         fetch.fetch("glass", tmp_path)
 
 

@@ -95,7 +95,7 @@ const lessons = [
   {
     name: "1. γ₀ far too small",
     settings: { gamma0: -8, steps: 400 },
-    says: "From γ₀ = 1e-8 AdaGrad does not move. GradaGrad and AutoGradaGrad reach 0, because their γ grows more than a millionfold.",
+    says: "From γ₀ = 1e-8 AdaGrad does not move. GradaGrad reaches 0, because its γ grows more than a millionfold. AutoGradaGrad reaches 0, because γ₀ serves for its first step only.",
   },
   {
     name: "2. Noise forbids growth",
@@ -106,7 +106,7 @@ const lessons = [
   {
     name: "3. γ₀ far too large",
     settings: { gamma0: 1 },
-    says: "GradaGrad's γ cannot fall from γ₀ = 10, so x keeps jumping from side to side. AutoGradaGrad's γ falls below 1, and its loss ends several times lower.",
+    says: "GradaGrad's γ cannot fall from γ₀ = 10, so x keeps jumping from side to side. AutoGradaGrad's γ falls below 1, and its loss ends less than half as high.",
   },
 ];
 
