@@ -60,7 +60,7 @@ def worst(left: Floats, right: Floats) -> float:
     return float(np.max(left / np.maximum(right, 1e-300)))
 
 
-@pytest.mark.parametrize(("beta", "cap"), [(0, "none"), (0, "soft"), (0, "travelled"), (0.5, "soft"), (0.9, "none")])
+@pytest.mark.parametrize(("beta", "cap"), [(0, "none"), (0, "soft"), (0, "travelled"), (0.5, "soft"), (0.99, "none")])
 def test_theorem_d(beta: float, cap: str) -> None:
     """(i), (ii), (iii), the bound on α and the lemmas on m and on the growth of γ, after every step."""
     p = Problems((0.3, 1, 2, 5, 10, 30) if beta == 0 else (0.3, 1, 2, 10), beta)
