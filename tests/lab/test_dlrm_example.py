@@ -8,9 +8,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from lab.rows import text_rows
-
 from gradagrad import AutoGradaGrad, GradaGrad
+from lab.rows import text_rows
 
 PATH = Path(__file__).parents[2] / "examples" / "dlrm.py"
 SMALL = ["--size", "small", "--cap", "200", "--batch", "32", "--held-out", "512", "--every", "10"]
