@@ -210,8 +210,7 @@ def _disturb(dice: random.Random, params: list[torch.nn.Parameter], optimizer: A
 
 def training(dice: random.Random) -> str:
     """Trains a net twice: as usual, and with steps inside backward, modes, checkpoints and refused attempts between."""
-    name = dice.choice(("element", "row", "bf16", "auto"))
-    make, log = MAKES[name], [name]
+    make, log = MAKES[name := dice.choice(("element", "row", "bf16", "auto"))], [name]
     torch.manual_seed(dice.randrange(2**32))
     usual = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)).double()
     odd = copy.deepcopy(usual)
