@@ -110,7 +110,17 @@ def check_eval_mode(rank: int, size: int, folder: str) -> None:
     """A pair that is saved in eval mode, into an optimizer in train mode."""
     (model, optimizer), (other, resumed) = training(size, "auto"), training(size, "auto", seed=0)
     models.train(model, optimizer, 10, share=models.share(rank, size))
-    optimizer.eval()
+    outputs: list[Tensor] = []
+    for switch in (optimizer.train, optimizer.eval, optimizer.train, optimizer.eval):  # type: ignore
+        switch()
+        with torch.no_grad():  # A forward pass without a backward leaves the root's parameter gathered.
+            outputs.append(model(models.batch(0)[0]))
+    assert torch.equal(outputs[0], outputs[2])
+    assert torch.equal(outputs[1], outputs[3])
+    model.reshard()  # type: ignore
+    plain = Net()
+    plain.load_state_dict({name: models.whole(p) for name, p in model.named_parameters()})
+    torch.testing.assert_close(outputs[1], plain(models.batch(0)[0]))
     weights, state = get_state_dict(model, optimizer)
     dcp.save({"model": weights, "optimizer": state}, checkpoint_id=folder)
     weights, state = get_state_dict(other, resumed)
@@ -118,7 +128,7 @@ def check_eval_mode(rank: int, size: int, folder: str) -> None:
     set_state_dict(other, resumed, model_state_dict=weights, optim_state_dict=state)
     models.assert_equal(models.gathered(other, resumed), models.gathered(model, optimizer), rtol=0.0)
     for one, own in ((model, optimizer), (other, resumed)):
-        own.train()  # pyright: ignore[reportAttributeAccessIssue]
+        own.train()  # type: ignore
         models.train(one, own, 5, start=10, share=models.share(rank, size))
     models.assert_equal(models.gathered(other, resumed), models.gathered(model, optimizer))
 
