@@ -5,8 +5,7 @@ state dicts  Entries are replaced, removed, added or exchanged: a number, a tens
 averaged     Blocks are nested, left by exceptions and interrupted by signals; parameters are resized inside, and what
              is refused inside is tried. Inside are averages, outside the iterates, and the next step is that of an
              optimizer that was left in peace.
-training     Two runs with an lr that changes are equal: one as usual, and one with steps inside backward, modes,
-             checkpoints and refused attempts.
+training     Odd loops (steps inside backward, modes, checkpoints, refused attempts) train as usual ones do.
 estimators   Random data, weights and arguments, some of them hostile. A fit warns of no overflow, is finite, is no
              worse than a constant, does not depend on the unit of y, and is nearly reached by `partial_fit`. Or it
              raises ValueError.
@@ -219,18 +218,15 @@ def training(dice: random.Random) -> str:
         lr, hidden = dice.choice((None, None, 1e-3, 0.1, 1.0)), dice.choice(("", "", "second", "save"))
         for group in [*reference.param_groups, *optimizer.param_groups] if lr else ():
             group["lr"] = lr
-        log.append(f"{lr} {(what := dice.choice(('', 'inside', 'remove', 'eval', 'load', 'load in eval')))} {hidden}")
+        log.append(f"{lr} {(what := dice.choice(('', 'inside', 'eval', 'load', 'load in eval')))} {hidden}")
         if what == "inside":
             step_in_backward(odd, optimizer)
-        elif what == "remove" and optimizer._in_backward:
-            optimizer._in_backward.remove()
         elif what in ("eval", "load in eval") and isinstance(optimizer, AutoGradaGrad):
             optimizer.eval()
         if "load" in what:
             saved, optimizer = copy.deepcopy(optimizer.state_dict()), make([*odd.parameters()])
             optimizer.load_state_dict(saved)
-        if isinstance(optimizer, AutoGradaGrad):
-            optimizer.train()
+        getattr(optimizer, "train", str)()
         x = torch.randn(6, 5, dtype=torch.float64) * dice.choice((1.0, 1.0, 0.01))
         for model, own in ((usual, reference), (odd, optimizer)):
             own.zero_grad()
