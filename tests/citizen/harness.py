@@ -15,8 +15,7 @@ from torch.testing._internal.common_optimizers import OptimizerInfo, optim_db
 
 from gradagrad.checks import arguments
 
-from .auto_info import AUTOGRADAGRAD
-from .info import GRADAGRAD, is_offered, rounds_its_state
+from .info import AUTOGRADAGRAD, GRADAGRAD, is_offered, rounds_its_state
 
 ADAGRAD: OptimizerInfo = next(info for info in optim_db if info.optim_cls is torch.optim.Adagrad)
 INFOS: tuple[OptimizerInfo, ...] = (ADAGRAD, GRADAGRAD, AUTOGRADAGRAD)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.optim import Optimizer
 
-from .auto_info import AUTOGRADAGRAD
 from .harness import (
     ADAGRAD,
     INFOS,
@@ -18,6 +17,7 @@ from .harness import (
     cases,
     quiet,
 )
+from .info import AUTOGRADAGRAD
 
 pytestmark = quiet
 

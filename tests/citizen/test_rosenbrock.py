@@ -10,9 +10,8 @@ from torch.optim import Optimizer
 from torch.testing import assert_close
 from torch.testing._internal.common_optimizers import OptimizerInfo
 
-from .auto_info import AUTOGRADAGRAD
 from .harness import Case, advance, cases, loop_cases, quiet
-from .info import rounds_its_state, takes_sparse_gradients, treats_coordinates_alike
+from .info import AUTOGRADAGRAD, rounds_its_state, takes_sparse_gradients, treats_coordinates_alike
 
 pytestmark = quiet
 

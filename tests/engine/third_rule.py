@@ -45,7 +45,7 @@ class HeavyBallRule(Rule):
 
 class HeavyBall(EngineOptimizer):
     rule = HeavyBallRule()  # pyright: ignore[reportAbstractUsage]  # it has no `idle`
-    arguments = Table({"lr": Number("a number", lambda v: v >= 0)}, ("lazy",), {}, "granularity", ("lr",))
+    arguments = Table({"lr": Number("a number", lambda v: v >= 0)}, ("lazy",), {}, "granularity", ("lr",), {})
 
     def __init__(self, params, **options):
         defaults = {"lr": 0.1, "momentum": 0.0, "granularity": "group", "lazy": False, "weight_decay": 0.0}

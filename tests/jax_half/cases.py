@@ -1,7 +1,9 @@
 """One problem and one table of options for torch and JAX, in numpy."""
 
+from functools import partial
 from typing import Any
 
+import cases
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,42 +11,27 @@ import optax
 import torch
 
 from gradagrad import AutoGradaGrad
-from gradagrad.projections import Box
 
 SHAPES: dict[str, tuple[int, ...]] = {"matrix": (4, 3), "vector": (5,), "number": (), "nothing": (0, 2)}
 
 # By name: the arguments that both halves take under the same name.
+_NAMES = ("plain", "rho10", "bound", "cap", "limit", "start", "eps", "box", "everything")
 OPTIONS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "rho10": {"rho": 10.0},
-    "bound": {"grad_bound": 3.0},
-    "cap": {"gamma_max": 0.5},
-    "limit": {"growth_limit": 1.1},
-    "start": {"initial_accumulator_value": 0.3},
-    "eps": {"eps": 0.1},
-    "box": {"projection": "box"},
+    **{name: {k: v for k, v in cases.OPTIONS[name].items() if k != "momentum"} for name in _NAMES},
     "coupled": {"weight_decay": 0.1},
     "decoupled": {"weight_decay": 0.1, "decoupled_weight_decay": True},
     "lazy": {"lazy": True},
     "uphill": {"maximize": True},
     "lr_decay": {"lr_decay": 0.01},
-    "everything": {
-        "rho": 4.0, "grad_bound": 2.0, "gamma_max": 0.7, "growth_limit": 1.2, "initial_accumulator_value": 0.1,
-        "projection": "box", "eps": 1e-3, "weight_decay": 0.01,
-    },
-}  # fmt: skip
-
-
-def for_torch(options: dict[str, Any]) -> dict[str, Any]:
-    return {k: Box(-0.5, 0.5) if v == "box" else v for k, v in options.items()}
+}
 
 
 def for_jax(options: dict[str, Any]) -> dict[str, Any]:
-    return {k: _box if v == "box" else v for k, v in options.items()}
+    return {k: partial(_clip, v.lower, v.upper) if k == "projection" else v for k, v in options.items()}
 
 
-def _box(point: Any, metric: Any) -> Any:
-    return jnp.clip(point, -0.5, 0.5)
+def _clip(lower: float, upper: float, point: Any, metric: Any) -> Any:
+    return jnp.clip(point, lower, upper)
 
 
 def starts(seed: int = 0) -> dict[str, np.ndarray]:

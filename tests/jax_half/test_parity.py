@@ -9,7 +9,7 @@ import pytest
 from gradagrad import GradaGrad
 from gradagrad.optax import gradagrad, scale_by_gradagrad
 
-from .cases import OPTIONS, for_jax, for_torch, run_jax, run_torch
+from .cases import OPTIONS, for_jax, run_jax, run_torch
 
 pytestmark = [pytest.mark.usefixtures("double"), pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")]
 STEPS = 500
@@ -24,7 +24,7 @@ def test_torch_and_jax_take_the_same_steps(granularity, momentum):
     (_, states), found = run_jax(optimizers, STEPS, signs)
     assert all(int(state.count) == STEPS for state in states.values())
     for name, options in OPTIONS.items():
-        given = {"lr": 0.3, **common, **for_torch(options)}
+        given = {"lr": 0.3, **common, **options}
         for key, expected in run_torch(partial(GradaGrad, **given), STEPS, signs[name]).items():
             assert expected.size == 0 or np.abs(expected[-1] - expected[0]).max() > 1e-3, name
             np.testing.assert_allclose(found[name][key], expected, rtol=1e-12, atol=1e-12, err_msg=f"{name}, {key}")

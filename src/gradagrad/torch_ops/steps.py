@@ -49,14 +49,19 @@ class TorchStep:
         batch = self.batch
         statistics: dict[int, Tensor] = {}
         factors: Sequence[Any] = ()
-        if batch.plan.is_shared:
+        # One decision for all tensors, also where each has a block of its own and the rule measures nothing.
+        many = len(batch.params) > 1 and not self._together
+        at_once = batch.plan.is_shared or (batch.plan.rule.learns and many)
+        if at_once:
             lr = lr_of(batch, 0, next(iter(batch.shared.values())).dtype)
             self._after, factors = decide(batch, lr, () if sums is None else sums[0].unbind())
+        narrowed: dict[Any, list[Any]] = {}
         for pieces in self._measured or views(batch, together=self._together):
             view = pieces[0]
-            after: dict[str, Any] = {}
-            if batch.plan.is_shared:
-                own = _narrowed(factors, view)
+            if at_once:
+                if (key := (view.device, view.ops)) not in narrowed:
+                    narrowed[key] = _narrowed(factors, view)
+                after, own = self._after, [a[view.places[0]] if isinstance(a, tuple) else a for a in narrowed[key]]
             else:
                 after, own = view.decide(() if sums is None else view.from_tensors([sums[i] for i in view.places]))
             moved = total([piece.step(after, own) for piece in pieces])
@@ -149,11 +154,12 @@ def added_up(parts: Sequence[Tensor], batch: Batch) -> Tensor:
 
 
 def _narrowed(factors: Sequence[Any], view: View) -> list[Any]:
-    """The factors on the view's device and in its precision, moved in one transfer."""
-    tensors = [a for a in factors if isinstance(a, Tensor)]
-    together = torch.stack(tensors) if len(tensors) > 1 else tensors[0].reshape(1)
+    """The factors on the view's device and in its precision, moved in one transfer; those of each tensor as a tuple."""
+    tensors = torch.broadcast_tensors(*(a for a in factors if isinstance(a, Tensor)))
+    together = torch.stack(tensors) if len(tensors) > 1 else tensors[0][None]
     moved = iter(view.ops.narrow(together.to(view.device)).unbind())
-    return [next(moved) if isinstance(a, Tensor) else a for a in factors]
+    found = [next(moved) if isinstance(a, Tensor) else a for a in factors]
+    return [a.unbind() if isinstance(a, Tensor) and a.dim() else a for a in found]
 
 
 def refuse_misfits(batch: Batch) -> None:

@@ -273,6 +273,8 @@ def _why_not(batch: Batch) -> str | None:
         return f"parameters must be on a GPU that Triton knows (cuda), got {device}."
     if torch.compiler.is_compiling():
         return "torch.compile makes kernels of its own."
+    if layouts := {g.layout for g in batch.grads} - {torch.strided}:
+        return f"gradients must be dense, got {layouts.pop()}."
     if batch.plan.differentiable:
         return "differentiable=True needs steps that autograd can follow."
     projection = launch.projection_of(batch.settings)
@@ -295,8 +297,6 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
         return f"{name} must be a floating-point tensor of 16, 32 or 64 bits, got {parameter.dtype}."
     if not _is_dense(real):
         return f"{name} must fill its memory without gaps, got strides {parameter.stride()} for {[*parameter.shape]}."
-    if gradient.layout != torch.strided:
-        return f"{name} must have a dense gradient, got {gradient.layout}."
     if batch.plan.scope == "row" and not _has_contiguous_rows(real):
         return f'{name} must have each row in one piece for "row", got strides {parameter.stride()}.'
     for f in batch.plan.fields:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 import gradagrad
 
@@ -11,6 +12,9 @@ _WRONG_USAGE = 2
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the lab's command; without its packages, prints what `python -m gradagrad` does and how to get them."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # Not every terminal can show γ.
     if words == ["--version"]:
         print(f"gradagrad {gradagrad.__version__}")
         return

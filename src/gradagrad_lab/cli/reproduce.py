@@ -122,8 +122,8 @@ def check_owners(names: list[str], given: dict[str, Any]) -> None:
     if gamma0 := given["gamma0"]:
         from gradagrad_lab.report.style import LONGEST_RAMP
 
-        if len(gamma0) > LONGEST_RAMP or any(not 0 < value < float("inf") for value in gamma0):
-            raise UserError(f"--gamma0 may be given at most {LONGEST_RAMP} times, each above 0.", USAGE)
+        if len(gamma0) > LONGEST_RAMP or any(not 0 < value < 1e38 for value in gamma0):
+            raise UserError(f"--gamma0 may be given at most {LONGEST_RAMP} times, each above 0 and below 1e38.", USAGE)
 
 
 def acquire(names: list[str], context: Context) -> None:

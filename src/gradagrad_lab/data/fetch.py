@@ -7,9 +7,11 @@ import io
 import json
 import os
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from gradagrad_lab.data.catalogue import CATALOGUE, LIBSVM, Download
 from gradagrad_lab.errors import DATA, UserError, unknown
@@ -29,7 +31,7 @@ class UnreachableError(UserError):
 
 
 def base_url() -> str:
-    """LIBSVM's page, or the mirror named by GRADAGRAD_MIRROR."""
+    """LIBSVM's page, or the mirror named by GRADAGRAD_MIRROR, over https or on this machine."""
     return os.environ.get("GRADAGRAD_MIRROR", LIBSVM).rstrip("/")
 
 
@@ -62,7 +64,7 @@ def _fetch_file(download: Download, target: Path, report: Report, patient: bool)
     while content is None:
         left -= 1
         try:
-            content = _download(url, report, _TIMEOUT if patient else _PATIENCE)
+            content = read_url(url, report, _TIMEOUT if patient else _PATIENCE)
         except (http.client.HTTPException, ConnectionError, TimeoutError) as error:
             if not left:
                 kind = UnreachableError if isinstance(error, TimeoutError) else UserError
@@ -79,11 +81,25 @@ def _fetch_file(download: Download, target: Path, report: Report, patient: bool)
     keep(target, content, f"LIBSVM's page ({download.file})")
 
 
-def _download(url: str, report: Report, timeout: float) -> bytes:
+def refuse_unsafe(url: str) -> None:
+    """Raises unless nobody on the way can change what an address yields."""
+    parts = urllib.parse.urlsplit(url)
+    if parts.scheme != "https" and (parts.scheme, parts.hostname) not in (("http", "127.0.0.1"), ("http", "localhost")):
+        raise UserError(f"{url} is not fetched, because it is not https. Set GRADAGRAD_MIRROR to an https page.", DATA)
+
+
+class _SafeRedirects(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        refuse_unsafe(newurl)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+def read_url(url: str, report: Report = lambda done, total: None, timeout: float = _TIMEOUT) -> bytes:
     """The whole file in memory: the largest has a few megabytes."""
+    refuse_unsafe(url)
     request = urllib.request.Request(url, headers={"User-Agent": "gradagrad"})
     try:
-        answer = urllib.request.urlopen(request, timeout=timeout)
+        answer = urllib.request.build_opener(_SafeRedirects).open(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         raise UserError(
             f"{url} answered {error.code} {error.reason}; try again later or set GRADAGRAD_MIRROR.", DATA

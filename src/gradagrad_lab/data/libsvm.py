@@ -2,12 +2,11 @@
 
 import csv
 import hashlib
-import io
+import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from gradagrad_lab.data.dataset import Dataset
 from gradagrad_lab.data.fetch import decompressed, provenance
 from gradagrad_lab.errors import DATA, UserError
 
+Floats = NDArray[np.float64]
 _DENSE_LIMIT = 2**28  # values; 2 GiB of float64, above which a file is certainly not one of these small data sets
 
 
@@ -82,37 +82,85 @@ def load_path(path: Path, *, name: str | None = None, label: str | None = None, 
     """Read any file in LIBSVM's format, plain or .bz2, or CSV, with class labels 0 … classes-1 in the order of their
     values. A file whose indices begin at 0 is read too, and its label says so."""
     content = read_bytes(path)
+    first = 0 if name is None and re.search(rb"^\S+\s+0:", content, re.MULTILINE) else 1
     if path.name.removesuffix(".bz2").endswith(".csv"):
-        return _checked(path, content, *_csv(path, content), path.name)
-    zero_based = name is None and re.search(rb"^\S+\s+0:", content, re.MULTILINE) is not None
-    try:
-        # The reader takes any white space between entries, as LIBSVM's protein (double blanks) needs.
-        from sklearn.datasets import load_svmlight_file  # imported here because it takes long
-
-        read: Any = load_svmlight_file  # its annotations allow less than its documentation
-        sparse, labels = read(io.BytesIO(content), n_features=features, zero_based=zero_based)
-    except (ValueError, OverflowError) as error:
-        line, reason = locate_fault(content, features, 0 if zero_based else 1)
-        raise UserError(f"{path}, line {line}: {reason or error}.", DATA) from error
-    if sparse.shape[0] == 0:
+        dense, labels = _csv(path, content)
+    else:
+        dense, labels = _svm(path, content, features, first)
+    if not len(labels):
         raise UserError(f"{path} holds no rows.", DATA)
-    if sparse.shape[0] * sparse.shape[1] > _DENSE_LIMIT:
-        raise UserError(f"{path} is too large for these experiments: {sparse.shape[0]:,} × {sparse.shape[1]:,}.", DATA)
-    label = label or path.name + (" (indices from 0)" if zero_based else "")
-    labels = np.asarray(labels, dtype=np.float64)
-    return _checked(path, content, np.asarray(sparse.toarray(), dtype=np.float64), labels, label, name)
+    if not (np.isfinite(dense).all() and np.isfinite(labels).all()):
+        row = int(np.argmin(np.isfinite(dense).all(axis=1) & np.isfinite(labels)))
+        raise UserError(f"{path}, row {row + 1}: a value is not a finite number.", DATA)
+    values, targets = np.unique(labels, return_inverse=True)
+    if len(values) < 2:
+        raise UserError(
+            f"{path} has only one class ({values[0]:g}); a classification data set needs two or more.", DATA
+        )
+    if len(values) > 1000 or not np.array_equal(values, np.round(values)):
+        raise UserError(f"{path} has {len(values)} labels such as {values[0]:g}, which are not class numbers.", DATA)
+    return Dataset(
+        name=name or path.name,
+        label=label or path.name + " (indices from 0)" * (not first),
+        source=path.name,
+        sha256=hashlib.sha256(content).hexdigest(),
+        features=dense,
+        targets=targets.reshape(-1).astype(np.int64),
+        classes=len(values),
+    )
 
 
-def _csv(path: Path, content: bytes) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _svm(path: Path, content: bytes, features: int | None, first: int) -> tuple[Floats, Floats]:
+    """Rows of a label and index:value entries, with any white space between them; # begins a comment."""
+    labels: list[float] = []
+    rows: list[list[tuple[int, float]]] = []
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        label, *fields = line.partition(b"#")[0].split() or [b""]
+        if label:
+            try:
+                labels.append(float(label))
+                rows.append([(int(index), float(value)) for index, _, value in (f.partition(b":") for f in fields)])
+            except ValueError:
+                raise UserError(f"{path}, line {number}: {_malformed(label, fields)}.", DATA) from None
+            places = [first - 1, *(index for index, _ in rows[-1])]
+            if fault := next((f"index {b} comes after {a}" for a, b in itertools.pairwise(places) if b <= a), ""):
+                below = f"index {places[1]} is below {first}" if places[1] < first else f"{fault}; indices must rise"
+                raise UserError(f"{path}, line {number}: {below}.", DATA)
+            if features is not None and places[-1] > features:
+                what = f"index {places[-1]} is above the data set's {features} features"
+                raise UserError(f"{path}, line {number}: {what}.", DATA)
+    width = features or max((index + 1 - first for row in rows for index, _ in row[-1:]), default=0)
+    if len(rows) * width > _DENSE_LIMIT:
+        raise UserError(f"{path} is too large for these experiments: {len(rows):,} × {width:,}.", DATA)
+    dense = np.zeros((len(rows), width))
+    for values, row in zip(dense, rows, strict=True):
+        values[[index - first for index, _ in row]] = [value for _, value in row]
+    return dense, np.array(labels)
+
+
+def _malformed(label: bytes, fields: list[bytes]) -> str:
+    if not _is_number(label.decode(errors="replace")):
+        return f"the label {label.decode(errors='replace')!r} is not a number"
+    words = (field.decode(errors="replace") for field in fields)
+    wrong = next(word for word in words if not _is_entry(*word.partition(":")))
+    return f"{wrong!r} is not of the form index:value"
+
+
+def _is_entry(index: str, colon: str, value: str) -> bool:
+    return bool(colon) and index.lstrip("+-").isdigit() and _is_number(value)
+
+
+def _csv(path: Path, content: bytes) -> tuple[Floats, Floats]:
     """The numbers and the classes, which are any text in the last column. A header is left out: a first line without
     numbers."""
     reader = csv.reader(content.decode("utf-8-sig", "replace").splitlines())
-    rows = [(reader.line_num, row) for row in reader if row]
+    try:
+        rows = [(reader.line_num, row) for row in reader if row]
+    except csv.Error as error:
+        raise UserError(f"{path}, line {reader.line_num}: {error}.", DATA) from error
     if rows and not any(map(_is_number, rows[0][1][:-1])):
         del rows[0]
-    if not rows:
-        raise UserError(f"{path} holds no rows.", DATA)
-    width = len(rows[0][1])
+    width = len(rows[0][1]) if rows else 0
     for number, row in rows:
         words = [cell for cell in row[:-1] if not _is_number(cell)]
         if words or len(row) != width or width < 2:
@@ -131,36 +179,6 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _checked(
-    path: Path,
-    content: bytes,
-    dense: NDArray[np.float64],
-    labels: NDArray[np.float64],
-    label: str,
-    name: str | None = None,
-) -> Dataset:
-    """The data set, if all numbers are finite and there are at least two classes."""
-    if not (np.isfinite(dense).all() and np.isfinite(labels).all()):
-        row = int(np.argmin(np.isfinite(dense).all(axis=1) & np.isfinite(labels)))
-        raise UserError(f"{path}, row {row + 1}: a value is not a finite number.", DATA)
-    values, targets = np.unique(labels, return_inverse=True)
-    if len(values) < 2:
-        raise UserError(
-            f"{path} has only one class ({values[0]:g}); a classification data set needs two or more.", DATA
-        )
-    if len(values) > 1000 or not np.array_equal(values, np.round(values)):
-        raise UserError(f"{path} has {len(values)} labels such as {values[0]:g}, which are not class numbers.", DATA)
-    return Dataset(
-        name=name or path.name,
-        label=label,
-        source=path.name,
-        sha256=hashlib.sha256(content).hexdigest(),
-        features=dense,
-        targets=targets.reshape(-1).astype(np.int64),
-        classes=len(values),
-    )
-
-
 def read_bytes(path: Path) -> bytes:
     """A file's text, decompressed where its name ends in .bz2."""
     try:
@@ -173,40 +191,3 @@ def read_bytes(path: Path) -> bytes:
         if path.suffix == ".bz2" and error.errno is None:  # bz2 reports invalid data this way
             raise UserError(f"{path} is damaged: it cannot be decompressed; fetch or copy it again.", DATA) from error
         raise UserError(f"{path} cannot be read: {error.strerror}.", DATA) from error
-
-
-def locate_fault(content: bytes, features: int | None = None, first: int = 1) -> tuple[int, str]:
-    """The first malformed line (counted from 1) and why: scikit-learn's reader says what, but not where."""
-    for number, raw in enumerate(content.split(b"\n"), start=1):
-        reason = _fault(raw.split(b"#", 1)[0].split(), features, first)
-        if reason:
-            return number, reason
-    return 1, ""
-
-
-def _fault(fields: list[bytes], features: int | None, first: int) -> str:
-    if not fields:
-        return ""
-    label = fields[0].decode(errors="replace")
-    try:
-        float(label)
-    except ValueError:
-        return f"the label {label!r} is not a number"
-    previous = first - 1
-    for field in fields[1:]:
-        text = field.decode(errors="replace")
-        index_text, colon, value_text = text.partition(":")
-        if not colon:
-            return f"{text!r} is not of the form index:value"
-        try:
-            index, _ = int(index_text), float(value_text)
-        except ValueError:
-            return f"{text!r} is not of the form index:value"
-        if index < first:
-            return f"index {index} is below {first}"
-        if index <= previous:
-            return f"index {index} comes after {previous}; indices must rise"
-        if features is not None and index > features:
-            return f"index {index} is above the data set's {features} features"
-        previous = index
-    return ""

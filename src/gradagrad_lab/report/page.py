@@ -9,11 +9,13 @@ import csv
 import hashlib
 import io
 import json
+import platform
 import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -22,12 +24,11 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
-from gradagrad_lab.context import Context, Size
+from gradagrad_lab.context import Context, Size, usable_cores
 from gradagrad_lab.methods import rule_of
-from gradagrad_lab.records import write_atomically
+from gradagrad_lab.records import git_hash, versions, write_atomically
 from gradagrad_lab.report import style
 from gradagrad_lab.report.content import VERDICTS, Claim, Picture, Section, Table, Verdict, Whose
-from gradagrad_lab.report.machine import describe
 from gradagrad_lab.study import count
 
 _NUMBER = re.compile(r"[-+−±]?[\d.,]+(e[-+−]?\d+)?( ?%| ?×| ?s)?( ?± ?[\d.,]+(e[-+−]?\d+)?)?|[-–—]|", re.IGNORECASE)
@@ -123,8 +124,10 @@ def _heading(sections: Sequence[Section], claims: Sequence[Claim]) -> str:
 
 def overall(claims: Sequence[Claim]) -> Verdict:
     """The verdict of a section: on the paper's claims, or where it has none on ours."""
-    own = [claim.verdict for claim in claims if claim.whose != "ours"] or [claim.verdict for claim in claims]
-    decided = {verdict for verdict in own if verdict in VERDICTS[:3]}
+    own: list[Verdict] = [claim.verdict for claim in claims if claim.whose != "ours"] or [
+        claim.verdict for claim in claims
+    ]
+    decided: set[Verdict] = {verdict for verdict in own if verdict in VERDICTS[:3]}
     if not decided:
         return own[0] if own else "not tested"
     return decided.pop() if len(decided) == 1 else "holds in part"
@@ -190,6 +193,18 @@ def _lead(sections: Sequence[Section], context: Context, machine: dict[str, str]
         f"{machine['System']}. "
         f"Written {now.day} {now:%B %Y, %H:%M}."
     )
+
+
+def describe() -> dict[str, str]:
+    """The machine and the versions that produced a result: name → value, the most important first."""
+    cpu = Path("/proc/cpuinfo")
+    named = re.search(r"model name\s*: (.*)", cpu.read_text("utf-8")) if cpu.exists() else None
+    processor = named[1] if named else platform.processor() or platform.machine()
+    facts = {"Processor": f"{' '.join(processor.split())}, {count(usable_cores(), 'core')}"}
+    facts["System"] = f"{platform.system()} {platform.machine()}"
+    facts |= {"Python" if name == "python" else name: value for name, value in versions().items()}
+    facts |= {name: version(name) for name in ("scipy", "matplotlib")} | {"Commit": git_hash()}
+    return {name: value for name, value in facts.items() if value}
 
 
 def _anchor(section: Section) -> str:

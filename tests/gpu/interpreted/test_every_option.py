@@ -27,7 +27,6 @@ COMMON: dict[str, dict[str, Any]] = {
     "stochastic_rounding": {"dtype": torch.bfloat16, "stochastic_rounding": True, **BFLOAT16},
     "params, bf16": {"dtype": torch.bfloat16},
     "params, fp16": {"dtype": torch.float16},
-    "sparse": {"sparse": True, "dtype": torch.float64},
 }
 GRADAGRAD: dict[str, dict[str, Any]] = {
     **COMMON,
@@ -55,10 +54,8 @@ AUTO: dict[str, dict[str, Any]] = {
     "gamma_max": {"gamma_max": 0.011},
 }
 AUTO["everything"] = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.125, "eps": 1e-8, "gamma_max": 0.02, **BFLOAT16}
-GRADAGRAD["sparse, lazy"] = {"sparse": True, "dtype": torch.float64, "lazy": True, "momentum": 0.9}
 AUTO["groups"] = {"groups": True, "dtype": torch.float64, "shapes": ((12, 5), (5, 3))}
-AUTO["groups, sparse"] = {**AUTO["groups"], "sparse": True}
-COMBINED = ("everything", "sparse", "groups")
+COMBINED = ("everything", "groups")
 CASES: list[tuple[str, str]] = [
     *((scope, name) for scope in ("element", "row", "tensor", "group") for name in GRADAGRAD),
     *(("auto", name) for name in AUTO),
@@ -76,13 +73,13 @@ def test_no_argument_is_left_out(table: Any, optimizer: Any) -> None:
 
 def _trained(scope: str, options: dict[str, Any], *, fused: bool) -> Any:
     options = {"dtype": torch.float32 if scope == "element" else torch.float64, "lr": 0.1, **options}
-    dtype, shapes, sparse = options.pop("dtype"), options.pop("shapes", SMALL), options.pop("sparse", False)
+    dtype, shapes = options.pop("dtype"), options.pop("shapes", SMALL)
     make: Any = partial(GradaGrad, granularity=scope)
     if scope == "auto":
         groups = options.pop("groups", False)
         options = {"gamma0": 0.01, **options, "lr": options["lr"] * 10}
         make = _in_groups if groups else AutoGradaGrad
-    return trained(partial(make, fused=fused, foreach=False, **options), shapes, dtype, sparse=sparse)
+    return trained(partial(make, fused=fused, foreach=False, **options), shapes, dtype)
 
 
 def _in_groups(params: Any, **options: Any) -> AutoGradaGrad:
@@ -101,9 +98,7 @@ def test_option(scope: str, name: str, launches: list[str]) -> None:
     assert set(launches) <= {"step", "measure", "move", "complete", "write_shared"}
     assert launches
     half = options.get("dtype", torch.float64) != torch.float64
-    close = 2.0**-7 if half else 1e-11
-    if scope == "element" and "sparse" not in options:
-        close = 0.0
+    close = 0.0 if scope == "element" else 2.0**-7 if half else 1e-11
     torch.testing.assert_close(got, expected, rtol=close, atol=close)
     if name != "capturable" and not name.startswith(COMBINED):  # the option does something
         plain = _trained(scope, {key: options[key] for key in ("dtype",) if name == "stochastic_rounding"}, fused=False)

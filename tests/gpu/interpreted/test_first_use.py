@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from gradagrad.engine.gradients import look_on_device
 from torch import nn
 
 from gpu.interpreted.batches import SIZES, batch_of, trained
@@ -98,7 +97,7 @@ def test_the_sample_has_the_kernel_of_the_batch(scope):
 @pytest.mark.parametrize("steps", [0, 2])
 def test_a_step_in_which_every_gradient_is_zero_changes_nothing(options, steps, launches, monkeypatch):
     """As on a GPU, where only the device knows."""
-    monkeypatch.setattr(backends, "look", look_on_device)
+    monkeypatch.setattr(backends, "look", backends.look_on_device)
     params = [nn.Parameter(torch.linspace(-1.0, 2.0, 7)), nn.Parameter(torch.ones(3, 2))]
     optimizer = AutoGradaGrad([{"params": [p]} for p in params], fused=True, gamma0=1e-2, **options)
     before: list[torch.Tensor] = []

@@ -1,5 +1,6 @@
 """The command: exit codes, one message per mistake, interrupted and killed runs."""
 
+import io
 import json
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 import pytest
 
 from gradagrad_lab.cli import app as cli
+from gradagrad_lab.cli import entry
 from gradagrad_lab.errors import DATA, INTERRUPTED, USAGE
 from gradagrad_lab.figures import experiments
 from gradagrad_lab.records import MARKER
@@ -44,7 +46,8 @@ def _elsewhere(tmp_path, monkeypatch):
         (["data", "fetch", "glas"], USAGE, "got 'glas'. Did you mean 'glass'?"),
         (["reproduce", "figure3", "--on", "mlp"], USAGE, "figure3 has no option --on; it belongs to suite."),
         (["reproduce", "figure1", "--gamma0", "1"], USAGE, "figure1 has no option --gamma0; it belongs to figure2."),
-        (["reproduce", "figure2", "--gamma0", "-1"], USAGE, "--gamma0 may be given at most 7 times, each above 0."),
+        (["reproduce", "figure2", "--gamma0", "-1"], USAGE, "--gamma0 may be given at most 7 times, each above 0 and"),
+        (["reproduce", "figure2", "--gamma0", "1e308"], USAGE, "each above 0 and below 1e38."),
         (["reproduce", "figure3", "--only", "glas,vowel"], USAGE, "Did you mean 'glass'?"),
         (["reproduce", "figure3", "--data", "no.csv"], USAGE, "The data file no.csv does not exist."),
         (["reproduce", "suite", "--on", "cnnn"], USAGE, "Did you mean 'cnn'?"),
@@ -59,6 +62,16 @@ def test_a_mistake_is_one_sentence_and_an_exit_code(arguments, code, sentence, c
     shown = capsys.readouterr()
     assert sentence in shown.err
     assert "Traceback" not in shown.err + shown.out
+
+
+def test_a_terminal_without_greek_and_signs_gets_all_words(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    with pytest.raises(SystemExit) as ended:
+        entry.main(["train", "iris", "--epochs=1", "--out=new"])
+    assert ended.value.code == 0
+    stream.flush()
+    assert b"\\xd7" in stream.buffer.getvalue()  # ×
 
 
 @pytest.mark.parametrize("arguments", [[], ["reproduce"], ["train"], ["compare"], ["data"], ["data", "fetch"]])

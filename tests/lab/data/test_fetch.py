@@ -20,12 +20,17 @@ PACKED = bz2.compress(TEXT)
 @pytest.fixture
 def server(monkeypatch):
     """Serves ``files``, and can break off after some bytes, so many times."""
-    told = SimpleNamespace(files={}, breaks=0, asked=[])
+    told = SimpleNamespace(files={}, breaks=0, asked=[], redirects="")
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             told.asked.append(self.path)
             content = told.files.get(self.path)
+            if told.redirects:
+                self.send_response(302)
+                self.send_header("Location", told.redirects + self.path)
+                self.end_headers()
+                return
             if content is None:
                 self.send_error(404)
                 return
@@ -112,6 +117,20 @@ def test_missing_file_unreachable_server_unknown_set(server, tmp_path, monkeypat
         fetch.fetch("iris", tmp_path)
     monkeypatch.setenv("GRADAGRAD_MIRROR", "http://127.0.0.1:1")
     with pytest.raises(UserError, match=r"cannot be reached .* --data-dir or GRADAGRAD_DATA"):
+        fetch.fetch("glass", tmp_path)
+
+
+@pytest.mark.parametrize("address", ["http://example.org", "file:///etc", "ftp://example.org"])
+def test_only_https_is_trusted(server, tmp_path, monkeypatch, address):
+    monkeypatch.setattr("urllib.request.OpenerDirector.open", pytest.fail)
+    monkeypatch.setenv("GRADAGRAD_MIRROR", address)
+    with pytest.raises(UserError, match=f"{address}/glass.scale is not fetched, because it is not https"):
+        fetch.fetch("glass", tmp_path)
+
+
+def test_redirects_away_from_https_are_refused(server, tmp_path):
+    server.redirects = "http://example.org"
+    with pytest.raises(UserError, match=r"http://example\.org/glass\.scale is not fetched"):
         fetch.fetch("glass", tmp_path)
 
 

@@ -150,6 +150,9 @@ def test_files_that_count_from_zero_and_tables_are_read(tmp_path):
     path.write_text("1,2,red\n3,blue\n")
     with pytest.raises(UserError, match="line 2: a wrong number of cells"):
         data.load(str(path))
+    path.write_text(f"1,2,{'x' * 140_000}\n")
+    with pytest.raises(UserError, match="line 1: field larger than field limit"):
+        data.load(str(path))
 
 
 @pytest.mark.parametrize("name", list(data.CATALOGUE))
