@@ -1,13 +1,14 @@
 """AutoGradaGrad, untuned, against tuned baselines and parameter-free peers on problems that no choice was made on.
 
-    python -m gradagrad_lab.held_out docs/auto-held-out.json [problem ...]
-    python -m gradagrad_lab.held_out docs/records/auto-fourth.json --fourth
+    python -m gradagrad_lab.held_out docs/records/auto-held-out.json [problem ...]
+    python -m gradagrad_lab.held_out docs/records/auto-breaking.json --breaking
     python -m gradagrad_lab.held_out docs/auto-development.json --development
 
 Prints the tables, and trains what the file lacks: about half an hour of one core. An interruption loses one run.
 Runs of AutoGradaGrad that another rule made are trained again.
-``--fourth``: the problems made for the fourth version. ``--development``: problems that choices *were* made on, with 20
-seeds and without peers.
+``--development``: problems that choices *were* made on, with 20 seeds and without peers. ``--breaking``: errors beside
+AdamW at 1e-3 where optimizers without a learning rate break. The third version's errors there were recorded by a
+process that imported `gradagrad` from commit 67d398f.
 Baselines are tuned on a grid of two rates to a decade by their mean final training loss over the first seeds, the last
 iterate and the average apart.
 """
@@ -25,16 +26,17 @@ import torch
 from gradagrad_lab import pages
 from gradagrad_lab.average import POWER
 from gradagrad_lab.methods import OPTIMIZERS, PEERS, VARIANTS, Entry, rule_of
-from gradagrad_lab.problems.fourth import FOURTH
-from gradagrad_lab.problems.held_out import DEVELOPMENT, HELD_OUT
-from gradagrad_lab.problems.training import TrainingProblem
+from gradagrad_lab.problems.breaking import BREAKING
+from gradagrad_lab.problems.development import DEVELOPMENT
+from gradagrad_lab.problems.held_out import HELD_OUT
+from gradagrad_lab.problems.training import ACCURACY, LOSS, TrainingProblem
 from gradagrad_lab.records import RunFile
 from gradagrad_lab.single import DIVERGED, Single, loss_of, outcome_of
 from gradagrad_lab.tune import best_place, rate
 
 TUNING_SEEDS = 2
-OURS = "AutoGradaGrad"
-STARTS = (1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0)
+OURS, THIRD = "AutoGradaGrad", "third version"
+STARTS = (1e-8, 1e-6, 1e-4, 1e-2)
 WIDE = {"sgd momentum": range(-6, 2), "adagrad": range(-6, 2), "adam": range(-8, 0), "schedulefree": range(-8, 2)}
 NARROW = {
     "sgd momentum": range(-4, 0),
@@ -58,22 +60,22 @@ class Table(NamedTuple):
     """Problems, and what is trained on them. ``grids``: the methods that are tuned, and where that begins."""
 
     problems: Sequence[TrainingProblem]
-    seeds: int = 5
+    seeds: int = 3
     starts: Sequence[float] = STARTS
-    grids: Mapping[str, Sequence[int]] = WIDE
-    peers: Sequence[str] = PEERS
+    grids: Mapping[str, Sequence[int]] = NARROW
+    peers: Sequence[str] = (*PEERS, "schedulefree warm-up", "prodigy advised")
 
 
-ADVISED = ("schedulefree warm-up", "prodigy advised")
 TABLES = {
-    "": Table(HELD_OUT),
-    "--fourth": Table(FOURTH, 3, (1e-8, 1e-6, 1e-4, 1e-2), NARROW, (*PEERS, *ADVISED)),
-    "--development": Table(DEVELOPMENT, 20, (1e-4,), peers=()),
+    "": Table(HELD_OUT, starts=(1e-8, 1e-4, 1e-2)),
+    "--breaking": Table(BREAKING),
+    "--development": Table(DEVELOPMENT, 20, (1e-4,), WIDE, ()),
 }
 
 
 def run(problem: TrainingProblem, seed: int, make: Make) -> list[float]:
-    """The loss over all rows after training, at the last iterate and at the average, and before it."""
+    """The loss over all rows after training, at the last iterate and at the average, and before it. Then the error on
+    rows that were held out, at both places: the loss where there are no classes."""
     task = problem.make(seed)
     training = Single(task, make.entry, make.options, seed, problem.steps, POWER)
     if make.entry.name != "autogradagrad":
@@ -82,7 +84,10 @@ def run(problem: TrainingProblem, seed: int, make: Make) -> list[float]:
     for number in range(training.rounds):
         training.advance(number)
     outcome = outcome_of(training.curves()[0])
-    return [loss_of(outcome, averaged=False), loss_of(outcome, averaged=True), outcome.initial]
+    losses = [loss_of(outcome, averaged=False), loss_of(outcome, averaged=True), outcome.initial]
+    for held_out, loss in zip((outcome.held_out, outcome.averaged_held_out), losses, strict=False):
+        losses.append(1.0 - held_out[ACCURACY] if ACCURACY in held_out else held_out.get(LOSS, loss))
+    return losses
 
 
 def _dense(parameter: torch.Tensor) -> None:
@@ -177,17 +182,44 @@ def show(rows: Rows, diverged: Mapping[str, int], problems: Sequence[TrainingPro
               f"largest over smallest loss {', '.join(f'{s:.2f}' for s in spans)}.")  # fmt: skip
 
 
+def show_breaking(results: Results, problems: Sequence[TrainingProblem], seeds: int) -> None:
+    """Prints errors, in per cent where there are classes, and whether each seed is at most 1.3 times AdamW's and one
+    per cent point more at the average."""
+    lines: list[list[str]] = []
+    for problem in problems:
+        print(f"… {problem.name}", file=sys.stderr, flush=True)
+        makes = {OURS: Make(OPTIMIZERS["autogradagrad"]), "AdamW": Make(OPTIMIZERS["adamw"])}
+        runs = {name: [results.get(problem, name, seed, make) for seed in range(seeds)] for name, make in makes.items()}
+        third = results.runs[problem.name].get(THIRD, {})
+        old = [third[str(seed)][4] for seed in range(seeds) if str(seed) in third]
+        columns = [
+            [run[4] for run in runs[OURS]],
+            [run[3] for run in runs[OURS]],
+            [run[3] for run in runs["AdamW"]],
+            old,
+        ]
+        holds = [ours <= 1.3 * theirs + 0.01 for ours, theirs in zip(columns[0], columns[2], strict=True)]
+        means = f"{sum(columns[0]) / sum(columns[2]):.2f}"
+        cells = (", ".join(f"{100 * error:.3g}" for error in column) for column in columns)
+        lines.append([problem.name, *cells, means, f"{sum(holds)} of {seeds}"])
+    head = ["100 × error", "average", "parameters", "AdamW", "third version", "÷ AdamW", "hold"]
+    print(pages.table(head, lines))
+
+
 def main() -> None:
     """Runs the command line."""
     _, path, *names = (*sys.argv, "", "")[: max(len(sys.argv), 2)]
     what = TABLES[names.pop(0) if names and names[0] in TABLES else ""]
     every = {problem.name: problem for problem in what.problems}
     if not path or not set(names) <= every.keys():
-        sys.exit("Usage: python -m gradagrad_lab.held_out RESULTS.json [--fourth | --development] [problem ...]")
+        sys.exit(f"Usage: python -m gradagrad_lab.held_out RESULTS.json [{' | '.join(TABLES)[3:]}] [problem ...]")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     chosen = [every[name] for name in names] or what.problems
     results = Results(Path(path))
+    if what.problems is BREAKING:
+        show_breaking(results, chosen, what.seeds)
+        return
     show(*table(results, what, chosen), chosen)
     for problem in chosen if what.problems is DEVELOPMENT else ():
         own = [results.runs[problem.name][OURS][str(seed)] for seed in range(what.seeds)]

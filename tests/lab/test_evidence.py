@@ -241,7 +241,7 @@ def test_a_workload_counts_errors_and_a_diverged_rival_is_no_best(tmp_path):
 
 def test_the_exam_divides_by_the_rate_that_its_command_chooses():
     cases = {case.title.split(" (")[0].removesuffix(" †"): case for case in show.exam_cases()}
-    runs = held_out.Results(show.PAGE.parent / "records" / "auto-fourth.json").runs
+    runs = held_out.Results(show.PAGE.parent / "records" / "auto-held-out.json").runs
     for name, own in runs.items():
         grid = [seeds for method, seeds in own.items() if method.startswith("AdamW, cosine, lr")]
         best = min(grid, key=lambda seeds: seeds["0"][0] + seeds["1"][0])
@@ -342,7 +342,9 @@ def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, monkeypatch):
 
 def test_the_table_counts_diverged_runs(tmp_path, capsys):
     problem = dataclasses.replace(held_out.HELD_OUT[1], steps=4)
-    what = held_out.Table([problem], 1, (1e-4,), held_out.NARROW, ("schedulefree", *held_out.ADVISED))
+    what = held_out.Table(
+        [problem], 1, (1e-4,), held_out.NARROW, ("schedulefree", "schedulefree warm-up", "prodigy advised")
+    )
     results = held_out.Results(tmp_path / "runs.json")
     results.get(problem, "AutoGradaGrad", 0, held_out.Make(OPTIMIZERS["sgd"], {"lr": 1e9}))
     rows, diverged = held_out.table(results, what, [problem])

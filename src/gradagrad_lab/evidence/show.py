@@ -101,9 +101,9 @@ def workload_case(own: Records) -> Case:
     return Case(title, errors(AVERAGED), errors(own.reference), errors(TUNED_FREE), untuned)
 
 
-def exam_cases(name: str = "auto-fourth.json") -> list[Case]:
+def exam_cases(name: str = "auto-held-out.json") -> list[Case]:
     """Small held-out problems, as their command recorded them: final training losses."""
-    results, what = held_out.Results(PAGE.parent / "records" / name), held_out.TABLES["--fourth"]
+    results, what = held_out.Results(PAGE.parent / "records" / name), held_out.TABLES[""]
     entries = [held_out.ENTRIES[name] for name in what.peers]
     rivals = {entry.title + ", default" * (entry.name in what.grids): 2 - entry.averages for entry in entries}
     cases: list[Case] = []

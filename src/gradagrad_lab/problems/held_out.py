@@ -1,250 +1,258 @@
-"""Ten small problems on which nothing about AutoGradaGrad was chosen. Sizes and steps were set with tuned SGD, AdaGrad
-and Adam alone, so that the loss falls clearly and noise keeps it above zero, before AutoGradaGrad ran on any.
+"""Held-out problems for AutoGradaGrad's present rule, of kinds that no earlier set has. Sizes and steps were set with
+tuned Adam alone, so that the loss falls clearly, before AutoGradaGrad ran on any.
 
-Everything random (start, rows of a mini-batch, noise) follows from the seed, so all optimizers see the same.
+All randomness of the rows is drawn once, so a measure has no noise.
 """
-
-from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Callable
-from pathlib import Path
 from pydoc_data.topics import topics
 
 import torch
-from sklearn import datasets, preprocessing
+from sklearn import datasets
 from torch import Tensor, nn
 from torch.nn import functional
 
-from gradagrad_lab.problems.blocks import BatchNorm1d, Transformer, at_each_place
-from gradagrad_lab.problems.training import RowOrder, Supervised, Task, TrainingProblem, layers, linear, squared
+from gradagrad_lab.data import bundled
+from gradagrad_lab.problems.development import problem
+from gradagrad_lab.problems.training import layers, linear, squared
 
-PATCH, CONTEXT, WORDS, GROUP = 16, 32, 4096, 50
-MEASURED = 2000  # rows measured at once, which batch norm and the contrast of views notice
+LENGTH, BITS, POINTS, MODES, CENTRES, VOCABULARY, CLASSES = 20, 16, 16, 5, 24, 2048, 10
 
 
-def problem(
-    name: str,
-    describe: str,
-    steps: int,
-    batch: int,
-    rows: Callable[[], tuple[Tensor, Tensor]],
-    build: Callable[[], nn.Module],
-    loss: Callable[[Tensor, Tensor], Tensor] = functional.cross_entropy,
-) -> TrainingProblem:
-    """A model and the rows it is trained on; none is held out. ``loss(model(inputs), targets)`` is that of a batch."""
-
-    def make(seed: int, steps: int, batch: int, data_dir: Path | None) -> Task:
-        order = RowOrder(seed, len(rows()[1]), steps, batch)
-        return Supervised(build(), loss, rows(), None, order, at_once=MEASURED)
-
-    return TrainingProblem(name, name, "net", steps, batch, make, describe)
+def _random(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
 @functools.cache
-def _counts() -> tuple[Tensor, Tensor]:
-    """Counts whose logarithm depends on 30 correlated numbers of very different size."""
-    random = torch.Generator().manual_seed(101)
-    mixing = torch.randn(30, 30, generator=random) * torch.logspace(0, -1, 30)
-    features = torch.randn(4000, 30, generator=random) @ mixing / 5.0
-    scores = features @ torch.randn(30, generator=random)
-    return features, torch.poisson((0.5 + 0.7 * scores / scores.std()).exp(), generator=random)
-
-
-def _deviance(scores: Tensor, counts: Tensor) -> Tensor:
-    return (scores.exp().squeeze(-1) - counts * scores.squeeze(-1) + torch.xlogy(counts, counts) - counts).mean()
+def _wine() -> tuple[Tensor, Tensor]:
+    """Thirteen measurements of wines in their own units, and the grower."""
+    features, growers = datasets.load_wine(return_X_y=True)
+    return torch.tensor(features / features.max(0)).float(), torch.tensor(growers)
 
 
 @functools.cache
-def _diabetes() -> tuple[Tensor, Tensor]:
-    """scikit-learn's patients: ten measurements, their squares and products; how the disease went on."""
-    measured, outcomes = (torch.tensor(part) for part in datasets.load_diabetes(return_X_y=True))
-    wide = preprocessing.PolynomialFeatures(2, include_bias=False).fit_transform(measured.mul(20.0).numpy())
-    features, targets = torch.tensor(wide).float(), outcomes.float()
-    return (features - features.mean(0)) / features.std(0), (targets - targets.mean()) / targets.std()
+def _outliers() -> tuple[Tensor, Tensor]:
+    """A linear function of forty numbers of very different size, under Cauchy noise."""
+    features = torch.randn(3000, 40, generator=_random(401)) * torch.logspace(0, -2, 40)
+    noise = torch.randn(2, 3000, generator=_random(402))
+    return features, features @ torch.linspace(-5, 20, 40) + 0.3 * noise[0] / noise[1]
 
 
-def _quantile(predictions: Tensor, targets: Tensor) -> Tensor:
-    """Least where four fifths of the targets lie below; not smooth."""
-    missed = targets - predictions.squeeze(-1)
-    return torch.maximum(0.8 * missed, -0.2 * missed).mean()
+def _cauchy(predictions: Tensor, targets: Tensor) -> Tensor:
+    return (predictions.squeeze(-1) - targets).square().log1p().mean()
 
 
 @functools.cache
-def _squares() -> tuple[Tensor, Tensor]:
-    """Coloured squares of scikit-learn's two photographs, and which of the twelve parts of them each comes from."""
-    squares, places = list[Tensor](), list[Tensor]()
-    for number, picture in enumerate(datasets.load_sample_images().images):
-        cut = (torch.tensor(picture).float() / 128.0 - 1.0).unfold(0, PATCH, 8).unfold(1, PATCH, 8)
-        down, right = (torch.arange(count) * parts // count for count, parts in zip(cut.shape, (2, 3), strict=False))
-        squares.append(cut.flatten(0, 1))
-        places.append((6 * number + 3 * down.unsqueeze(1) + right).flatten())
-    return torch.cat(squares), torch.cat(places)
+def _marked() -> tuple[Tensor, Tensor]:
+    """Sequences of numbers of which two are marked; their sum is to be told."""
+    random = _random(403)
+    numbers = torch.rand(5000, LENGTH, generator=random)
+    places = torch.rand(5000, LENGTH, generator=random).topk(2).indices
+    marks = torch.zeros(5000, LENGTH).scatter_(1, places, 1.0)
+    return torch.stack([numbers, marks], dim=2), (numbers * marks).sum(1)
+
+
+class _Reader(nn.Module):
+    """A GRU that answers after the last place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recurrent, self.last = nn.GRU(2, 32, batch_first=True), nn.Linear(32, 1)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        return self.last(self.recurrent(rows)[0][:, -1])
 
 
 @functools.cache
-def _patches() -> tuple[Tensor, Tensor]:
-    """The same squares as sixteen words of 4 × 4 pixels."""
-    squares, places = _squares()
-    return functional.unfold(squares, 4, stride=4).transpose(1, 2), places
+def _parity() -> tuple[Tensor, Tensor]:
+    """Random bits; whether three of them have an odd sum. A tenth of the answers is random."""
+    bits = torch.randint(2, (6000, BITS + 1), generator=_random(404)) * 2 - 1
+    odd = bits[:, 0] * bits[:, 5] * bits[:, 9] > 0
+    return bits[:, :BITS].float(), torch.where(torch.arange(6000) % 10 == 0, bits[:, BITS] > 0, odd).long()
 
 
 @functools.cache
-def _holes() -> tuple[Tensor, Tensor]:
-    """The same squares without their middle, and the middle."""
-    squares, _ = _squares()
-    middle = torch.zeros(PATCH, PATCH, dtype=torch.bool)
-    middle[4:12, 4:12] = True
-    return squares[:, :, ~middle].flatten(1), squares[:, :, middle].flatten(1)
+def _taught() -> tuple[Tensor, Tensor]:
+    """The softened answers of a wide random net."""
+    rows = torch.randn(5000, 24, generator=_random(405))
+    hidden = functional.relu(rows @ torch.randn(24, 200, generator=_random(406)) / 24**0.5)
+    return rows, (2.0 * hidden @ torch.randn(200, 8, generator=_random(407)) / 14.0).softmax(dim=1)
+
+
+def _soft(scores: Tensor, likely: Tensor) -> Tensor:
+    """The Kullback-Leibler distance from the teacher."""
+    return functional.kl_div(scores.log_softmax(dim=1), likely, reduction="batchmean")
 
 
 @functools.cache
-def _henon() -> tuple[Tensor, Tensor]:
-    """Hénon's chaotic map, observed with noise: the next observation is to be told at every place."""
-    random = torch.Generator().manual_seed(103)
-    now, before = 0.2 * torch.rand(2, 4000, generator=random)
+def _orbits() -> tuple[Tensor, Tensor]:
+    """Where foxes and hares start, and their numbers at forty later times."""
+    now = start = 0.5 + 1.5 * torch.rand(2000, 2, generator=_random(408))
     seen: list[Tensor] = []
-    for _ in range(50):
-        now, before = 1.0 - 1.4 * now.square() + 0.3 * before, now
-        seen.append(now)
-    noisy = torch.stack(seen[20:], dim=1) + 0.1 * torch.randn(4000, 30, generator=random)
-    return noisy[:, :-1].unsqueeze(2), noisy[:, 1:]
+    for step in range(400):
+        speed = torch.stack([now[:, 0] * (1 - now[:, 1]), now[:, 1] * (now[:, 0] - 1)], dim=1)
+        now = now + 0.01 * speed
+        seen += [now] * (step % 10 == 9)
+    return start, torch.stack(seen, dim=1)
 
 
-class _Two(nn.Module):
-    """Two layers, and what is done between them."""
+class _Flow(nn.Module):
+    """A net gives the speed, and Euler's steps follow it."""
 
-    def __init__(self, first: nn.Module, between: Callable[..., Tensor], last: nn.Module) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.first, self.between, self.last = first, between, last
+        self.speed = layers((2, 32, 2), nn.SiLU)
+
+    def forward(self, now: Tensor) -> Tensor:
+        seen: list[Tensor] = []
+        for _ in range(40):
+            now = now + 0.1 * self.speed(now)
+            seen.append(now)
+        return torch.stack(seen, dim=1)
+
+
+@functools.cache
+def _sets() -> tuple[Tensor, Tensor]:
+    """Sets of points in the plane; how far the two outermost are from each other."""
+    points = torch.randn(4000, POINTS, 2, generator=_random(409))
+    return points, torch.cdist(points, points).amax((1, 2)) - 3.5
+
+
+class _SetNet(nn.Module):
+    """Each point is coded alone, and the largest codes say the answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.code, self.answer = layers((2, 48, 48), nn.GELU), layers((48, 48, 1), nn.GELU)
+        self.norm = nn.LayerNorm(48)
+
+    def forward(self, points: Tensor) -> Tensor:
+        return self.answer(self.norm(self.code(points).amax(1)))
+
+
+@functools.cache
+def _digits() -> tuple[Tensor, Tensor]:
+    loaded = bundled.load("digits")
+    return torch.from_numpy(loaded.features).float(), torch.from_numpy(loaded.targets)
+
+
+@functools.cache
+def _pixels() -> tuple[Tensor, Tensor]:
+    pixels = (_digits()[0] + 1.0) / 2.0
+    return pixels, pixels
+
+
+def _grouped() -> nn.Module:
+    stages = ((1, 12), (12, 24), (24, 24))
+    own = [(nn.Conv2d(a, b, 3, padding=1), nn.GroupNorm(4, b), nn.SiLU()) for a, b in stages]
+    return nn.Sequential(nn.Unflatten(1, (1, 8, 8)), *(layer for stage in own for layer in stage),
+                         nn.AvgPool2d(4), nn.Flatten(), nn.Linear(24 * 4, CLASSES))  # fmt: skip
+
+
+class _Angles(nn.Module):
+    """A class is the direction that a code is nearest to; the sharpness is learnt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.code, self.directions = layers((64, 64, 16)), nn.Parameter(torch.randn(CLASSES, 16))
+        self.sharpness = nn.Parameter(torch.tensor(1.0))
 
     def forward(self, rows: Tensor) -> Tensor:
-        return self.last(self.between(self.first(rows)))
+        normal = functional.normalize(self.directions, dim=1)
+        return self.sharpness.exp() * functional.normalize(self.code(rows), dim=1) @ normal.T
 
 
 @functools.cache
-def _signals() -> tuple[Tensor, Tensor]:
-    """Sines, squares, saws and triangles of any length and phase under noise; the kind is to be named."""
-    random = torch.Generator().manual_seed(107)
-    kinds = torch.randint(4, (6000,), generator=random)
-    length, phase = torch.rand(2, 6000, 1, generator=random)
-    turns = (torch.arange(64) * (0.03 + 0.07 * length) + phase) % 1.0
-    saw = 2.0 * turns - 1.0
-    waves = torch.stack([(2.0 * torch.pi * turns).sin(), saw.sign(), saw, 2.0 * saw.abs() - 1.0])
-    clean = waves[kinds, torch.arange(6000)]
-    return (clean / clean.std(1, keepdim=True) + 0.5 * torch.randn(6000, 64, generator=random)).unsqueeze(1), kinds
+def _pairs() -> tuple[Tensor, Tensor]:
+    """Neighbouring words of Python's help, as numbers, beside five random words each."""
+    words = torch.tensor([zlib.crc32(word.encode()) % VOCABULARY for word in " ".join(topics.values()).lower().split()])
+    chosen = words[torch.randint(len(words), (len(words) - 1, 5), generator=_random(410))]
+    pairs = torch.cat([words[:-1, None], words[1:, None], chosen], dim=1)[::3]
+    return pairs, torch.zeros(len(pairs))
 
 
-def _normalised() -> nn.Module:
-    sizes = ((1, 16), (16, 32), (32, 32))
-    stages = [(nn.Conv1d(a, b, 5, stride=2, padding=2), BatchNorm1d(b), nn.ReLU()) for a, b in sizes]
-    return nn.Sequential(*(layer for stage in stages for layer in stage), nn.Flatten(), nn.Linear(32 * 8, 4))
+class _WordVectors(nn.Module):
+    """Scores of the true neighbour and of five others, from two tables with sparse gradients."""
 
-
-@functools.cache
-def _bags() -> tuple[Tensor, Tensor]:
-    """Five words in a row of Python's help, as numbers, and the topic that they are about."""
-    rows: list[Tensor] = []
-    for text in topics.values():
-        words = [zlib.crc32(word.encode()) % WORDS for word in text.lower().split()]
-        rows.append(torch.tensor(words).unfold(0, 5, 5))
-    return torch.cat(rows), torch.repeat_interleave(torch.tensor([len(part) for part in rows]))
-
-
-@functools.cache
-def _text() -> tuple[Tensor, Tensor]:
-    """Every sixth piece of Python's help: the next letter is to be named at every place."""
-    text = " ".join(topics.values()).encode("ascii", "replace")
-    pieces = torch.frombuffer(bytearray(text), dtype=torch.uint8).long().unfold(0, CONTEXT + 1, 6 * CONTEXT)
-    return pieces[:, :-1], pieces[:, 1:]
-
-
-@functools.cache
-def _views() -> tuple[Tensor, Tensor]:
-    """Two views of four hidden numbers among twelve of their own, through a random net."""
-    random = torch.Generator().manual_seed(109)
-    shared, own = torch.randn(4000, 1, 4, generator=random), torch.randn(4000, 2, 12, generator=random)
-    hidden = torch.cat([2.0 * shared.expand(-1, 2, -1), own], dim=2) @ torch.randn(16, 48, generator=random) / 4.0
-    return hidden.tanh() @ torch.randn(48, 32, generator=random) / 4.0, torch.zeros(4000)
-
-
-def _contrast(coded: Tensor, _: Tensor) -> Tensor:
-    """Which of `GROUP` second views belongs to a first one."""
-    first, second = functional.normalize(coded, dim=-1).unflatten(0, (-1, GROUP)).unbind(2)
-    scores = 10.0 * first @ second.transpose(1, 2)
-    return functional.cross_entropy(scores.flatten(0, 1), torch.arange(GROUP).repeat(len(scores)))
-
-
-@functools.cache
-def _friedman() -> tuple[Tensor, Tensor]:
-    """Friedman's function of five numbers among fifteen idle ones, with noise."""
-    features, targets = datasets.make_friedman1(5000, 20, noise=2.0, random_state=113)
-    return torch.tensor(2.0 * features - 1.0).float(), torch.tensor((targets - 14.4) / 5.0).float()
-
-
-@functools.cache
-def _noise(size: int) -> tuple[Tensor, Tensor]:
-    """Noise that is zero in the mean over all rows."""
-    rows = torch.randn(10_000, size, generator=torch.Generator().manual_seed(127))
-    return rows - rows.mean(0), torch.zeros(10_000)
-
-
-class _Quadratic(nn.Module):
-    """½ Σ h·x² with noise in the gradient, which the loss over all rows does not have."""
-
-    def __init__(self, size: int, condition: float, noise: float) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.x, self.noise = nn.Parameter(torch.randn(size)), noise
-        self.h = condition ** -torch.linspace(0, 1, size)
+        self.own = nn.Embedding(VOCABULARY, 24, sparse=True, _weight=0.1 * torch.randn(VOCABULARY, 24))
+        self.near = nn.Embedding(VOCABULARY, 24, sparse=True, _weight=torch.zeros(VOCABULARY, 24))
 
     def forward(self, rows: Tensor) -> Tensor:
-        return (self.h * self.x.square()).sum() / 2.0 + self.noise * rows @ (self.h.sqrt() * self.x)
+        return (self.near(rows[:, 1:]) @ self.own(rows[:, 0]).unsqueeze(2)).squeeze(2)
+
+
+def _sampled(scores: Tensor, _: Tensor) -> Tensor:
+    return (functional.softplus(-scores[:, 0]) + functional.softplus(scores[:, 1:]).sum(1)).mean()
 
 
 @functools.cache
-def _matrix(rank: int, noise: float) -> tuple[Tensor, Tensor]:
-    """The places and entries of a 300 × 200 matrix."""
-    random = torch.Generator().manual_seed(131)
-    factors = torch.randn(300, rank, generator=random), torch.randn(200, rank, generator=random)
-    entries = factors[0] @ factors[1].T / rank**0.5 + noise * torch.randn(300, 200, generator=random)
-    return torch.cartesian_prod(torch.arange(300), 300 + torch.arange(200)), entries.flatten()
+def _rings() -> tuple[Tensor, Tensor]:
+    """Points of a spiral under noise beside the strength of the noise; the noise is to be told."""
+    random = _random(411)
+    turn = 3.0 * torch.pi * torch.rand(6000, 1, generator=random).sqrt()
+    clean = torch.cat([turn.cos(), turn.sin()], dim=1) * turn / 6.0
+    strength, noise = 0.05 + torch.rand(6000, 1, generator=random), torch.randn(6000, 2, generator=random)
+    return torch.cat([clean + strength * noise, strength], dim=1), noise
 
 
-def _factors() -> nn.Module:
-    table = nn.Embedding(500, 8, _weight=0.1 * torch.randn(500, 8))
-    return _Two(table, lambda pair: pair.prod(1).sum(1), nn.Identity())
+@functools.cache
+def _folded() -> tuple[Tensor, Tensor]:
+    """A curve that is not a function: several answers belong to one number."""
+    targets = torch.rand(5000, generator=_random(412))
+    noise = 0.05 * torch.randn(5000, generator=_random(413))
+    return (targets + 0.3 * (2.0 * torch.pi * targets).sin() + noise).unsqueeze(1), targets
+
+
+def _density(found: Tensor, targets: Tensor) -> Tensor:
+    """The negative log-likelihood under a mixture of normal distributions, above that of a very sharp one."""
+    weights, means, logs = found.unflatten(1, (3, MODES)).unbind(1)
+    each = -0.5 * ((targets.unsqueeze(1) - means) / logs.exp()).square() - logs
+    return 3.0 - (weights.log_softmax(dim=1) + each).logsumexp(dim=1).mean()
+
+
+@functools.cache
+def _surface() -> tuple[Tensor, Tensor]:
+    """A surface with ridges over a square, under noise."""
+    places = 2.0 * torch.rand(4000, 2, generator=_random(414)) - 1.0
+    heights = (4.0 * places[:, 0]).sin() * (3.0 * places[:, 1]).cos() + places.prod(1)
+    return places, heights + 0.1 * torch.randn(4000, generator=_random(415))
+
+
+class _Bells(nn.Module):
+    """A sum of bells whose centres, widths and heights are learnt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.centres, self.widths = nn.Parameter(2 * torch.rand(CENTRES, 2) - 1), nn.Parameter(torch.zeros(CENTRES))
+        self.last = linear(CENTRES, 1)
+
+    def forward(self, places: Tensor) -> Tensor:
+        away = (places.unsqueeze(1) - self.centres).square().sum(2)
+        return self.last((-away * self.widths.exp()).exp())
 
 
 HELD_OUT = (
-    problem("counts", "Poisson regression; convex", 800, 8, _counts, lambda: linear(30, 1), _deviance),
-    problem("diabetes", "regression on a quantile; convex, not smooth", 1000, 8, _diabetes,
-            lambda: linear(65, 1), _quantile),
-    problem("places-vit", "a ViT names the part of a photograph", 400, 32, _patches,
-            lambda: Transformer(nn.Linear(48, 32), 16, 32, 12, heads=4, pooled=True)),
-    problem("holes-wide", "1.2 million parameters fill holes in photographs", 400, 32, _holes,
-            lambda: layers((576, 768, 768, 192)), functional.mse_loss),
-    problem("henon-rnn", "a recurrent net follows a chaotic map", 500, 32, _henon,
-            lambda: _Two(nn.RNN(1, 32, batch_first=True), lambda told: told[0], nn.Linear(32, 1)), squared),
-    problem("signals-batchnorm", "convolutions with batch norm name kinds of signal", 500, 32, _signals, _normalised),
-    problem("topics-bag", "a table with sparse gradients names what words are about", 600, 64, _bags,
-            lambda: _Two(nn.Embedding(WORDS, 32, sparse=True), lambda bag: bag.mean(1), nn.Linear(32, len(topics)))),
-    problem("help-gpt", "a GPT writes Python's help", 400, 16, _text,
-            lambda: Transformer(nn.Embedding(128, 48), CONTEXT, 48, 128, heads=4, causal=True), at_each_place),
-    problem("views-contrast", "a net finds what two views share", 600, GROUP, _views,
-            lambda: layers((32, 64, 16)), _contrast),
-    problem("friedman", "four hidden layers with tanh, noise in the targets", 800, 32, _friedman,
-            lambda: layers((20, 40, 40, 40, 40, 1), nn.Tanh), squared),
+    problem("wine-hinge", "three classes with hinges; convex, not smooth", 200, 16, _wine, lambda: linear(13, 3),
+            functional.multi_margin_loss),
+    problem("cauchy", "a linear function under outliers", 1500, 4, _outliers, lambda: linear(40, 1), _cauchy),
+    problem("marked-gru", "a GRU adds the two marked numbers of a sequence", 600, 32, _marked, _Reader, squared),
+    problem("parity", "a net finds which three bits matter", 2500, 32, _parity, lambda: layers((BITS, 64, 64, 2))),
+    problem("teacher", "a small net imitates a wide one", 800, 32, _taught, lambda: layers((24, 48, 8), nn.Hardswish),
+            _soft),
+    problem("orbits", "a net's speeds are followed for forty steps", 250, 32, _orbits, _Flow, functional.mse_loss),
+    problem("sets", "a net measures sets of points", 800, 32, _sets, _SetNet, squared),
+    problem("group-norm", "convolutions with group normalisation", 120, 32, _digits, _grouped),
+    problem("angles", "classes are directions", 80, 64, _digits, _Angles),
+    problem("word-vectors", "word vectors against random words, sparse gradients", 2000, 64, _pairs, _WordVectors,
+            _sampled),
+    problem("deep-coder", "six sigmoid layers squeeze digits into four numbers", 2000, 32, _pixels,
+            lambda: layers((64, 32, 16, 4, 16, 32, 64), nn.Sigmoid), functional.binary_cross_entropy_with_logits),
+    problem("spiral-scores", "a net tells the noise in points of a spiral", 1200, 64, _rings,
+            lambda: layers((3, 64, 64, 2), nn.SiLU), functional.mse_loss),
+    problem("mixture", "a net gives several normal distributions", 600, 32, _folded,
+            lambda: layers((1, 32, 3 * MODES), nn.Tanh), _density),
+    problem("bells", "bells are placed on a surface", 1000, 16, _surface, _Bells, squared),
 )  # fmt: skip
-
-DEVELOPMENT = (
-    problem("quadratic", "100 numbers, condition 1,000, noise", 1000, 1, lambda: _noise(100),
-            lambda: _Quadratic(100, 1e3, 1.0), lambda losses, _: losses.mean()),
-    problem("quadratic-small", "20 numbers, condition 10, much noise", 2000, 1, lambda: _noise(20),
-            lambda: _Quadratic(20, 10.0, 3.0), lambda losses, _: losses.mean()),
-    problem("factors", "a matrix of rank 8 with noise, by embeddings", 2000, 64, lambda: _matrix(8, 0.5), _factors,
-            functional.mse_loss),
-    problem("factors-exact", "a matrix of rank 4 with little noise", 3000, 64, lambda: _matrix(4, 0.1), _factors,
-            functional.mse_loss),
-)  # fmt: skip
-"""Some of those that AutoGradaGrad's constants were chosen on: where they had to give way to what suits nets."""
