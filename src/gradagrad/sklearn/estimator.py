@@ -139,7 +139,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         if first or self.alpha != "auto":  # `set_params` may have changed it since the last call.
             before, self.alpha_ = getattr(self, "alpha_", None), self._given_alpha()
             if not first and self.alpha_ != before:
-                self._model.descent.forget()
+                self._model.descent.begin(self._model.descent.point(self.average))
         if first:
             self._model = self._first(*samples)
         model, rng = self._model, check_random_state(self.random_state)

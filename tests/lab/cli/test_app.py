@@ -91,11 +91,11 @@ def test_train_leaves_a_record_and_a_plot(tmp_path, capsys):
     record, other = content["runs"].values()
     assert {record["seed"], other["seed"]} == {0, 1}
     assert record["config"]["options"] == {"lr": 0.5, "gamma_max": float("inf")}
-    assert record["config"]["problem"]["data"] == "iris (scikit-learn stand-in)"
+    assert record["config"]["problem"]["data"] == "iris (replacement from scikit-learn)"
     assert {"python", "torch", "gradagrad", "date", "commit"} <= set(content["made"][record["made"]])
     assert len(record["curves"]["loss"]) == 3
     assert len(list((tmp_path / "new" / "figures").glob("train-*.png"))) == 1
-    assert "stand-in" in capsys.readouterr().out
+    assert "replacement" in capsys.readouterr().out
     # The same command again trains nothing.
     before = path.stat().st_mtime_ns
     assert cli.run(arguments) == 0
@@ -123,7 +123,7 @@ def test_list_names_files_that_it_does_not_know(tmp_path, capsys):
         (tmp_path / name).write_text("1 1:1\n2 1:2\n")
     assert cli.run(["data", "list", "--data-dir", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert "stand-in" in shown
+    assert "replacement" in shown
     assert "mine.svm, glass/other.txt" in shown
 
 
