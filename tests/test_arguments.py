@@ -72,7 +72,7 @@ BAD_TYPES = [
 
 UNKNOWN = [
     (AutoGradaGrad, "betas", "momentum plays the role of the first"),
-    (AutoGradaGrad, "d0", "gamma0 plays this role"),
+    (AutoGradaGrad, "d0", "γ starts at a share"),
     (AutoGradaGrad, "d_coef", "Leave it out"),
     (AutoGradaGrad, "decouple", "decoupled_weight_decay plays this role"),
     (AutoGradaGrad, "use_bias_correction", "Leave it out"),

@@ -159,27 +159,27 @@ def test_growth_stops_at_the_largest_number():
 @pytest.mark.parametrize("when", [0, 2])
 def test_other_blocks_are_untouched(bad, granularity, driver, beta, when):
     runs = []
-    for spoil in (False, True):
+    for ruin in (False, True):
         params = [torch.nn.Parameter(torch.ones(3, 2)), torch.nn.Parameter(torch.ones(4))]
         optimizer = GradaGrad(params, lr=0.1, granularity=granularity, **DRIVERS[driver], momentum=beta, gamma_max=5.0)
         for k in range(5):
             for p in params:
                 p.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(k))
-            if spoil and k == when:
+            if ruin and k == when:
                 gradient = params[0].grad
                 assert gradient is not None
                 gradient[1, 1] = bad
             optimizer.step()
         runs.append((params, [optimizer.state[p] for p in params]))
-    (clean, clean_states), (spoilt, spoilt_states) = runs
-    assert torch.equal(clean[1], spoilt[1])
+    (clean, clean_states), (ruined, ruined_states) = runs
+    assert torch.equal(clean[1], ruined[1])
     for key in ("momentum", "growth", "accumulator"):
-        assert torch.equal(clean_states[1][key], spoilt_states[1][key])
+        assert torch.equal(clean_states[1][key], ruined_states[1][key])
     if granularity != "tensor":
         healthy = torch.ones(3, 2, dtype=torch.bool)
         healthy[1, 1 if granularity == "element" else slice(None)] = False
-        assert torch.equal(clean[0][healthy], spoilt[0][healthy])
+        assert torch.equal(clean[0][healthy], ruined[0][healthy])
         for key in ("momentum", "growth", "accumulator"):
-            same = clean_states[0][key] == spoilt_states[0][key]
+            same = clean_states[0][key] == ruined_states[0][key]
             assert same.expand(3, 2)[healthy].all()
-    assert not torch.isfinite(spoilt[0][1, 1])  # the spoilt block itself shows it, as with torch's optimizers
+    assert not torch.isfinite(ruined[0][1, 1])  # the ruined block itself shows it, as with torch's optimizers

@@ -44,8 +44,8 @@ def test_clipping_does_not_let_gamma_run_away(kind: str, options: dict[str, Any]
 @every_driver
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("when", [0, 20])
-def test_a_bad_gradient_spoils_its_element_and_gamma_goes_on(driver: str, bad: float, when: int) -> None:
-    """γ moves as it would without the element, from the spoilt step on."""
+def test_a_bad_gradient_ruins_its_element_and_gamma_goes_on(driver: str, bad: float, when: int) -> None:
+    """γ moves as it would without the element, from the ruined step on."""
     params, without = parameters(torch.float64), parameters(torch.float64)
     optimizer = AutoGradaGrad(params, guard=False, **DRIVERS[driver])
     reference = AutoGradaGrad(without, guard=False, **DRIVERS[driver])

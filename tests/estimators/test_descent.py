@@ -7,7 +7,7 @@ from auto_oracle import AutoOracle
 from gradagrad.sklearn.descent import Descent
 
 
-def test_a_number_that_is_not_finite_spoils_its_element_alone():
+def test_a_number_that_is_not_finite_ruins_its_element_alone():
     descent = Descent(np.zeros((1, 4)), np.zeros((1, 4)), np.zeros((1, 4)), 4)
     for bad in (1.0, np.nan, 1.0, 1.0):
         descent.step(np.array([[1.0, bad, -1.0, 2.0]]), 1)

@@ -155,7 +155,7 @@ def test_scale_by_gradagrad_is_a_direction_uphill():
 
 
 @every
-def test_a_nan_spoils_its_element_and_what_shares_its_step(make):
+def test_a_nan_ruins_its_element_and_what_shares_its_step(make):
     params, optimizer = parameters(), make()
     state = optimizer.init(params)
     for number in (1.0, jnp.nan, 1.0):

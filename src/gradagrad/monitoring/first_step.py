@@ -48,7 +48,7 @@ class FirstStep:
 
     @classmethod
     def of(cls, steps: Sequence[Step]) -> FirstStep | None:
-        """None where numbers may not be read back: meta tensors have none, and a captured graph must not wait."""
+        """A copy of the parameters; None for meta tensors and in a captured graph, where numbers cannot be read."""
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             return None
         batches = [step.batch for step in steps]

@@ -152,13 +152,13 @@ def _take(array: Floats, rows: Rows) -> Floats:
 
 
 def _items(array: Floats) -> NDArray[Any]:
-    """Views a row as one item, because NumPy copies items up to ten times as fast as rows."""
+    """A view in which a row is one item, because NumPy copies items up to ten times as fast as rows."""
     outputs = array.shape[1]
     return array[:, 0] if outputs == 1 else array.view(np.dtype((np.void, outputs * array.itemsize)))[:, 0]
 
 
 def _nearest_to_zero(g: Floats, x: Floats, l1: Floats) -> Floats:
-    """The subgradient of the loss plus l1·|x| of least size: 0 where x = 0 is the best, so that the element stays."""
+    """The smallest subgradient of the loss plus l1·|x|. It is 0 where x = 0 is best, so that the element stays."""
     at_zero = np.sign(g) * np.maximum(np.abs(g) - l1, 0.0)
     return np.where(x == 0.0, at_zero, g + l1 * np.sign(x))
 

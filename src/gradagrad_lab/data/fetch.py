@@ -19,7 +19,7 @@ from gradagrad_lab.records import write_atomically
 
 _PIECE = 1 << 16
 _TIMEOUT = 30.0
-_PATIENCE = 8.0  # seconds, if nobody asked for the download and a stand-in can replace it
+_PATIENCE = 8.0  # seconds, if nobody asked for the download and a replacement can replace it
 _TRIES = 3
 MOST_BYTES = 2**28  # of a download and of what it unpacks to: ten times the largest of these data sets
 NOTE = "provenance.json"

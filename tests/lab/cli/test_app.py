@@ -81,11 +81,11 @@ def test_train_leaves_a_record_and_a_plot(tmp_path, capsys):
     record, other = content["runs"].values()
     assert {record["seed"], other["seed"]} == {0, 1}
     assert record["config"]["options"] == {"lr": 0.5, "gamma_max": float("inf")}
-    assert record["config"]["problem"]["data"] == "iris (scikit-learn stand-in)"
+    assert record["config"]["problem"]["data"] == "iris (replacement from scikit-learn)"
     assert {"python", "torch", "gradagrad", "date", "commit"} <= set(content["made"][record["made"]])
     assert len(record["curves"]["loss"]) == 3
     assert len(list((tmp_path / "new" / "figures").glob("train-*.png"))) == 1
-    assert "stand-in" in capsys.readouterr().out
+    assert "replacement" in capsys.readouterr().out
     # The same command again trains nothing.
     before = path.stat().st_mtime_ns
     assert cli.run(arguments) == 0

@@ -1,4 +1,4 @@
-"""Finding and reading data sets: labels, malformed files, stand-ins."""
+"""Finding and reading data sets: labels, malformed files, replacements."""
 
 import bz2
 import hashlib
@@ -63,7 +63,7 @@ def test_without_any_data_the_bundled_sets_stand_in():
     assert data.data_sets_at_hand() == list(data.BUNDLED)
     for name in data.BUNDLED:
         loaded = data.load(name)
-        assert "stand-in" in loaded.label
+        assert "replacement" in loaded.label
         assert np.isfinite(loaded.features).all()
         assert loaded.features.min() == -1
         assert loaded.features.max() == 1

@@ -1,4 +1,4 @@
-"""Figure 3: tuning, verdicts, and the whole experiment in small on stand-ins."""
+"""Figure 3: tuning, verdicts, and the whole experiment in small on replacements."""
 
 import numpy as np
 import pytest
@@ -119,10 +119,10 @@ def test_whole_experiment_in_small_on_stand_ins(context, monkeypatch):
     monkeypatch.setattr(data, "data_sets_at_hand", lambda data_dir: ["iris", "wine"])
     monkeypatch.setattr(figure3_plan, "_epochs", lambda problem, quick: 5)
     section = conduct(figure3.STUDY, context)
-    assert "stand-ins" in section.intro
+    assert "replacements" in section.intro
     assert "2 seeds instead of 10" in section.intro
     main = section.tables[0]
-    assert [row[0] for row in main.rows] == ["iris (scikit-learn stand-in)", "wine (scikit-learn stand-in)"]
+    assert [row[0] for row in main.rows] == [f"{name} (replacement from scikit-learn)" for name in ("iris", "wine")]
     assert {row[-1] for row in main.rows} <= {"yes", "no"}
     assert section.tables[1].title.startswith("Ours: AutoGradaGrad untuned")
     assert section.missing.count("gradagrad data fetch") == 6
@@ -130,7 +130,7 @@ def test_whole_experiment_in_small_on_stand_ins(context, monkeypatch):
     assert all(claim.criterion and claim.number for claim in section.claims)
     assert "β = 0.9" in section.summary
     for picture in section.pictures:
-        assert "stand-in" in picture.caption, "a caption says what was reduced"
+        assert "replacement" in picture.caption, "a caption says what was reduced"
     # A second time nothing is trained: the same numbers, read from the records.
     monkeypatch.setattr(pool, "train", None)
     again = conduct(figure3.STUDY, Context(context.out, seeds=2, console=Console(quiet=True), workers=1))

@@ -93,7 +93,7 @@ PROBLEMS: dict[str, Entry] = {entry.name: entry for entry in (*_SETS, *_STAND_IN
 
 
 def problems_at_hand(data_dir: Path | None = None, *, quick: bool = False, on: str = "") -> list[Entry]:
-    """What can be trained here: LIBSVM data sets that are on disk, bundled stand-ins where none is, and all others.
+    """What can be trained here: LIBSVM data sets that are on disk, bundled replacements where none is, and all others.
 
     ``on``: some of them, names or roles ("held-out") with commas between, whatever their size.
     """

@@ -256,7 +256,7 @@ def all_tables(standings: Standings) -> list[Table]:
 
 
 MEAN_GOAL, LAST_GOAL, WORST_GOAL = 0.92, 1.05, 1.5
-LEVEL = 1.02  # ours is level with another where its mean is at most this many times the other's
+LEVEL = 1.02  # ours equals another method if its mean is at most this many times the other's
 Cells = dict[str, str]
 
 
@@ -306,8 +306,8 @@ def _level(standings: Standings) -> Claim:
         ratio = own.value / other.value
         return ratio <= LEVEL, {"ours / Adam": f"×{ratio:.2f}", "ours": str(own), "Adam, averaged": str(other)}
 
-    text = "Untuned and averaged, it is level with Adam, tuned for each problem and averaged."
-    return _claim(standings, text, f"Level: a mean of at most {LEVEL:g} times the other's.", look)
+    text = "Untuned and averaged, it equals Adam, tuned for each problem and averaged."
+    return _claim(standings, text, f"Equal: a mean of at most {LEVEL:g} times the other's.", look)
 
 
 def _worst(standings: Standings) -> Claim:
