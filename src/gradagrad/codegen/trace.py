@@ -264,18 +264,16 @@ def move(
     factors: int,
     *,
     tape: Tape | None = None,
-    touched: bool = False,
     sums: type[Contribution] = Contribution,
 ) -> Function:
-    """An element after a step, given so many ``factors`` (and whether it is ``touched``), and its statistics."""
+    """An element after a step, given so many ``factors``, and its statistics."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
     given = _inputs(tape, [f"factor{i}" for i in range(factors)], "value")
-    mask = _inputs(tape, ["touched"], "mask") if touched else {}
     s, settings = _settings(tape, s, variable)
-    new, statistics = rule.move(values, list(given.values()), s, sums(tape), tape, mask.get("touched"))
+    new, statistics = rule.move(values, list(given.values()), s, sums(tape), tape)
     results = {**new, **{f"statistic{i}": a for i, a in enumerate(statistics)}}
-    return Function("move", {**values, **given, **mask, **settings}, results, tape.operations)
+    return Function("move", {**values, **given, **settings}, results, tape.operations)
 
 
 def report(rule: Rule, s: Any, variable: Sequence[str], statistics: int) -> Function:
@@ -300,11 +298,11 @@ def learn(rule: Rule, s: Any, variable: Sequence[str], statistics: int, totals: 
     return Function("learn", {**given, **sums, **block, **settings}, results, tape.operations)
 
 
-def idle(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, wide: bool = False) -> Function:
+def idle(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None) -> Function:
     """``x`` and the fields of a row that was up to date at ``since``, as they are at ``now``; both are wide inputs."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", *_element_keys(rule, s)], "value")
-    block = _inputs(tape, _block_keys(rule, s), "wide" if wide else "value")
+    block = _inputs(tape, _block_keys(rule, s), "value")
     clocks = _inputs(tape, ["since", "now"], "wide")
     s, settings = _settings(tape, s, variable)
     results = rule.idle(values, block, clocks["since"], clocks["now"], s, tape)
