@@ -242,6 +242,8 @@ def test_the_exam_divides_by_the_rate_that_its_command_chooses():
     cases = {case.title.split(" (")[0].removesuffix(" †"): case for case in show.exam_cases()}
     runs = held_out.Results(show.PAGE.parent / "records" / "auto-held-out.json").runs
     for name, own in runs.items():
+        if name not in cases:
+            continue  # It is not trained to the end.
         grid = [seeds for method, seeds in own.items() if method.startswith("AdamW, cosine, lr")]
         best = min(grid, key=lambda seeds: seeds["0"][0] + seeds["1"][0])
         assert list(cases[name].adamw.values()) == [best[str(seed)][0] for seed in range(3)]

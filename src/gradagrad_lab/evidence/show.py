@@ -106,8 +106,8 @@ def exam_cases(name: str = "auto-held-out.json") -> list[Case]:
     entries = [held_out.ENTRIES[name] for name in what.peers]
     rivals = {entry.title + ", default" * (entry.name in what.grids): 2 - entry.averages for entry in entries}
     cases: list[Case] = []
-    last = str(what.seeds - 1)
-    for problem in (one for one in what.problems if last in results.runs.get(one.name, {}).get(OURS, {})):
+    last = f"{OURS}, γ₀ = {what.starts[-1]:g}"  # what is trained last
+    for problem in (problem for problem in what.problems if "2" in results.runs.get(problem.name, {}).get(last, {})):
 
         def losses(method: str, at: int, runs: dict[str, Any] = results.runs[problem.name]) -> Seeds:
             return {seed: runs[method][str(seed)][at] for seed in range(what.seeds)}
