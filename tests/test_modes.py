@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from auto_oracle import AutoOracle
-from cases import DRIVERS, assert_same, coo, every_parameter, parameters, through_a_file, train
+from cases import DRIVERS, assert_same, coo, every_parameter, through_a_file, train
 from torch import nn
 from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -143,14 +143,6 @@ def test_a_pair_saved_in_eval_mode_continues_within_rounding(dtype: torch.dtype,
     train(optimizer, 3, start=6)
     train(resumed, 3, start=6)
     torch.testing.assert_close(every_parameter(resumed), params, rtol=10 * tolerance, atol=10 * tolerance)
-
-
-def test_what_is_not_a_mode_is_refused() -> None:
-    optimizer = AutoGradaGrad(parameters())
-    state = optimizer.state_dict()
-    state["param_groups"][0]["mode"] = "test"
-    with pytest.raises(ValueError, match="damaged: in param group 0, mode must be 'train' or 'eval', got 'test'"):
-        optimizer.load_state_dict(state)
 
 
 def batch_norm() -> tuple[nn.Sequential, AutoGradaGrad, torch.Tensor]:

@@ -48,20 +48,6 @@ def test_half_precision_keeps_float32_state(dtype, kind, driver):
     assert optimizer.state[p]["accumulator"].dtype == (torch.float64 if wide else torch.float32)
 
 
-def test_autocast_trains_in_bf16_with_float32_state():
-    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
-    optimizer, x, losses = GradaGrad(model.parameters(), lr=0.01), torch.randn(100, 6), []
-    for _ in range(50):
-        optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = (model(x) - x.sum(1, keepdim=True).sin()).square().mean()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.95 * losses[0]
-    assert all(s["momentum"].dtype == torch.float32 for s in optimizer.state.values())
-
-
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"weight_decay": 0.1}, {"lazy": True}])

@@ -95,13 +95,6 @@ def test_stand_ins_only_where_no_set_is_at_hand(tmp_path):
     assert not names & {"iris-16", "vowel-16"}
 
 
-def test_enough_problems_are_held_out():
-    roles = [entry.role for entry in PROBLEMS.values()]
-    assert set(roles) <= {"development", "looked at", "held out"}
-    assert len(roles) - roles.count("development") >= 6
-    assert sum(entry.role != "development" for entry in problems_at_hand(quick=True)) >= 3
-
-
 def test_a_cosine_ends_at_a_rate_of_zero():
     training = Single(BUNDLED[0].make(0, steps=STEPS), replace(entry_of("sgd"), cosine=True), {"lr": 0.1}, 0, STEPS)
     for number in range(training.rounds):

@@ -38,12 +38,6 @@ def test_near_zero_losses_count_as_the_floor_and_diverged_runs_as_ten_times_the_
     assert Pairing(np.array([2e-3]), np.array([1e-6]), 1e-3).ratio() == pytest.approx(2.0)
 
 
-def test_geometric_mean_and_worst():
-    found = standing([Pairing(np.array([value]), np.array([1.0]), 0.0) for value in (0.25, 1.0, 2.0)])
-    assert found.mean.value == pytest.approx(0.5 ** (1 / 3))
-    assert (found.worst.value, found.worst_place) == (2.0, 2)
-
-
 @pytest.mark.parametrize(
     ("scores", "further"),
     [
@@ -120,8 +114,3 @@ def test_tuning_ends_at_the_rate_that_is_best_over_all_seeds():
     # Seeds 0 and 1 prefer −4, all five together −2: the second pass must walk there.
     landscape = Landscape(bowl(best=-4, best_averaged=-4, seed_shift=1.0))
     assert choose(tuned(landscape), landscape, "last").place == -2
-
-
-def test_every_search_begins_with_half_decades():
-    for places in START.values():
-        assert list(places) == list(range(places[0], places[-1] + 1))

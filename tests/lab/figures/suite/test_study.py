@@ -8,7 +8,7 @@ from rich.console import Console
 from gradagrad_lab import pool
 from gradagrad_lab.cli import app as cli
 from gradagrad_lab.context import Context, Size
-from gradagrad_lab.errors import INTERRUPTED, UserError
+from gradagrad_lab.errors import UserError
 from gradagrad_lab.figures.suite import plan as planning
 from gradagrad_lab.figures.suite import study as figure
 from gradagrad_lab.figures.suite.plan import BY_KEY, CONTESTANTS, PROBLEMS, size_of
@@ -16,7 +16,6 @@ from gradagrad_lab.figures.suite.study import Standings
 from gradagrad_lab.methods import entry_of
 from gradagrad_lab.single import outcome_of
 from gradagrad_lab.study import Frame, Method, Plan, conduct
-from lab.store import recorded
 
 TUNED = ("sgd", "adagrad", "adam")
 SMALL = [*(key for one in TUNED for key in (one, f"{one}-averaged")), "ours", "ours-averaged", "cocob"]
@@ -86,29 +85,6 @@ def test_the_command_passes_its_options_on(context, monkeypatch):
     assert (found.out, found.on) == (context.out, "mlp")
 
 
-def test_interrupted_runs_are_kept(context, size, monkeypatch):
-    trained = []
-    real = pool.train
-
-    def interrupted(runs, *others):
-        if len(trained) == 3:
-            raise KeyboardInterrupt
-        trained.extend(runs)
-        return real(runs, *others)
-
-    monkeypatch.setattr(planning, "size_of", lambda context: size)
-    monkeypatch.setattr(pool, "train", interrupted)
-    assert cli.run(["suite", "--out", str(context.out), "--workers", "1"]) == INTERRUPTED
-    assert len(recorded(context.out)) == 3
-
-    counted = []
-    monkeypatch.setattr(pool, "train", lambda runs, *others: counted.extend(runs) or real(runs, *others))
-    wanted = size.untuned()[:5]
-    pool.train_missing(context, [*trained, *wanted], "again")
-    assert set(trained) | set(counted) == {*trained, *wanted}
-    assert not set(trained) & set(counted)
-
-
 def test_processes_give_the_same_numbers(context, size):
     wanted = [size.run(PROBLEMS["breast_cancer-16"], Method.of("adam", lr=0.01), seed) for seed in (0, 1)]
     elsewhere = Context(context.out.parent / "pool", console=context.console, workers=2)
@@ -149,8 +125,3 @@ def test_a_peer_that_is_not_installed_is_left_out_and_named(context, monkeypatch
     assert not [one for one in size.contestants if one.optimizer == "prodigy"]
     with pytest.raises(UserError):
         without("prodigy").factory()
-
-
-def test_verdicts():
-    verdicts = [figure.verdict_of(held_out, every) for held_out in (True, False) for every in (True, False)]
-    assert verdicts == ["holds", "holds in part", "holds in part", "does not hold"]
