@@ -179,9 +179,9 @@ def test_mistaken_calls_name_the_right_one() -> None:
     model, optimizer, inputs = batch_norm()
     for call in (optimizer.averaged, optimizer.eval):
         with pytest.raises(TypeError, match=r"must be a torch\.nn\.Module, got list\. .* averaged\(model, batches\)"):
-            with_block(call([inputs]))
+            call([inputs]).__enter__()
         with pytest.raises(TypeError, match=r"batches needs the model .* averaged\(model, batches"):
-            with_block(call(batches=[inputs]))
+            call(batches=[inputs]).__enter__()
     with pytest.warns(UserWarning, match=r"BatchNorm layers.* averaged\(model, batches\)") as warned:
         optimizer.eval(model)
     assert warned[0].filename == __file__
@@ -191,11 +191,6 @@ def test_mistaken_calls_name_the_right_one() -> None:
     exported = optimizer.averaged_state_dict(model, [inputs])
     with optimizer.averaged(model, [inputs]):
         assert all(torch.equal(value, exported[name]) for name, value in model.state_dict().items())
-
-
-def with_block(block: Any) -> None:
-    with block:
-        pass
 
 
 @pytest.mark.parametrize("name", ["averaged", "eval", "train"])

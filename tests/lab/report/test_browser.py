@@ -47,7 +47,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 EVERY_VIEW = pytest.mark.parametrize("scheme", ["light", "dark"])
-EVERY_WIDTH = pytest.mark.parametrize("width", [320, PHONE, 768, DESKTOP])
 
 
 # Boxes that hide a part of what they hold, and letters of a picture that lie outside of the card around it.
@@ -64,7 +63,7 @@ CUT = """
 
 
 @EVERY_VIEW
-@EVERY_WIDTH
+@pytest.mark.parametrize("width", [320, PHONE, 768, DESKTOP])
 def test_quiet_complete_and_no_wider_than_the_screen(browser: Chromium, page: Path, width: int, scheme: str) -> None:
     browser.open(page, width=width, scheme=scheme)
     assert browser.value("document.documentElement.scrollWidth") <= width

@@ -1,4 +1,4 @@
-"""The model: DLRM's own shapes and start, one flat table as good as 26, sparse gradients as good as dense ones."""
+"""The model: DLRM's own shapes and start, and one flat table as good as 26."""
 
 import math
 
@@ -16,11 +16,6 @@ SIZES = table_sizes(TINY.cap)
 @pytest.fixture(scope="module")
 def rows() -> Rows:
     return ClickStream(5, TINY.cap).rows(6 * 32)
-
-
-def batches(rows: Rows, size: int = 32) -> list[tuple[Tensor, Tensor, Tensor]]:
-    cuts = [rows.cut(begin, begin + size) for begin in range(0, len(rows.clicks), size)]
-    return [(torch.from_numpy(c.dense), torch.from_numpy(c.ids).long(), torch.from_numpy(c.clicks)) for c in cuts]
 
 
 def fields(weight: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
@@ -59,7 +54,7 @@ def test_flat_table_is_26_tables(rows: Rows) -> None:
     model = DLRM(SIZES, TINY, seed=1)
     tables = [nn.Embedding.from_pretrained(part.clone()) for part in fields(model.tables.weight.detach(), SIZES)]
     begin = torch.tensor([0, *SIZES[:-1]]).cumsum(0)
-    dense, ids, _ = batches(rows)[0]
+    dense, ids = torch.from_numpy(rows.dense), torch.from_numpy(rows.ids).long()
     bottom = dense
     layers = model.layers()
     for layer in layers[: len(model.bottom)]:
