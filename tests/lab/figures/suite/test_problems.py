@@ -7,9 +7,13 @@ import pytest
 import torch
 
 from gradagrad_lab.average import Average
+from gradagrad_lab.data import keel as archive
+from gradagrad_lab.errors import UserError
 from gradagrad_lab.figures.suite.plan import OURS, PROBLEMS, problems_at_hand
 from gradagrad_lab.methods import entry_of
-from gradagrad_lab.problems import convex, language
+from gradagrad_lab.problems import convex, fresh, keel, language
+from gradagrad_lab.problems.fresh import SECOND_HELD_OUT
+from gradagrad_lab.problems.held_out import HELD_OUT
 from gradagrad_lab.problems.training import ACCURACY, LOSS, RowOrder, split
 from gradagrad_lab.single import Single, has_diverged, outcome_of
 
@@ -29,10 +33,29 @@ def gradients(task, step=0):
         parameter.grad = None
     loss = task.loss_on(step)
     loss.backward()
-    return float(loss.detach()), [parameter.grad.clone() for parameter in task.parameters]
+    return float(loss.detach()), [parameter.grad.to_dense().clone() for parameter in task.parameters]
 
 
-@pytest.mark.parametrize("problem", BUNDLED, ids=lambda problem: problem.name)
+def _made_up(name, data_dir=None):
+    """A table of the right form, so that no test needs the archive: numbers, or few categories, then a class."""
+    random = torch.Generator().manual_seed(3)
+    columns = {"phoneme": 5, "splice": 60, "marketing": 13, "movement_libras": 90, "satimage": 36}.get(name, 20)
+    return [
+        [*(str(number) for number in torch.randint(4, (columns,), generator=random).tolist()), str(row % 2)]
+        for row in range(200)
+    ]
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    monkeypatch.setattr(archive, "table", _made_up)
+    yield
+    keel._measured.cache_clear()
+    keel._categories.cache_clear()
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize("problem", [*BUNDLED, *SECOND_HELD_OUT, *HELD_OUT], ids=lambda problem: problem.name)
 def test_a_seed_decides_everything(problem):
     before = torch.random.get_rng_state()
     first, again, other = (problem.make(seed, steps=STEPS) for seed in (3, 3, 4))
@@ -140,3 +163,13 @@ def test_ours_is_measured_at_its_own_average():
     assert outcome.averaged_train == pytest.approx(expected, rel=1e-4)
     assert outcome.averaged_train != outcome.train
     assert outcome.gamma > 1e-5
+
+
+def test_one_problem_has_more_than_a_million_parameters():
+    assert sum(parameter.numel() for parameter in fresh.words.make(0).parameters) > 1_000_000
+
+
+def test_a_damaged_archive_is_refused(tmp_path):
+    (tmp_path / archive.WHEEL).write_bytes(b"no wheel")
+    with pytest.raises(UserError, match="cannot be used: its sha256"):
+        archive.table("ring", tmp_path)
