@@ -19,7 +19,7 @@ from gradagrad_lab.errors import UserError
 from gradagrad_lab.evidence import data, methods, models, show, workloads
 from gradagrad_lab.evidence.run import Job, Records, train
 from gradagrad_lab.figures import page as figures
-from gradagrad_lab.methods import OPTIMIZERS, PEERS, entry_of, rule_of
+from gradagrad_lab.methods import OPTIMIZERS, rule_of
 
 STEPS = 6
 
@@ -271,12 +271,6 @@ def test_the_page_shows_the_full_size_of_the_figures():
     text = figures.PAGE.read_text("utf-8")
     assert figures.page(text) == text
     assert figures.page(text.replace("| glass |", "| grass |", 1)) == text
-
-
-def test_a_rival_is_one_entry_of_the_list_of_methods():
-    for name in PEERS:
-        entry = entry_of(name)
-        assert entry.evidence == (methods.Row(entry.title) in methods.ROWS)
 
 
 def test_adamw_as_on_text_warms_up_and_clips():
