@@ -92,13 +92,6 @@ def test_only_the_first_step_is_checked():
     resumed.step()
 
 
-def test_it_can_be_silenced():
-    model = net()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=LargeFirstStepWarning)
-        one_step(GradaGrad(model.parameters()), model)
-
-
 def test_sparse_and_half_precision():
     p = torch.nn.Parameter(torch.full((4, 2), 0.01, dtype=torch.bfloat16))
     optimizer = GradaGrad([p], lr=1.0)

@@ -67,18 +67,6 @@ def test_a_bad_gradient_ruins_its_element_and_gamma_goes_on(driver: str, bad: fl
     assert reference.diagnostics()[0].non_finite == 0
 
 
-@every_driver
-def test_a_loop_that_writes_lr_before_each_step_trains_as_without(driver: str) -> None:
-    params, without = parameters(), parameters()
-    optimizer, plain = (AutoGradaGrad(own, **DRIVERS[driver]) for own in (params, without))
-    for k in range(30):
-        for group in optimizer.param_groups:
-            group["lr"] = 6e-4
-        train(optimizer, 1, start=k)
-    train(plain, 30)
-    torch.testing.assert_close(params, without, rtol=1e-9, atol=1e-12)
-
-
 def test_no_lr_from_the_start_is_warned_of() -> None:
     optimizer = AutoGradaGrad(parameters(), lr=0.0)
     with pytest.warns(UserWarning, match="lr is 0 in every param group") as found:

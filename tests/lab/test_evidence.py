@@ -259,16 +259,6 @@ def test_an_average_with_other_weights_is_trained_again(tmp_path):
     assert own.best(methods.Row("AdamW", tuned=True)) == (0.0316, [])
 
 
-def test_pictures_are_drawn_from_records(tmp_path, monkeypatch):
-    own = Records("fashion-mlp", tmp_path)
-    _finish(own)
-    (tmp_path / "pictures").mkdir()
-    monkeypatch.setattr(show, "PAGE", tmp_path / "page.md")
-    for draw in (show.robustness, lambda own: show.curves([own])):
-        draw(own)
-    assert len(list((tmp_path / "pictures").glob("evidence-*.png"))) == 2
-
-
 def test_the_page_shows_the_records():
     """`python -m gradagrad_lab.evidence --page` writes it anew."""
     text = show.PAGE.read_text("utf-8")

@@ -12,7 +12,6 @@ import pytest
 from gradagrad_lab.cli import app as cli
 from gradagrad_lab.cli import entry
 from gradagrad_lab.errors import DATA, INTERRUPTED, USAGE
-from gradagrad_lab.figures import experiments
 from gradagrad_lab.records import MARKER
 from lab.store import recorded
 
@@ -74,15 +73,6 @@ def test_a_terminal_without_greek_and_signs_gets_all_words(monkeypatch):
     assert b"\\xd7" in stream.buffer.getvalue()  # ×
 
 
-@pytest.mark.parametrize("arguments", [[], ["reproduce"], ["train"], ["compare"], ["data"], ["data", "fetch"]])
-def test_help_teaches_by_example(arguments, capsys):
-    assert cli.run([*arguments, "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert "Usage: " in shown
-    if arguments != ["data", "fetch"]:
-        assert "gradagrad " + " ".join(arguments) in " ".join(shown.split())
-
-
 def test_train_leaves_a_record_and_a_plot(tmp_path, capsys):
     arguments = ["train", "iris", "--epochs=3", "--seeds=2", "-o", "lr=2^-1", "-o", "gamma_max=inf", "--out=new"]
     assert cli.run(arguments) == 0
@@ -111,20 +101,6 @@ def test_compare_tuned_and_not(tmp_path, capsys):
     assert "tuned, lr 2^" in shown
     assert "rho = 10" in shown
     assert len(recorded(tmp_path / "new")) >= 2 * (19 + 2)
-
-
-def test_the_experiments_come_in_the_order_of_the_report():
-    assert experiments.chosen("all") == ["figure1", "figure2", "figure3", "figure4", "bound", "figure5", "suite"]
-
-
-def test_list_names_files_that_it_does_not_know(tmp_path, capsys):
-    (tmp_path / "glass").mkdir()
-    for name in ("glass.scale", "mine.svm", "glass/other.txt"):
-        (tmp_path / name).write_text("1 1:1\n2 1:2\n")
-    assert cli.run(["data", "list", "--data-dir", str(tmp_path)]) == 0
-    shown = capsys.readouterr().out
-    assert "replacement" in shown
-    assert "mine.svm, glass/other.txt" in shown
 
 
 def test_reproduce_writes_the_report_and_figures_can_be_changed(tmp_path, capsys):

@@ -94,41 +94,6 @@ def test_the_page_is_short_until_details_are_opened(browser: Chromium, page: Pat
         assert browser.value("document.documentElement.scrollWidth") <= width
 
 
-def test_a_thumbnail_shows_the_picture_and_leads_to_it(browser: Chromium, page: Path) -> None:
-    browser.open(page, width=DESKTOP, scheme="light")
-    thumbs = "[...document.querySelectorAll('.thumb use')].map(u => u.getBoundingClientRect())"
-    boxes = browser.value(f"{thumbs}.map(b => [b.width, b.height])")
-    assert len(boxes) == 2
-    assert all(width > 60 and height > 40 for width, height in boxes)
-    assert browser.value("document.querySelector('.thumb a').hash") == "#figure1"
-
-
-def test_the_width_check_can_fail(browser: Chromium, tmp_path: Path) -> None:
-    page = tmp_path / "wide.html"
-    wide = '<body style="margin:0"><div style="width:700px">wide</div><img src="x.png">'
-    page.write_text(f'<meta name="viewport" content="width=device-width">{wide}')
-    browser.open(page, width=PHONE, scheme="light")
-    assert browser.value("document.documentElement.scrollWidth") == 700
-    assert browser.value("document.images[0].naturalWidth") == 0
-    assert browser.error_texts()
-
-
-def test_a_wide_table_becomes_cards_on_a_phone(browser: Chromium, page: Path) -> None:
-    label = "getComputedStyle(document.querySelector('.cards td'), '::before').content"
-    browser.open(page, width=PHONE, scheme="light")
-    assert "baseline 0 at its best" in browser.value(label)
-    browser.open(page, width=DESKTOP, scheme="light")
-    assert browser.value(label) in ("none", "normal")
-
-
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_the_contents_stay_in_view(browser: Chromium, page: Path, width: int) -> None:
-    browser.open(page, width=width, scheme="light")
-    browser.value("window.scrollTo({top: 3000, behavior: 'instant'})")
-    place = browser.value("(box => [box.top, box.bottom])(document.querySelector('nav ol').getBoundingClientRect())")
-    assert 0 <= place[0] < place[1] <= 900
-
-
 @EVERY_VIEW
 def test_pictures_take_the_colours_of_the_page_and_words_have_the_contrast_of_wcag_aa(
     browser: Chromium, page: Path, scheme: str
@@ -140,20 +105,6 @@ def test_pictures_take_the_colours_of_the_page_and_words_have_the_contrast_of_wc
     assert f"rgb({', '.join(str(int(wanted[n : n + 2], 16)) for n in (1, 3, 5))})" in strokes
     ratio, words = browser.value(CONTRAST)
     assert ratio >= 4.5, words
-
-
-@pytest.mark.parametrize("width", [PHONE, DESKTOP])
-def test_the_page_to_play_with_runs(browser: Chromium, page: Path, width: int) -> None:
-    browser.open(page, width=width, scheme="dark")
-    words = "[...document.querySelectorAll('#panels figcaption')].map(c => c.textContent)"
-    before = browser.value(words)
-    assert [text.split("loss")[0].strip() for text in before] == ["AdaGrad", "GradaGrad", "AutoGradaGrad"]
-    browser.value("(s => { s.value = -8; s.dispatchEvent(new Event('input')); })(document.getElementById('gamma0'))")
-    after = browser.value(words)
-    assert "loss 3" in after[0], "AdaGrad does not move from γ₀ = 1e-8"
-    assert all(text not in before for text in after)
-    assert browser.value("document.querySelector('#play').scrollWidth <= document.querySelector('#play').clientWidth")
-    assert browser.error_texts() == []
 
 
 def test_headings_alternatives_and_anchors(browser: Chromium, page: Path) -> None:
