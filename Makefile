@@ -27,7 +27,7 @@ $(VENV)/.ready $(VENV)/.reproduce: pyproject.toml setup.py constraints.txt $(wil
 test: environment ## run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-reproduce: $(VENV)/.reproduce ## the paper's experiments and the suite, quick size, ending in a report to open
+reproduce: $(VENV)/.reproduce ## the paper's experiments, quick size, ending in a report to open
 	$(BIN)/gradagrad reproduce --quick
 
 benchmark: environment ## speed and memory beside torch's optimizers and the parameter-free ones

@@ -1,6 +1,6 @@
 """The only list of optimizers: how to make one, which options it takes, how it is compared. They ignore problems.
 
-A rival that is compared at its defaults is one `Entry` with ``peer``: the suite, the held-out problems and the evidence
+A rival that is compared at its defaults is one `Entry` with ``peer``: the held-out problems and the evidence
 then train it.
 """
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from gradagrad_lab.average import AVERAGED, DOG, Average, has_average
+from gradagrad_lab.average import AVERAGED, POWER, Average, has_average
 from gradagrad_lab.methods import Entry, evaluation_point
 from gradagrad_lab.problems.training import ACCURACY, LOSS, Task
 from gradagrad_lab.train import Training
@@ -58,7 +58,7 @@ class Single(Training):
     rounds = ROUNDS
 
     def __init__(
-        self, task: Task, entry: Entry, options: Mapping[str, Any], seed: int, steps: int, power: int = DOG
+        self, task: Task, entry: Entry, options: Mapping[str, Any], seed: int, steps: int, power: int = POWER
     ) -> None:
         self.task, self.steps = task, steps
         self.initial = task.full_train_loss()
@@ -144,7 +144,7 @@ def loss_of(outcome: Outcome, averaged: bool) -> float:
 
 
 def outcome_of(curves: Mapping[str, Sequence[float]]) -> Outcome:
-    """What a run of the suite leaves behind."""
+    """What a run leaves behind."""
     held_out, averaged = (
         {name: value for name in (LOSS, ACCURACY) if not math.isnan(value := curves[f"{where}held-out {name}"][0])}
         for where in ("", AVERAGED)

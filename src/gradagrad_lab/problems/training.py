@@ -1,4 +1,4 @@
-"""What the suite trains: one model from one seed, a loss per mini-batch, and how good the model is at the end.
+"""What comparisons train: one model from one seed, a loss per mini-batch, and how good the model is at the end.
 
 A `Task` ignores optimizers. Everything random in it (start, order of rows, noise) is a function of its seed, so two
 optimizers that get the same seed see the same start and the same mini-batches; the split into training and held-out

@@ -146,17 +146,6 @@ def test_the_page_of_a_user_s_own_data_judges_nothing(context: Context) -> None:
     assert "does not hold" not in page.text
 
 
-def test_the_suite_has_a_page_of_its_own(context: Context) -> None:
-    suite = Section("suite", "The suite: all of it", "", claims=[Claim("Ours is ahead.", "e", "holds", whose="ours")])
-    path = report.write_report([Section("figure1", "Figure 1", ""), suite], context)
-    assert path.name == "report.html"
-    page = Page(path.read_text(encoding="utf-8"))
-    assert "suite.html" in {link["href"] for link in page.all("a")}
-    assert "Ours is ahead." not in page.text
-    assert "Ours is ahead." in (context.out / "suite.html").read_text(encoding="utf-8")
-    assert report.write_report([suite], context).name == "suite.html"
-
-
 def test_numbers_lie_beside_the_page(context: Context) -> None:
     table = Table("t", ["name", "value, in %"], [["a", "1.5"], ["b", "−2"]])
     report.write_report([Section("one", "One", "", tables=[table], pictures=[drawn(panels=2)])], context)
