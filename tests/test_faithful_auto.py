@@ -9,6 +9,8 @@ from torch.nn import Parameter
 
 from gradagrad import AutoGradaGrad
 
+pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
+
 every_driver = pytest.mark.parametrize("driver", DRIVERS)
 
 

@@ -264,18 +264,16 @@ def move(
     factors: int,
     *,
     tape: Tape | None = None,
-    touched: bool = False,
     sums: type[Contribution] = Contribution,
 ) -> Function:
-    """Traces `move` with ``factors`` inputs from `decide`, and one that says whether an element is ``touched``."""
+    """Traces `move` with ``factors`` inputs from `decide`."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
     given = _inputs(tape, [f"factor{i}" for i in range(factors)], "value")
-    mask = _inputs(tape, ["touched"], "mask") if touched else {}
     s, settings = _settings(tape, s, variable)
-    new, statistics = rule.move(values, list(given.values()), s, sums(tape), tape, mask.get("touched"))
+    new, statistics = rule.move(values, list(given.values()), s, sums(tape), tape)
     results = {**new, **{f"statistic{i}": a for i, a in enumerate(statistics)}}
-    return Function("move", {**values, **given, **mask, **settings}, results, tape.operations)
+    return Function("move", {**values, **given, **settings}, results, tape.operations)
 
 
 def report(rule: Rule, s: Any, variable: Sequence[str], statistics: int) -> Function:
@@ -300,11 +298,11 @@ def learn(rule: Rule, s: Any, variable: Sequence[str], statistics: int, totals: 
     return Function("learn", {**given, **sums, **block, **settings}, results, tape.operations)
 
 
-def idle(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, wide: bool = False) -> Function:
+def idle(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None) -> Function:
     """Traces `idle`, which brings a row from the time ``since`` to the time ``now``. Both inputs are float64."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", *_element_keys(rule, s)], "value")
-    block = _inputs(tape, _block_keys(rule, s), "wide" if wide else "value")
+    block = _inputs(tape, _block_keys(rule, s), "value")
     clocks = _inputs(tape, ["since", "now"], "wide")
     s, settings = _settings(tape, s, variable)
     results = rule.idle(values, block, clocks["since"], clocks["now"], s, tape)

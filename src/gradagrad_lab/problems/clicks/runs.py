@@ -231,7 +231,7 @@ class ClickRun(Training):
         self._rest: list[float] = []
 
     def advance(self, number: int) -> None:
-        """One point of the curve. Steps after the last point are trained, but not shown."""
+        """One point of the curve. Steps behind the end of the curve are trained, but not shown."""
         shown = [float(loss) - self.task.teacher_loss for loss in itertools.islice(self._losses, self.setup.every)]
         self._excess.append(float(np.mean(shown)))
         if self.method.optimizer == SCALAR:
