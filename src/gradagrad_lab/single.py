@@ -27,7 +27,7 @@ MEASURES: dict[str, int] = {
 
 
 class Steps(Protocol):
-    """What is trained: parameters, and the loss of each mini-batch."""
+    """A model to train: parameters, and the loss of each mini-batch."""
 
     @property
     def parameters(self) -> list[Parameter]: ...
@@ -113,7 +113,7 @@ DIVERGED = 10.0
 
 @dataclass
 class Outcome:
-    """What a run ends with. ``averaged`` are the same measures at the averaged iterate.
+    """The final measures of a run. ``averaged`` are the same measures at the averaged iterate.
 
     ``curve``: mini-batch loss, mean over each fortieth of the run. ``gamma``: the mean of AutoGradaGrad's γ at the end.
     """
@@ -144,7 +144,7 @@ def loss_of(outcome: Outcome, averaged: bool) -> float:
 
 
 def outcome_of(curves: Mapping[str, Sequence[float]]) -> Outcome:
-    """What a run leaves behind."""
+    """The result of a run."""
     held_out, averaged = (
         {name: value for name in (LOSS, ACCURACY) if not math.isnan(value := curves[f"{where}held-out {name}"][0])}
         for where in ("", AVERAGED)

@@ -141,7 +141,7 @@ def keep(target: Path, content: bytes, source: str, **details: str) -> None:
 
 
 def provenance(folder: Path) -> dict[str, dict[str, str]]:
-    """What was noted about the files fetched into a folder."""
+    """The notes about the files fetched into a folder."""
     try:
         return {str(file): dict(note) for file, note in json.loads((folder / NOTE).read_bytes()).items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):

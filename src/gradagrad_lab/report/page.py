@@ -111,7 +111,7 @@ def _heading(sections: Sequence[Section], claims: Sequence[Claim]) -> str:
 
 
 def overall(claims: Sequence[Claim]) -> Verdict:
-    """The verdict of a section: on the paper's claims, or where it has none on ours."""
+    """The verdict of a section on the paper's claims, or on ours if it has none of the paper's."""
     own: list[Verdict] = [claim.verdict for claim in claims if claim.whose != "ours"] or [
         claim.verdict for claim in claims
     ]

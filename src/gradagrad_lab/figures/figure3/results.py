@@ -142,7 +142,7 @@ class Results:
 
     @functools.cached_property
     def reduction(self) -> str:
-        """What was left out of the paper's protocol, in a sentence; empty where nothing was."""
+        """A sentence on what was left out of the paper's protocol; empty if nothing was."""
         said: list[str] = []
         seeds = len(self.trials[0].seeds)
         short = [f"{trial.label} {trial.epochs}" for trial in self.trials if trial.epochs != FULL_EPOCHS]

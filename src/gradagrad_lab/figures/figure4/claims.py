@@ -1,4 +1,4 @@
-"""What Figure 4's runs say about the paper's sentences, computed from records alone.
+"""Verdicts of Figure 4's runs on the paper's sentences, computed from records alone.
 
 The criteria were fixed before any run from the initialisations 100 to 105, the defaults. They use nothing but the
 paper's words and the noise to be expected:
@@ -214,7 +214,7 @@ def counterparts(results: Results) -> Claim:
 
 
 def in_a_sentence(results: Results) -> str:
-    """What the picture shows, in one sentence."""
+    """One sentence on what the picture shows."""
     losses, rhos = results.scalar("loss"), results.rhos
     near, caught = spread(losses) <= results.alike, lag(losses)[0] <= results.alike
     large = [row for row, rho in enumerate(rhos) if rho >= LARGE_RHO[0]]
