@@ -1,11 +1,12 @@
-"""Train a click model with GradaGrad: embedding tables by rows, networks by elements, with checkpoints and diagnostics.
+"""Train a click model with AutoGradaGrad, with checkpoints and diagnostics.
 
     python examples/dlrm.py                               synthetic clicks, a minute
     python examples/dlrm.py --criteo train.txt            Criteo's own file (inspect it with `gradagrad data criteo`)
     python examples/dlrm.py --checkpoint run.pt --resume  resume a run
+    python examples/dlrm.py --rows                        if memory is short: GradaGrad, tables with a step size per row
 
-Only `make_optimizer` is specific to GradaGrad: two param groups with different granularity. The tables are `lazy`, so a
-row that a batch does not touch keeps its state. Most rows are never touched in two consecutive steps.
+Only `make_optimizer` is specific to gradagrad. With ``--rows``, the tables are `lazy`, so a row that a batch does not
+touch keeps its state. Most rows are never touched in two consecutive steps.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from gradagrad import GradaGrad
+from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad_lab.data import criteo
 from gradagrad_lab.data.clicks.stream import BLOCK, HELD_OUT, TRAINING, ClickStream, Rows
 from gradagrad_lab.problems.clicks.dlrm import DLRM, SIZES, Size
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     training, held_out, sizes = data_of(options)
     model = DLRM(sizes, options.size, seed=options.seed)
     tables = [model.tables.weight]
-    optimizer = make_optimizer(model.networks(), tables, options.lr, options.rho)
+    optimizer = make_optimizer(model.networks(), tables, options.lr if options.rows else None)
     counted = sum(p.numel() for p in model.parameters())
     print(f"{counted:,} parameters, {sum(p.numel() for p in tables):,} of them in tables")
 
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done = train(model, optimizer, islice(training, done, options.steps), options, done)
     if options.checkpoint:
         save(options.checkpoint, model, optimizer, done)
+    if isinstance(optimizer, AutoGradaGrad):
+        optimizer.eval()  # evaluate at the average
     loss, auc = evaluate(model, held_out)
     print(f"held out: log-loss {loss:.4f}, AUC {auc:.4f}")
     if held_out.teacher is not None:
@@ -55,17 +58,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def make_optimizer(networks: Sequence[Tensor], tables: Sequence[Tensor], lr: float, rho: float) -> GradaGrad:
-    """Networks: a step size per element. Tables: one per row, each row on its own clock, and ten times the lr."""
-    groups = [
-        {"params": list(networks), "granularity": "element"},
-        {"params": list(tables), "granularity": "row", "lazy": True, "lr": 10 * lr},
-    ]
-    return GradaGrad(groups, lr=lr, rho=rho)
+def make_optimizer(
+    networks: Sequence[Tensor], tables: Sequence[Tensor], lr: float | None = None
+) -> AutoGradaGrad | GradaGrad:
+    """AutoGradaGrad needs no lr. With one, GradaGrad: a step size per element of networks and per row of tables."""
+    if lr is None:
+        return AutoGradaGrad([{"params": list(networks)}, {"params": list(tables)}])
+    by_rows = {"params": list(tables), "granularity": "row", "lazy": True, "lr": 10 * lr}
+    return GradaGrad([{"params": list(networks)}, by_rows], lr=lr)
 
 
 def train(
-    model: nn.Module, optimizer: GradaGrad, batches: Iterable[Rows], options: argparse.Namespace, done: int
+    model: nn.Module,
+    optimizer: AutoGradaGrad | GradaGrad,
+    batches: Iterable[Rows],
+    options: argparse.Namespace,
+    done: int,
 ) -> int:
     """An ordinary training loop that prints diagnostics and saves a checkpoint every so many steps."""
     recent: list[float] = []
@@ -117,14 +125,15 @@ def data_of(options: argparse.Namespace) -> tuple[Iterator[Rows], Rows, tuple[in
     return cache.batches(options.batch, *cache.span("train")), held_out, cache.table_sizes
 
 
-def save(path: Path, model: nn.Module, optimizer: GradaGrad, done: int) -> None:
+def save(path: Path, model: nn.Module, optimizer: AutoGradaGrad | GradaGrad, done: int) -> None:
     """Writes under a temporary name first, so a run killed here keeps the previous checkpoint."""
     temporary = path.with_suffix(".tmp")
-    torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "done": done}, temporary)
+    state = optimizer.state_dict()  # before the model's: rows without a gradient catch up
+    torch.save({"model": model.state_dict(), "optimizer": state, "done": done}, temporary)
     os.replace(temporary, path)
 
 
-def load(path: Path, model: nn.Module, optimizer: GradaGrad) -> int:
+def load(path: Path, model: nn.Module, optimizer: AutoGradaGrad | GradaGrad) -> int:
     """Restores model and optimizer bit for bit; returns the number of steps done."""
     saved = torch.load(path, weights_only=True)
     model.load_state_dict(saved["model"])
@@ -141,8 +150,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--held-out", type=int, default=10_240, help="rows to evaluate on")
-    parser.add_argument("--lr", type=float, default=0.01, help="γ₀ of the networks, a tenth of the tables' (0.01)")
-    parser.add_argument("--rho", type=float, default=2.0)
+    parser.add_argument("--rows", action="store_true", help="GradaGrad, with a step size per row of a table")
+    parser.add_argument("--lr", type=float, default=0.01, help="with --rows, γ₀ of networks, a tenth of tables' (0.01)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--every", type=int, default=100, help="steps between lines, diagnostics and checkpoints")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE")

@@ -3,9 +3,9 @@
     python examples/hf_trainer.py --output run
     python examples/hf_trainer.py --output run --steps 60 --resume
 
-Two lines are specific to gradagrad: the class passed to the Trainer, and the callback that adds numbers to its logs,
-evaluates at the average and writes the average into each checkpoint's folder `average`. The same Trainer runs under
-torchrun and accelerate. Nothing is downloaded.
+Two lines are specific to gradagrad: the class passed to the Trainer, and the callback that adds numbers to its logs and
+saves the average. The Trainer itself evaluates at the average. The same Trainer runs under torchrun and accelerate.
+Nothing is downloaded.
 """
 
 import argparse

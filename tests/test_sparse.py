@@ -90,6 +90,7 @@ CASES += [("auto", options | way) for options in AUTO for way in DRIVERS.values(
 
 @pytest.mark.parametrize(("kind", "options"), CASES, ids=str)
 def test_sparse_is_dense(kind, options):
+    a = None
     for a, b in both(25, kind, **options):
         assert_equal(a, b)
     assert kind != "auto" or max(gammas(a)) > 2e-3

@@ -1,8 +1,8 @@
-"""Draws random cases on hostile numbers, in four areas, and checks that everything behaves as documented.
+"""Draws random cases on hostile numbers, in five areas, and checks that everything behaves as documented.
 
     python tools/fuzz.py                        a million element-steps, and 100 cases of each other area
     python tools/fuzz.py --steps 1e9            a thousand times as many, six minutes
-    python tools/fuzz.py --area averaged        one area: torch, state-dicts, averaged or estimators
+    python tools/fuzz.py --area averaged        one area: torch, state-dicts, averaged, training or estimators
     python tools/fuzz.py --only SEED --area A   one case again, the one that a failure names (with its --elements)
 
 `fuzz_steps` and `fuzz_areas` say what must hold.

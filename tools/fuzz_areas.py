@@ -1,10 +1,11 @@
-"""The other areas of `tools/fuzz.py`: edited state dicts, blocks of `averaged()`, and the estimators.
+"""The other areas of `tools/fuzz.py`: edited state dicts, blocks of `averaged()`, odd training loops, and estimators.
 
 state dicts  Entries are replaced, removed, added or exchanged: a number, a tensor, a parameter's whole state, a group.
              Loading raises ValueError and changes nothing, or the next step is finite.
 averaged     Blocks are nested, left by exceptions and interrupted by signals; parameters are resized inside, and what
              is refused inside is tried. Inside are averages, outside the iterates, and the next step is that of an
              optimizer that was left in peace.
+training     Odd loops (steps inside backward, modes, checkpoints, refused attempts) train as usual ones do.
 estimators   Random data, weights and arguments, some of them hostile. A fit warns of no overflow, is finite, is no
              worse than a constant, does not depend on the unit of y, and is nearly reached by `partial_fit`. Or it
              raises ValueError.
@@ -30,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, r2_score
 from torch import Tensor
 
-from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad import AutoGradaGrad, GradaGrad, step_in_backward
 from gradagrad.sklearn import GradaGradClassifier, GradaGradRegressor
 
 MAKES: dict[str, Callable[[Any], Any]] = {
@@ -206,6 +207,40 @@ def _disturb(dice: random.Random, params: list[torch.nn.Parameter], optimizer: A
         params[0].data = iterate
 
 
+def training(dice: random.Random) -> str:
+    """Trains a net twice: as usual, and with steps inside backward, modes, checkpoints and refused attempts between."""
+    make, log = MAKES[name := dice.choice(("element", "row", "bf16", "auto"))], [name]
+    torch.manual_seed(dice.randrange(2**32))
+    usual = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)).double()
+    odd = copy.deepcopy(usual)
+    reference, optimizer = make([*usual.parameters()]), make([*odd.parameters()])
+    for _ in range(12):
+        lr, hidden = dice.choice((None, None, 1e-3, 0.1, 1.0)), dice.choice(("", "", "second", "save"))
+        for group in [*reference.param_groups, *optimizer.param_groups] if lr else ():
+            group["lr"] = lr
+        log.append(f"{lr} {(what := dice.choice(('', 'inside', 'eval', 'load', 'load in eval')))} {hidden}")
+        if what == "inside":
+            step_in_backward(odd, optimizer)
+        elif what in ("eval", "load in eval") and isinstance(optimizer, AutoGradaGrad):
+            optimizer.eval()
+        if "load" in what:
+            saved, optimizer = copy.deepcopy(optimizer.state_dict()), make([*odd.parameters()])
+            optimizer.load_state_dict(saved)
+        getattr(optimizer, "train", str)()
+        x = torch.randn(6, 5, dtype=torch.float64) * dice.choice((1.0, 1.0, 0.01))
+        for model, own in ((usual, reference), (odd, optimizer)):
+            own.zero_grad()
+            (model(x) - 1.0).square().mean().backward()
+            if model is odd and own._in_backward and hidden:
+                with contextlib.suppress(RuntimeError):
+                    odd(x).sum().backward() if hidden == "second" else own.state_dict()
+                    raise ViolationError(f"{log}: not refused")
+            own.step()
+        for p, q in zip(usual.parameters(), odd.parameters(), strict=True):
+            require(torch.allclose(p, q, rtol=1e-6, atol=1e-9), f"{log}: the runs differ by {(p - q).abs().max()}")
+    return "equal"
+
+
 def _numbers(dice: random.Random, draw: np.random.Generator, count: int, width: int) -> tuple[Any, Any]:
     """Samples that a linear model fits, and how: some columns are constant, equal, tiny or huge."""
     X = draw.standard_normal((count, width))
@@ -299,5 +334,6 @@ def _check_fit(dice: random.Random, make: Any, options: dict[str, Any], model: A
 AREAS: dict[str, Callable[[random.Random], str]] = {
     "state-dicts": state_dicts,
     "averaged": averaged,
+    "training": training,
     "estimators": estimators,
 }

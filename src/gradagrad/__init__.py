@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.3.0"
 __all__ = [
     "AutoGradaGrad",
+    "AutoGradaGradScheduleFree",
     "GradaGrad",
     "GroupDiagnostics",
     "History",
@@ -24,7 +25,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from gradagrad import projections
-    from gradagrad.auto import AutoGradaGrad
+    from gradagrad.auto import AutoGradaGrad, AutoGradaGradScheduleFree
     from gradagrad.from_adagrad import from_adagrad
     from gradagrad.gradagrad import GradaGrad
     from gradagrad.in_backward import step_in_backward
@@ -36,6 +37,7 @@ else:
     # Only at run time: a type checker that saw __getattr__ would accept every misspelt name.
     _HOMES = {
         "AutoGradaGrad": "auto",
+        "AutoGradaGradScheduleFree": "auto",
         "GradaGrad": "gradagrad",
         "GroupDiagnostics": "monitoring.diagnostics",
         "History": "monitoring.recording",

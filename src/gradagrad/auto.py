@@ -44,7 +44,7 @@ class AutoGradaGrad(Averaged):
     :math:`\gamma` above its limit loses a fifth of its excess, in logarithms, in each step, because nothing votes it
     down once units or a loss saturate. :math:`\gamma` starts at three hundredths of the limit.
 
-    Evaluate at the parameters as they are, or at the average: ``with optimizer.averaged():``.
+    Evaluate at the parameters as they are, or at the average: between ``optimizer.eval()`` and ``optimizer.train()``.
 
     Args:
         params: parameters, named parameters or param groups.
@@ -108,7 +108,7 @@ class AutoGradaGrad(Averaged):
         differentiable: bool = False,
         capturable: bool = False,
         fused: bool | None = None,
-        state_dtype: torch.dtype = torch.float32,
+        state_dtype: torch.dtype | str = torch.float32,
         stochastic_rounding: bool = False,
     ) -> None:
         defaults: dict[str, Any] = {
@@ -132,3 +132,7 @@ class AutoGradaGrad(Averaged):
             beta=group["momentum"],
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
         )
+
+
+AutoGradaGradScheduleFree = AutoGradaGrad
+"""The same class, for trainers that call ``eval()`` and ``train()`` only if a name ends in "ScheduleFree"."""

@@ -76,8 +76,8 @@ class GradaGrad(EngineOptimizer):
         capturable: keep the step counter on the parameter's device, for CUDA graphs.
         fused: use the compiled kernel (C++ on a CPU, Triton on a GPU). None uses it wherever it can. True raises if
             it cannot, and lets torch.amp.GradScaler leave unscaling to it.
-        state_dtype: ``torch.bfloat16`` stores momentum, growth and accumulator in 2 bytes each, rounded stochastically;
-            see `gradagrad.precision`.
+        state_dtype: ``torch.bfloat16`` or ``"bfloat16"`` stores momentum, growth and accumulator in 2 bytes each,
+            rounded stochastically; see `gradagrad.precision`.
         stochastic_rounding: round bf16 *parameters* stochastically too, so that steps too small for bf16 add up.
 
     Example:
@@ -122,7 +122,7 @@ class GradaGrad(EngineOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
         fused: bool | None = None,
-        state_dtype: torch.dtype = torch.float32,
+        state_dtype: torch.dtype | str = torch.float32,
         stochastic_rounding: bool = False,
     ) -> None:
         defaults: dict[str, Any] = {

@@ -8,6 +8,7 @@ import json
 import re
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -118,6 +119,53 @@ def test_the_recipe_for_timm_runs() -> None:
     decays = [group["weight_decay"] for group in names["optimizer"].param_groups]
     assert (type(names["optimizer"]), decays) == (gradagrad.AutoGradaGrad, [0.0, 0.05])
     assert names["optimizer"].defaults["momentum"] == gradagrad.AutoGradaGrad([torch.zeros(1)]).defaults["momentum"]
+
+
+RECIPES = {
+    part.partition("\n")[0]: re.findall(r"^```(?:python|yaml)\n(.*?)^```", part, re.M | re.S)
+    for part in (DOCS / "recipes.md").read_text(encoding="utf-8").split("\n## ")
+}
+FIRST = next(iter(RECIPES))
+
+
+@pytest.mark.parametrize("heading", [heading for heading in RECIPES if heading not in (FIRST, "LightningCLI")])
+@pytest.mark.filterwarnings("ignore")  # other packages'
+def test_a_recipe_runs(heading: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if heading in ("peft", "skorch"):
+        pytest.importorskip(heading, reason=f"{heading} is not installed", exc_type=ImportError)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in RECIPES[FIRST] + RECIPES[heading]:
+        exec(block, names)
+    optimizer = names["net"].optimizer_ if heading == "skorch" else names["optimizer"]
+    assert optimizer.state
+    if heading == "peft":
+        assert (tmp_path / "adapter").is_dir()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_recipe_for_lightning_cli_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("docstring_parser", reason="jsonargparse[signatures] is not installed")
+    cli: Any = pytest.importorskip("lightning.pytorch.cli", reason="needs the frameworks extra")
+    demos: Any = importlib.import_module("lightning.pytorch.demos.boring_classes")
+    (tmp_path / "config.yaml").write_text(RECIPES["LightningCLI"][0], encoding="utf-8")
+    arguments = ["--config", str(tmp_path / "config.yaml"), "--trainer.logger", "false"]
+    made = cli.LightningCLI(demos.BoringModel, args=arguments, run=False, save_config_callback=None)
+    optimizer = made.model.configure_optimizers()
+    assert isinstance(optimizer, gradagrad.AutoGradaGrad)
+    assert optimizer.defaults["state_dtype"] == torch.bfloat16
+
+
+def test_the_table_of_diffusion_is_that_of_the_record() -> None:
+    runs = json.loads((DOCS / "records" / "auto-fourth.json").read_text(encoding="utf-8"))["runs"]
+    table = (DOCS / "diffusion.md").read_text(encoding="utf-8").partition("| | U-Net | low-rank |\n")[2]
+    keys = [("AutoGradaGrad", 1), ("AutoGradaGrad", 0), ("Prodigy + Schedule-Free", 0), ("Prodigy, as advised", 0)]
+    keys += [("Prodigy", 0), *((f"AdamW, cosine, lr {rate}", 0) for rate in ("0.00316", "0.01", "0.0316"))]
+    rows = [row.split("|")[2:4] for row in table.partition("\n\n")[0].splitlines()[1:]]
+    for (key, place), row in zip(keys, rows, strict=True):
+        for problem, cell in zip(("diffusion-unet", "turned-lora"), row, strict=True):
+            found = [losses[place] for seed, losses in runs[problem][key].items() if seed.isdigit()]
+            assert float(cell) == pytest.approx(sum(found) / len(found), abs=5.1e-4), (key, problem)
 
 
 @pytest.mark.parametrize(

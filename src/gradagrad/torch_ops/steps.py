@@ -154,8 +154,11 @@ def added_up(parts: Sequence[Tensor], batch: Batch) -> Tensor:
 
 
 def _narrowed(factors: Sequence[Any], view: View) -> list[Any]:
-    """The factors on the view's device and in its precision; those of each tensor as a tuple."""
-    found = [view.ops.narrow(a.to(view.device)) if isinstance(a, Tensor) else a for a in factors]
+    """The factors on the view's device and in its precision, moved in one transfer; those of each tensor as a tuple."""
+    tensors = torch.broadcast_tensors(*(a for a in factors if isinstance(a, Tensor)))
+    together = torch.stack(tensors) if len(tensors) > 1 else tensors[0][None]
+    moved = iter(view.ops.narrow(together.to(view.device)).unbind())
+    found = [next(moved) if isinstance(a, Tensor) else a for a in factors]
     return [a.unbind() if isinstance(a, Tensor) and a.dim() else a for a in found]
 
 

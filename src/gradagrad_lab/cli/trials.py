@@ -64,7 +64,7 @@ def _panel(axes: Any, frame: Frame, trial: Trial, methods: dict[str, Method], me
     for number, (label, method) in enumerate(methods.items()):
         if metric not in trial.runs([method])[0].measures:
             continue
-        look = style.line(label)
+        look: dict[str, Any] = style.line(label)
         if earlier := families[:number].count(families[number]):  # a second run of an optimizer has another colour
             shades = style.ramp(min(style.LONGEST_RAMP, families.count(families[number])))
             look = {"color": shades[earlier % len(shades)], "linewidth": 1.6}

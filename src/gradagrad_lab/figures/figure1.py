@@ -80,7 +80,7 @@ def draw(curves: Curves) -> list[Picture]:
             "Two curves over v/α from −4 to 3. They coincide for positive v and touch with the same slope at 0. To "
             "the left the naive rule rises without bound towards −1, while GradaGrad rises gently to 2.2 at −4.",
             [Panel(lambda axes: _panel(axes, curves))],
-            size=(4.3, 3.4),
+            size=(4.3, 2.7),
         )
     ]
 

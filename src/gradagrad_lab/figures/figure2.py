@@ -99,7 +99,7 @@ def draw(drawn: Results) -> list[Picture]:
             "climbs in a straight line on a logarithmic axis to about 1, then falls slowly.",
             panels,
             columns=2,
-            size=(4.2, 2.7),
+            size=(4.2, 2.2),
         )
     ]
 

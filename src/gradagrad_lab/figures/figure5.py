@@ -19,8 +19,7 @@ CAPS = {"no cap": "others", "D∞, as printed": "adagrad", "D∞, v as below it"
 """The caps on γ, and how they are drawn."""
 SLOPE, DIAMETER, START = 0.1, 2.0, 0.5
 """ε, D and γ₀."""
-STEPS = {True: 16_384, False: 131_072}
-SEEDS = 20
+STEPS, SEEDS = {True: 16_384, False: 131_072}, 20
 
 
 class Results(NamedTuple):

@@ -122,6 +122,7 @@ def draw() -> None:
     best, grid = _read("figure4")["tables"]
     ends = {row[0]: float(row[2]) for row in best["rows"]}
     figure, panel = plt.subplots(figsize=(6.6, 4.6), layout="constrained")
+    rho: tuple[float, ...] = ()
     for place, (sign, shade) in zip(range(1, len(grid["columns"])), GAMMAS, strict=True):
         cells = [[float(number) for number in re.findall(r"\d\.\d+", row[place])] for row in grid["rows"]]
         rho, mean, low, high = zip(

@@ -53,7 +53,8 @@ class TheoremD:
     """The sums of Theorem D, element by element; ``capped`` marks the elements with the paper's cap, for β = 0."""
 
     def __init__(self, settings: Settings, distance: Any, capped: Any = False) -> None:
-        self.rho, self.bound, self.distance, self.capped = settings.rho, settings.grad_bound, distance, capped
+        self.rho, self.distance, self.capped = settings.rho, distance, capped
+        self.bound: Any = settings.grad_bound
         self.inverse: Any = 0.0
         self.noise: Any = 0.0
         self.product: Any = 0.0  # M·G∞, the largest |g·m|

@@ -124,8 +124,10 @@ def _heading(sections: Sequence[Section], claims: Sequence[Claim]) -> str:
 
 def overall(claims: Sequence[Claim]) -> Verdict:
     """The verdict of a section: on the paper's claims, or where it has none on ours."""
-    own = [claim.verdict for claim in claims if claim.whose != "ours"] or [claim.verdict for claim in claims]
-    decided = {verdict for verdict in own if verdict in VERDICTS[:3]}
+    own: list[Verdict] = [claim.verdict for claim in claims if claim.whose != "ours"] or [
+        claim.verdict for claim in claims
+    ]
+    decided: set[Verdict] = {verdict for verdict in own if verdict in VERDICTS[:3]}
     if not decided:
         return own[0] if own else "not tested"
     return decided.pop() if len(decided) == 1 else "holds in part"

@@ -122,7 +122,7 @@ def alike_for_large(results: Results) -> Claim:
         "Initialisations from which the four γ₀ end close to one another. One initialisation can show either.",
         share_verdict(float(together.mean())),
         criterion="within a tenth of AdaGrad's gain of one another, on nine initialisations in ten",
-        number=f"{int(together.sum())} of {together.size} cases",
+        number=f"alike in {int(together.sum())} of {together.size} cases",
         table=Table.of("", rows),
     )
 
