@@ -192,6 +192,10 @@ def test_the_other_rule_is_trained_again_and_marked(tmp_path):
     assert "an older rule" not in show.table(own) + show.summary([show.workload_case(own)])
     own.runs["AutoGradaGrad | 1 | seed 1 | 2145 steps"]["rule"] = "another"
     assert [job.seed for job in own.missing()] == [1]
+    assert [job.seed for job in own.done(methods.AVERAGED)] == [0, 2], "rules are not mixed"
+    assert "an older rule" not in show.table(own)
+    for seed in (0, 2):
+        own.runs[f"AutoGradaGrad | 1 | seed {seed} | 2145 steps"]["rule"] = "another"
     assert "an older rule" in show.table(own)
     assert "an older rule" in show.summary([show.workload_case(own)])
 
