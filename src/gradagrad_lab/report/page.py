@@ -150,7 +150,7 @@ def command(sections: Sequence[Section], context: Context) -> str:
     if len(sections) == 1:  # the command takes one experiment or all
         words.append(sections[0].key)
     words += ["--size", "paper"] if context.size is Size.PAPER else [f"--{context.size}"]
-    given: dict[str, Any] = {name: getattr(context, name) for name in ("seeds", "first_seed", "softmax", "rows", "on")}
+    given: dict[str, Any] = {name: getattr(context, name) for name in ("seeds", "first_seed", "softmax", "rows")}
     given |= {"only": ",".join(context.only), "data_dir": context.data_dir}
     for name, value in given.items():
         if value is not None and value is not False and value != "":

@@ -165,8 +165,8 @@ def test_what_cannot_be_shown_is_refused(make: Any, reason: str) -> None:
         ({"size": Size.FULL, "seeds": 3}, "gradagrad reproduce figure2 --full --seeds 3"),
         ({"first_seed": 0}, "gradagrad reproduce figure2 --quick --first-seed 0"),
         (
-            {"size": Size.PAPER, "rows": 25600, "softmax": True, "on": "gru,mlp"},
-            "gradagrad reproduce figure2 --size paper --softmax --rows 25600 --on gru,mlp",
+            {"size": Size.PAPER, "rows": 25600, "softmax": True},
+            "gradagrad reproduce figure2 --size paper --softmax --rows 25600",
         ),
         (
             {"only": ("glass", "vowel"), "gamma0": (0.3, 1e-5), "rho": (50.0,), "files": (Path("a.csv"),)},
@@ -184,7 +184,7 @@ def test_the_command_to_run_it_again(options: dict[str, Any], expected: str) -> 
     group: Any = typer.main.get_command(app)
     parsed = group.commands["reproduce"].make_context("reproduce", shlex.split(expected)[2:]).params
     assert (parsed["experiment"], parsed["full"]) == ("figure2", options.get("size") is Size.FULL)
-    given = options.keys() & {"seeds", "first_seed", "rows", "on", "softmax", "data_dir"}
+    given = options.keys() & {"seeds", "first_seed", "rows", "softmax", "data_dir"}
     assert all(parsed[name] == options[name] for name in given)
     assert tuple(parsed["gamma0"] or ()) == options.get("gamma0", ())
 
