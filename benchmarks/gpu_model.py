@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
-from unittest import mock
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +22,6 @@ from benchmarks.gpu_compile import GPUS, Gpu
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.engine.batch import Batch, Step
 from gradagrad.engine.step import look_on_device, moves
-from gradagrad.torch_ops import views
 from gradagrad.torch_ops.steps import TorchStep
 from gradagrad.triton.backend import TritonBackend, TritonStep
 from gradagrad.triton.launch import common_spec, specs_of
@@ -144,7 +142,7 @@ def foreach(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
         else:
             _take(partial(TorchStep, together=True), optimizer._batches()[0])
 
-    with torch.no_grad(), mock.patch.object(views, "PIECE", 1 << 40):  # A GPU takes all tensors at once.
+    with torch.no_grad():
         step()
         counter = Counter()
         with counter:
