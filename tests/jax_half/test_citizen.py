@@ -148,7 +148,7 @@ def test_a_tiny_step_keeps_its_bits(name):
 
 
 @every
-def test_a_nan_spoils_its_element_and_what_shares_its_step(make):
+def test_a_nan_ruins_its_element_and_what_shares_its_step(make):
     params, optimizer = parameters(), make()
     state = optimizer.init(params)
     for number in (1.0, jnp.nan, 1.0):

@@ -19,6 +19,7 @@ from gradagrad.optax.arrays import (
     computing_dtype,
     filled,
     in_precision,
+    like,
     mapped_axes,
     wide_dtype,
 )
@@ -143,7 +144,7 @@ class Method:
         """A leaf's update, its part of the statistics, and its new element fields."""
         step, new, statistics = leaf.move(factors)
         stored = {f.key: leaf.stored(f, new[f.key]) for f in self._fields if f.key in new}
-        return {"update": leaf.update(step), "statistics": statistics, **stored}
+        return {"update": like(-step, leaf.gradient), "statistics": statistics, **stored}
 
     def _decay(self, kind: str) -> Any:
         return self.weight_decay if self.decay == kind else 0.0

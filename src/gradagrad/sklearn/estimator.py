@@ -116,7 +116,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         samples = self._read(X, y, classes, sample_weight, first=first, streaming=True)
         before, self.alpha_ = getattr(self, "alpha_", None), self._given_alpha()
         if not first and self.alpha_ != before:  # `set_params` has changed it since the last call.
-            self._model.descent.forget()
+            self._model.descent.begin(self._model.descent.point(self.average))
         if first:
             self._model = self._first(*samples)
         model, rng = self._model, check_random_state(self.random_state)

@@ -41,8 +41,6 @@ class View:
     """Where its parameters are in the batch that was viewed."""
     values: Arrays
     settings: Any
-    block_settings: Any
-    """The same with a learning rate for each block."""
     sums: Any
     """How to sum over each block."""
 
@@ -69,7 +67,7 @@ class View:
 
     def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
         """The view's own blocks after this step, and the factors of the move."""
-        return self.rule.decide(sums, self.block, self.block_settings, self.block_ops)
+        return self.rule.decide(sums, self.block, self.settings, self.block_ops)
 
     def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
         """Moves and writes everything, blocks too. What the rule learns from is returned, not written."""
@@ -112,7 +110,7 @@ class OneTensor(View):
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
             self.block = {key: a.clone() for key, a in self.block.items()}
         lr = lr_of(batch, i, dtype)
-        self.block_settings = self.settings = self.settings if lr is self.settings.lr else self.settings._replace(lr=lr)
+        self.settings = self.settings if lr is self.settings.lr else self.settings._replace(lr=lr)
         self.sums = reduction(batch.plan.scope)
 
     def write(self, new: Arrays, after: Arrays) -> None:
@@ -152,12 +150,7 @@ class ManyTensors(View):
                 fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
         self._has_blocks = batch.plan.scope in ("row", "tensor")
         self.sums = self._own if self._has_blocks else reduction(batch.plan.scope)
-        lr = lr_of(batch, 0, dtype)
-        self.settings = self.block_settings = self.settings._replace(lr=lr)
-
-    @cached_property
-    def _tensors(self) -> Segments:
-        return Segments([p.numel() for p in self._params], self.values["x"], None)
+        self.settings = self.settings._replace(lr=lr_of(batch, 0, dtype))
 
     @cached_property
     def _rows(self) -> Segments:
@@ -166,9 +159,11 @@ class ManyTensors(View):
             lengths += array("q", [shape[1:].numel()]) * (shape[0] if shape else 1)
         return Segments(lengths, self.values["x"], self.ops.dtype)
 
-    @property
+    @cached_property
     def _own(self) -> Segments:
-        return self._tensors if self.batch.plan.scope == "tensor" else self._rows
+        if self.batch.plan.scope == "row":
+            return self._rows
+        return Segments([p.numel() for p in self._params], self.values["x"], None)
 
     def _block_tensors(self) -> list[Tensor]:
         return self.batch.state[next(field.key for field in self.batch.plan.fields if field.at == "block")]
@@ -283,9 +278,8 @@ def lr_of(batch: Batch, i: int, dtype: torch.dtype, *, counted: bool = False) ->
     lr = lr.reshape(()).to(dtype) if isinstance(lr, Tensor) else lr
     if not batch.plan.lr_decay:
         return lr
-    steps = batch.steps[i]
-    steps = (steps.to(dtype) - 1.0).clamp(min=0.0) if counted else steps.to(dtype)
-    return lr / (1.0 + steps * batch.plan.lr_decay)
+    steps = batch.steps[i].to(dtype)
+    return lr / (1.0 + ((steps - 1.0).clamp(min=0.0) if counted else steps) * batch.plan.lr_decay)
 
 
 def gradient_of(batch: Batch, g: Any, x: Any) -> Any:

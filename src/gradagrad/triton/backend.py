@@ -244,7 +244,7 @@ def versions(device: torch.device) -> str:
     return f"gradagrad {__version__}, torch {torch.__version__}, triton {version}, {name}"
 
 
-# What is refused.
+# Batches that are refused.
 
 
 @cache

@@ -153,7 +153,7 @@ def parse(lines: Sequence[bytes], message: str = "line {}: {}", before: int = 0)
 
 
 def _fault(fields: list[bytes]) -> str:
-    """What is wrong with a line."""
+    """Says what is wrong with a line."""
     if len(fields) != FIELDS:
         return f"{len(fields)} fields instead of {FIELDS}"
     rules = [(re.compile(rb"[01]"), "the label", "0 or 1")]

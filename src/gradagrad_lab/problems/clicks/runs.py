@@ -152,7 +152,7 @@ def _auc(scores: NDArray[Any], clicks: NDArray[Any]) -> float:
 
 @lru_cache(maxsize=1)
 def references(setup: Setup) -> list[float]:
-    """What losses are compared with, in the order of `REFERENCES`."""
+    """The losses to compare with, in the order of `REFERENCES`."""
     rows, rate = joined(list(setup.held_out_rows())), click_rate(setup)
     base = float(log_loss(np.full_like(rows.clicks, rate), rows.clicks).mean())
     if rows.teacher is None:
