@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from gradagrad import AutoGradaGrad
-from gradagrad.integrations.lightning import GradaGradCallback, LearningRateMonitor
+from gradagrad.integrations.lightning import GradaGradCallback
 
 
 class Classifier(lightning.LightningModule):
@@ -75,7 +75,6 @@ def train(output: Path, epochs: int, *, resume: bool) -> tuple[lightning.Trainer
         callbacks=[
             ModelCheckpoint(dirpath=output, save_last=True),
             GradaGradCallback(batches=batches),
-            LearningRateMonitor(),
         ],
         log_every_n_steps=10,
         enable_progress_bar=False,

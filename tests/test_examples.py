@@ -13,7 +13,7 @@ def test_sklearn_text():
     pytest.importorskip("sklearn")
     results = import_module("examples.sklearn_text").main(6000)
     assert min(results.values()) > 0.6  # seven packages
-    assert results["GradaGradClassifier, alpha search"] > results["SGDClassifier, defaults"] - 0.05
+    assert results["GradaGradClassifier, weak penalty"] > results["SGDClassifier, defaults"] - 0.05
 
 
 def test_every_example_is_run_by_a_test():

@@ -12,7 +12,6 @@ from torch.optim import Optimizer
 from torch.testing import assert_close
 
 from gradagrad import GradaGrad
-from gradagrad.torch_ops import views
 
 from .harness import (
     ADAGRAD,
@@ -147,11 +146,8 @@ def compare_lists(case: Case, params: list[Tensor], flag: str, steps: int, skip_
     assert_same_state(loop, other, atol=1e-4, rtol=1e-2)
 
 
-@pytest.mark.parametrize("piece", [views.PIECE, 7])
 @implementation_cases("foreach")
-def test_foreach_matches_forloop_mixed_dtypes(case: Case, piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With pieces of 7 elements most of the tensors are in several."""
-    monkeypatch.setattr(views, "PIECE", piece)
+def test_foreach_matches_forloop_mixed_dtypes(case: Case) -> None:
     compare_lists(case, zoo(), "foreach", steps=4, skip_gradient=0)
 
 

@@ -22,7 +22,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "decoupled": {"weight_decay": 0.1, "decoupled_weight_decay": True},
     "lazy": {"lazy": True},
     "uphill": {"maximize": True},
-    "lr_decay": {"lr_decay": 0.01},
 }
 
 

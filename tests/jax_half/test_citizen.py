@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from gradagrad.optax import auto_gradagrad, gradagrad, scale_by_gradagrad
+from gradagrad.optax import auto_gradagrad, gradagrad
 
 from .citizens import FEW, OPTIMIZERS, elementwise, every, few, gradients, loss, parameters, same, step_of, train
 
@@ -145,12 +145,6 @@ def test_a_tiny_step_keeps_its_bits(name):
     params = jnp.array([3.0, 1e4])
     updates, _ = optimizer.update(jnp.array([1.0, 1.0]), optimizer.init(params), params)
     np.testing.assert_allclose(-updates, expected, rtol=1e-6)
-
-
-def test_scale_by_gradagrad_is_a_direction_uphill():
-    direction = scale_by_gradagrad()
-    updates, _ = direction.update(jnp.array([2.0, -3.0]), direction.init(jnp.zeros(2)))
-    np.testing.assert_allclose(updates, [1.0, -1.0], rtol=1e-6)
 
 
 @every

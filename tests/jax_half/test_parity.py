@@ -3,11 +3,10 @@
 from functools import partial
 
 import numpy as np
-import optax
 import pytest
 
 from gradagrad import GradaGrad
-from gradagrad.optax import gradagrad, scale_by_gradagrad
+from gradagrad.optax import gradagrad
 
 from .cases import OPTIONS, for_jax, run_jax, run_torch
 
@@ -28,16 +27,6 @@ def test_torch_and_jax_take_the_same_steps(granularity, momentum):
         for key, expected in run_torch(partial(GradaGrad, **given), STEPS, signs[name]).items():
             assert expected.size == 0 or np.abs(expected[-1] - expected[0]).max() > 1e-3, name
             np.testing.assert_allclose(found[name][key], expected, rtol=1e-12, atol=1e-12, err_msg=f"{name}, {key}")
-
-
-def test_the_direction_alone_is_scaled_by_whoever_follows():
-    optimizers = {
-        "whole": gradagrad(0.3, momentum=0.5),
-        "chain": optax.chain(scale_by_gradagrad(momentum=0.5), optax.scale_by_learning_rate(0.3)),
-    }
-    _, found = run_jax(optimizers, 50, dict.fromkeys(optimizers, 1.0))
-    for key, expected in found["whole"].items():
-        np.testing.assert_allclose(found["chain"][key], expected, rtol=1e-14, atol=1e-14)
 
 
 def test_all_means_group_here():

@@ -11,8 +11,7 @@ from lightning.pytorch import callbacks
 from torch import Tensor
 
 from gradagrad.averaging import forward
-from gradagrad.integrations.wrappers import averaging, ours, shown, to_average
-from gradagrad.monitoring.diagnostics import readings
+from gradagrad.integrations.wrappers import averaging, shown, to_average
 
 
 class GradaGradCallback(pl.Callback):
@@ -83,25 +82,6 @@ class GradaGradCallback(pl.Callback):
             states = [trainer.strategy.optimizer_state(optimizer) for optimizer in trainer.optimizers]
             checkpoint.update(state_dict=saved, optimizer_states=states)
             self.on_train_batch_start(trainer, pl_module, None, 0)
-
-
-class LearningRateMonitor(callbacks.LearningRateMonitor):
-    """Lightning's monitor, which shows the effective learning rate of our optimizers instead of ``lr``.
-
-    In AutoGradaGrad, ``lr`` is only a factor, usually 1.
-    """
-
-    def on_train_start(self, trainer: pl.Trainer, *args: Any, **kwargs: Any) -> None:
-        """Finds our optimizers."""
-        self._ours = ours(trainer.optimizers)
-        super().on_train_start(trainer, *args, **kwargs)
-
-    def _extract_lr(self, param_group: dict[str, Any], name: str) -> dict[str, Any]:
-        for optimizer in self._ours:
-            if any(group is param_group for group in optimizer.param_groups):
-                rate = readings(optimizer, param_group)["effective_lr"]
-                return super()._extract_lr({**param_group, "lr": rate}, name)
-        return super()._extract_lr(param_group, name)
 
 
 def _no_log(*_: Any, **__: Any) -> None: ...

@@ -7,7 +7,7 @@ They have the same rules, arguments and messages as the torch classes. Install t
 """
 
 from gradagrad.optax.auto import AutoGradaGradState, auto_gradagrad, auto_gradagrad_eval_params
-from gradagrad.optax.transforms import GradaGradState, gradagrad, scale_by_gradagrad
+from gradagrad.optax.transforms import GradaGradState, gradagrad
 
 __all__ = [
     "AutoGradaGradState",
@@ -15,5 +15,4 @@ __all__ = [
     "auto_gradagrad",
     "auto_gradagrad_eval_params",
     "gradagrad",
-    "scale_by_gradagrad",
 ]

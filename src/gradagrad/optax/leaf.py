@@ -15,7 +15,6 @@ from gradagrad.optax.arrays import (
     block_dtype,
     computing_dtype,
     in_precision,
-    like,
     touched,
 )
 from gradagrad.rules.gradagrad import is_off
@@ -46,8 +45,7 @@ class Leaf:
 
         ``decay_beside`` is decoupled decay outside the rule: the share of the parameter that a step takes off.
         """
-        self.rule, self.scope = rule, scope
-        self.gradient, self.parameter, self._state = gradient, parameter, state
+        self.rule, self.gradient, self._state = rule, gradient, state
         dtype = computing_dtype(jnp.asarray(gradient if parameter is None else parameter).dtype)
         self.ops, self._decay_beside = ArrayOps(dtype), decay_beside
         self.x: Any = None if parameter is None else as_real(parameter, dtype)
@@ -94,7 +92,3 @@ class Leaf:
     def stored(self, field: Field, value: Array) -> Array:
         """A field's new value in the format of the old one."""
         return jnp.asarray(value, self._state[field.key].dtype)
-
-    def update(self, step: Array) -> Array:
-        """What to add to the parameter, in the format of the gradient."""
-        return like(-step, self.gradient)

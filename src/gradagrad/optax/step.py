@@ -19,6 +19,7 @@ from gradagrad.optax.arrays import (
     computing_dtype,
     filled,
     in_precision,
+    like,
     mapped_axes,
     wide_dtype,
 )
@@ -45,15 +46,12 @@ class Method:
     kept: Sequence[str] = ()
     """Settings that the state also holds, for functions that get only the state."""
     learning_rate: Any = 1.0
-    lr_decay: Any = 0.0
     weight_decay: Any = 0.0
     decay: str = "coupled"
     """How weights decay: "coupled" (part of the gradient), "rule" (by the rule), or "beside" (outside the rule)."""
     mask: Any = None
     needs_params: bool = False
     maximize: bool = False
-    descends: bool = True
-    """Whether updates point downhill. False for a direction that a chain scales and negates."""
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
         """The method as an Optax transformation."""
@@ -99,7 +97,8 @@ class Method:
             )
         shared = {f.key: getattr(state, f.key) for f in self._fields if self._is_shared(f)}
         own = {f.key: tree.flatten_up_to(getattr(state, f.key)) for f in self._fields if f.key not in shared}
-        settings = self.settings._replace(lr=self._lr(state.count), weight_decay=self._decay("rule"))
+        lr = self.learning_rate(state.count) if callable(self.learning_rate) else self.learning_rate
+        settings = self.settings._replace(lr=lr, weight_decay=self._decay("rule"))
         if self.rule.learns:  # A step in which every gradient is zero changes nothing.
             found = [jnp.any(jnp.asarray(g) != 0).astype(wide_dtype()) for g in gradients]
             settings = settings._replace(moved=jnp.stack(found).max())
@@ -144,13 +143,8 @@ class Method:
     def _results(self, leaf: Leaf, factors: Sequence[Array]) -> Results:
         """A leaf's update, its part of the statistics, and its new element fields."""
         step, new, statistics = leaf.move(factors)
-        update = leaf.update(step if self.descends else -step)
         stored = {f.key: leaf.stored(f, new[f.key]) for f in self._fields if f.key in new}
-        return {"update": update, "statistics": statistics, **stored}
-
-    def _lr(self, count: Array) -> Any:
-        lr = self.learning_rate(count) if callable(self.learning_rate) else self.learning_rate
-        return lr if is_off(self.lr_decay) else lr / (1.0 + count * self.lr_decay)
+        return {"update": like(-step, leaf.gradient), "statistics": statistics, **stored}
 
     def _decay(self, kind: str) -> Any:
         return self.weight_decay if self.decay == kind else 0.0
@@ -186,9 +180,9 @@ class Method:
 
 def method(arguments: Mapping[str, Any], **own: Any) -> Method:
     """A method with those of the user's arguments that every rule has."""
-    names = ("lr_decay", "weight_decay", "mask", "maximize")
+    names = ("weight_decay", "mask", "maximize")
     options = {name: arguments[name] for name in names if name in arguments}
-    return Method(**options, learning_rate=arguments.get("lr", 1.0), **own)
+    return Method(**options, learning_rate=arguments["lr"], **own)
 
 
 def _wide(settings: Any) -> tuple[Any, ArrayOps]:

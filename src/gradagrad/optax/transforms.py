@@ -1,9 +1,9 @@
-"""GradaGrad as Optax gradient transformations. The arithmetic is `gradagrad.rules.gradagrad`'s."""
+"""GradaGrad as an Optax gradient transformation. The arithmetic is `gradagrad.rules.gradagrad`'s."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import optax
@@ -34,7 +34,6 @@ def gradagrad(
     weight_decay: Numeric = 0.0,
     decoupled_weight_decay: bool = False,
     mask: Any = None,
-    lr_decay: Numeric = 0.0,
     initial_accumulator_value: Numeric = 0.0,
     eps: Numeric = 1e-10,
     grad_bound: Numeric | None = None,
@@ -51,8 +50,8 @@ def gradagrad(
     Args:
         learning_rate: γ₀, a number or a schedule. 1.0 suits convex problems; a neural net needs about 0.01 with
             ``granularity="element"``, because the first step moves every weight by it.
-        rho: see `gradagrad.GradaGrad`, as for momentum, lr_decay, initial_accumulator_value, eps, grad_bound,
-            gamma_max, growth_limit, lazy and maximize.
+        rho: see `gradagrad.GradaGrad`, as for momentum, initial_accumulator_value, eps, grad_bound, gamma_max,
+            growth_limit, lazy and maximize.
         granularity: what shares a step size: ``"element"``, ``"row"``, ``"tensor"`` (one array), or ``"group"`` (all
             arrays of this transformation). ``"all"`` means the same as ``"group"``.
         weight_decay: added to the gradient as weight_decay · x, or see the next argument.
@@ -76,36 +75,20 @@ def gradagrad(
         >>> bool(jnp.abs(params["w"]).max() < 1e-3)
         True
     """
-    decay = "beside" if decoupled_weight_decay else "coupled"
-    return _transformation(checked(GRADAGRAD, locals()), decay=decay, needs_params=projection is not None)
-
-
-def scale_by_gradagrad(
-    rho: Numeric = 2.0,
-    momentum: Numeric = 0.0,
-    granularity: Scope = "element",
-    *,
-    initial_accumulator_value: Numeric = 0.0,
-    eps: Numeric = 1e-10,
-    grad_bound: Numeric | None = None,
-    gamma_max: Numeric = math.inf,
-    growth_limit: Numeric | None = None,
-    lazy: bool = False,
-) -> optax.GradientTransformationExtraArgs:
-    """GradaGrad's direction for a learning rate of 1, to be followed by `optax.scale_by_learning_rate`.
-
-    The arguments are those of `gradagrad`, except that gamma_max caps only the growth.
-    """
-    return _transformation(checked(GRADAGRAD, locals()), descends=False)
-
-
-def _transformation(arguments: Mapping[str, Any], **own: Any) -> optax.GradientTransformationExtraArgs:
+    arguments = checked(GRADAGRAD, locals())
     settings = settings_of(
         Settings,
         arguments,
         beta=arguments["momentum"],
-        growth_limit=limit_of_growth(arguments["growth_limit"], arguments["granularity"]),
-        project=arguments.get("projection"),
+        growth_limit=limit_of_growth(arguments["growth_limit"], granularity),
+        project=projection,
     )
-    scope = arguments["granularity"]
-    return method(arguments, rule=RULE, settings=settings, scope=scope, state=GradaGradState, **own).transformation()
+    return method(
+        arguments,
+        rule=RULE,
+        settings=settings,
+        scope=granularity,
+        state=GradaGradState,
+        decay="beside" if decoupled_weight_decay else "coupled",
+        needs_params=projection is not None,
+    ).transformation()

@@ -10,7 +10,7 @@ from torch import Tensor
 from gradagrad import sharding
 from gradagrad.engine.batch import Batch, Step
 from gradagrad.torch_ops.ops import TensorOps, real_shape, tensor_ops, write_scalars
-from gradagrad.torch_ops.views import View, lr_of, total, views
+from gradagrad.torch_ops.views import View, lr_of, views
 
 
 class TorchStep:
@@ -18,7 +18,7 @@ class TorchStep:
 
     def __init__(self, batch: Batch, *, together: bool = False) -> None:
         self.batch, self._together = batch, together
-        self._measured: list[Sequence[View]] = []
+        self._measured: list[View] = []
         self._after: dict[str, Any] = {}
         """The block that parameters share, as it will be written."""
 
@@ -26,10 +26,8 @@ class TorchStep:
         if self.batch.shared:
             step_in_phases(self)
             return
-        for pieces in views(self.batch, together=self._together):  # Only one holds temporaries.
-            after, factors = pieces[0].decide(total([piece.measure() for piece in pieces]))
-            for piece in pieces:
-                piece.step(after, factors)
+        for view in views(self.batch, together=self._together):  # Only one holds temporaries.
+            view.step(*view.decide(view.measure()))
         torch._foreach_add_(self.batch.steps, 1)
 
     def measure(self) -> Any:
@@ -37,7 +35,7 @@ class TorchStep:
         if not self.batch.plan.rule.measures:
             return None
         self._measured = list(views(self.batch, together=self._together))
-        found = [(pieces[0], total([piece.measure() for piece in pieces])) for pieces in self._measured]
+        found = [(view, view.measure()) for view in self._measured]
         if self.batch.plan.is_shared:
             return added_up([torch.stack(own) for _, own in found], self.batch)
         sums: dict[int, Tensor] = {}
@@ -56,15 +54,14 @@ class TorchStep:
             lr = lr_of(batch, 0, next(iter(batch.shared.values())).dtype)
             self._after, factors = decide(batch, lr, () if sums is None else sums[0].unbind())
         narrowed: dict[Any, list[Any]] = {}
-        for pieces in self._measured or views(batch, together=self._together):
-            view = pieces[0]
+        for view in self._measured or views(batch, together=self._together):
             if at_once:
                 if (key := (view.device, view.ops)) not in narrowed:
                     narrowed[key] = _narrowed(factors, view)
                 after, own = self._after, [a[view.places[0]] if isinstance(a, tuple) else a for a in narrowed[key]]
             else:
                 after, own = view.decide(() if sums is None else view.from_tensors([sums[i] for i in view.places]))
-            moved = total([piece.step(after, own) for piece in pieces])
+            moved = view.step(after, own)
             if batch.plan.rule.learns:
                 rows = torch.stack(moved, -1).reshape(len(view.places), -1)
                 statistics.update(zip(view.places, rows, strict=True))

@@ -7,7 +7,7 @@ where they go; the arithmetic is the rule's. Reading changes nothing.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -32,9 +32,6 @@ from gradagrad.torch_ops.ops import (
 )
 
 Arrays = dict[str, Any]
-PIECE = 1 << 17
-"""Elements that are stepped at once on a CPU when tensors are stepped together: what an operation leaves behind is
-still in the cache for the next one, and its memory is used again."""
 
 
 class View:
@@ -44,8 +41,6 @@ class View:
     """Where its parameters are in the batch that was viewed."""
     values: Arrays
     settings: Any
-    block_settings: Any
-    """The same with a learning rate for each block."""
     sums: Any
     """How to sum over each block."""
 
@@ -72,7 +67,7 @@ class View:
 
     def decide(self, sums: Any) -> tuple[Arrays, Sequence[Any]]:
         """The view's own blocks after this step, and the factors of the move."""
-        return self.rule.decide(sums, self.block, self.block_settings, self.block_ops)
+        return self.rule.decide(sums, self.block, self.settings, self.block_ops)
 
     def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
         """Moves and writes everything, blocks too. What the rule learns from is returned, not written."""
@@ -115,7 +110,7 @@ class OneTensor(View):
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
             self.block = {key: a.clone() for key, a in self.block.items()}
         lr = lr_of(batch, i, dtype)
-        self.block_settings = self.settings = self.settings if lr is self.settings.lr else self.settings._replace(lr=lr)
+        self.settings = self.settings if lr is self.settings.lr else self.settings._replace(lr=lr)
         self.sums = reduction(batch.plan.scope)
 
     def write(self, new: Arrays, after: Arrays) -> None:
@@ -155,20 +150,7 @@ class ManyTensors(View):
                 fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
         self._has_blocks = batch.plan.scope in ("row", "tensor")
         self.sums = self._own if self._has_blocks else reduction(batch.plan.scope)
-        lr = lr_of(batch, None, dtype)
-        self.settings = self.block_settings = self.settings._replace(lr=lr)
-        if batch.plan.lr_decay:
-            self.settings = self.block_settings = self.settings._replace(lr=self._tensors.spread(lr))
-            if self._has_blocks:
-                rows = [a.expand(t.numel()) for a, t in zip(lr, self._block_tensors(), strict=True)]
-                self.block_settings = self.settings._replace(lr=torch.cat(rows))
-        self._project: Any = getattr(batch.plan.settings, "project", None)
-        if self._project is not None:
-            self.settings = self.settings._replace(project=self._projected)
-
-    @cached_property
-    def _tensors(self) -> Segments:
-        return Segments([p.numel() for p in self._params], self.values["x"], None)
+        self.settings = self.settings._replace(lr=lr_of(batch, 0, dtype))
 
     @cached_property
     def _rows(self) -> Segments:
@@ -177,14 +159,11 @@ class ManyTensors(View):
             lengths += array("q", [shape[1:].numel()]) * (shape[0] if shape else 1)
         return Segments(lengths, self.values["x"], self.ops.dtype)
 
-    @property
+    @cached_property
     def _own(self) -> Segments:
-        return self._tensors if self.batch.plan.scope == "tensor" else self._rows
-
-    def _projected(self, points: Tensor, metric: Any) -> Tensor:
-        like = self._params
-        metrics = parts(metric, like) if isinstance(metric, Tensor) and metric.dim() else [metric] * len(like)
-        return joined(list(map(self._project, parts(points, like), metrics)))
+        if self.batch.plan.scope == "row":
+            return self._rows
+        return Segments([p.numel() for p in self._params], self.values["x"], None)
 
     def _block_tensors(self) -> list[Tensor]:
         return self.batch.state[next(field.key for field in self.batch.plan.fields if field.at == "block")]
@@ -247,59 +226,27 @@ class TouchedRows(OneTensor):
             clocks.index_put_(self.index, later.to(clocks))
 
 
-def total(results: Sequence[Any]) -> Any:
-    """The sums over the pieces of a tensor."""
-    return results[0] if len(results) == 1 else [sum(a) for a in zip(*results, strict=True)]
+def views(batch: Batch, *, together: bool) -> Iterator[View]:
+    """Dense parameters one by one or together, sparse ones by their touched rows.
 
-
-def views(batch: Batch, *, together: bool) -> Iterator[Sequence[View]]:
-    """Dense parameters one by one or together (but not in a compiled step), sparse ones by their touched rows.
-
-    What comes together are pieces of one tensor, which share their blocks.
+    A compiled step, ``lr_decay`` and a projection take them one by one.
     """
-    together = together and not torch.compiler.is_compiling()
+    each = batch.plan.lr_decay or getattr(batch.plan.settings, "project", None)
+    together = together and not each and not torch.compiler.is_compiling()
     dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
     if together and dense:
         rest = batch if len(dense) == len(batch.grads) else batch.select(dense)
         params: list[Tensor | None] = [*rest.params]
         grouped = Optimizer._group_tensors_by_device_and_dtype([params], with_indices=True)
-        for indices in (pack for _, group in grouped.values() for pack in _packs(rest.params, map(int, group))):
-            if len(indices) == 1:
-                yield from _in_pieces(batch, dense[indices[0]])
-                continue
+        for indices in (list(map(int, group)) for _, group in grouped.values()):
             many = ManyTensors(rest if len(indices) == len(rest.params) else rest.select(indices))
             many.places = [dense[i] for i in indices]
-            yield [many]
+            yield many
     for i, gradient in enumerate(batch.grads):
         if gradient.layout != torch.strided:
-            yield [TouchedRows(batch, i)]
+            yield TouchedRows(batch, i)
         elif not together:
-            yield [OneTensor(batch, i, gradient)]
-
-
-def _packs(params: Sequence[Tensor], indices: Iterable[int]) -> Iterator[list[int]]:
-    """The tensors that are laid end to end: on a CPU as many as make a piece, the smallest first; elsewhere all."""
-    pack: list[int] = []
-    size = 0
-    for i in sorted(indices, key=lambda i: params[i].numel()):
-        size += params[i].numel()
-        if pack and size > PIECE and params[i].is_cpu:
-            yield sorted(pack)
-            pack, size = [], params[i].numel()
-        pack.append(i)
-    yield sorted(pack)
-
-
-def _in_pieces(batch: Batch, i: int) -> Iterator[Sequence[View]]:
-    """The i-th parameter as pieces of whole rows; in one if it is small, or if a projection or ranks must see all."""
-    gradient, rows = batch.grads[i], batch.params[i].shape[0] if batch.params[i].dim() else 1
-    together = max(1, PIECE * rows // max(1, gradient.numel()))
-    if together >= rows or not gradient.is_cpu or batch.axes or getattr(batch.plan.settings, "project", None):
-        yield [OneTensor(batch, i, gradient)]
-        return
-    pieces = (slice(begin, begin + together) for begin in range(0, rows, together))
-    found = (OneTensor(batch, i, gradient[piece], (piece,)) for piece in pieces)
-    yield from [list(found)] if batch.plan.scope in SINGLE else ([piece] for piece in found)
+            yield OneTensor(batch, i, gradient)
 
 
 def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:
@@ -322,19 +269,17 @@ def in_dtype(a: Tensor, dtype: torch.dtype, *, promotes: bool = False) -> Tensor
     return a if a.dtype == dtype else a.to(torch.promote_types(dtype, a.dtype) if promotes else dtype)
 
 
-def lr_of(batch: Batch, i: int | None, dtype: torch.dtype, *, counted: bool = False) -> Any:
+def lr_of(batch: Batch, i: int, dtype: torch.dtype, *, counted: bool = False) -> Any:
     """The i-th parameter's learning rate in this step, decayed as in torch.optim.Adagrad, on its device.
 
-    For all parameters (None) it is a row, or one number where they are equal. ``counted`` says that the step counters
-    include this step already.
+    ``counted`` says that the step counters include this step already.
     """
     lr = batch.plan.settings.lr
     lr = lr.reshape(()).to(dtype) if isinstance(lr, Tensor) else lr
     if not batch.plan.lr_decay:
         return lr
-    steps = torch.stack(batch.steps) if i is None else batch.steps[i]
-    steps = (steps.to(dtype) - 1.0).clamp(min=0.0) if counted else steps.to(dtype)
-    return lr / (1.0 + steps * batch.plan.lr_decay)
+    steps = batch.steps[i].to(dtype)
+    return lr / (1.0 + ((steps - 1.0).clamp(min=0.0) if counted else steps) * batch.plan.lr_decay)
 
 
 def gradient_of(batch: Batch, g: Any, x: Any) -> Any:

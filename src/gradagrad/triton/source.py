@@ -72,7 +72,7 @@ class Source:
     """Traces a spec's rule and writes the kernels around it."""
 
     def __init__(self, spec: Spec) -> None:
-        self.spec, rule, s = spec, spec.rule, spec.settings
+        self.spec, rule, s, variable = spec, spec.rule, spec.settings, spec.variable
         self.types = dict(spec.dtypes)
         self.computing = "float64" if self.types["x"] == "float64" else "float32"
         self.single = spec.scope in SINGLE
@@ -88,7 +88,6 @@ class Source:
         self.table += ["step"] if spec.counter == "device" else []
         self.table += ["stream"] if self.lanes else []
         self.table += ["block"] if spec.scope == "tensor" else []
-        variable = spec.variable
         products = trace.Contribution if self.single and self.computing == "float32" else trace.Bounded
         self.measure = trace.measure(rule, s, variable, blocks=products) if rule.measures else None
         self.sums = len(self.measure.results) if self.measure else 0

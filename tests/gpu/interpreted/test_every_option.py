@@ -47,7 +47,7 @@ AUTO: dict[str, dict[str, Any]] = {
     "lr": {"lr": torch.tensor(0.5)},
     "gamma0": {"gamma0": 0.125},
     "guard": {"guard": False},
-    "gamma_max": {"gamma_max": 0.011},
+    "gamma_max": {"gamma0": 0.001, "gamma_max": 0.0011},
 }
 AUTO["everything"] = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.125, "eps": 1e-8, "gamma_max": 0.02, **BFLOAT16}
 AUTO["groups"] = {"groups": True, "dtype": torch.float64, "shapes": ((12, 5), (5, 3))}
