@@ -41,11 +41,11 @@ class View:
     """Real arrays in computing precision: the values of elements, and their blocks unless all parameters share one."""
 
     places: Sequence[int]
-    """Where its parameters are in the batch that was viewed."""
+    """The places of its parameters in the batch that was viewed."""
     values: Arrays
     settings: Any
     block_settings: Any
-    """The same with a learning rate for each block."""
+    """The settings with a learning rate for each block."""
     sums: Any
     """How to sum over each block."""
 
