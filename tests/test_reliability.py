@@ -38,10 +38,12 @@ def test_what_else_a_checkpoint_holds_is_no_obstacle(construct):
     params, optimizer = trained(construct)
     saved = copy.deepcopy(optimizer.state_dict())
     saved["state"] |= {1: {**saved["state"][1], "foreign": META}, "foreign": torch.ones(2)}
+    saved["state"][0]["accumulator"] = saved["state"][0]["accumulator"].requires_grad_() * 1.0
     saved["param_groups"][0]["foreign"] = torch.ones((), requires_grad=True) * 2.0
     optimizer.load_state_dict(saved)
     assert "foreign" not in optimizer.state[params[1]]
     assert not optimizer.param_groups[0]["foreign"].requires_grad
+    assert not optimizer.state[params[0]]["accumulator"].requires_grad
     optimizer.step()
     _, fresh = trained(construct, steps=0)
     fresh.state["foreign"] = torch.ones(2)  # as a hook may

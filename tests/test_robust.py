@@ -77,24 +77,6 @@ def test_no_lr_from_the_start_is_warned_of() -> None:
     train(warming, 1)
 
 
-@every_driver
-def test_a_number_without_a_gradient_for_a_step_goes_on(driver: str) -> None:
-    """A 0-d parameter, such as a learned temperature, equals a row of one number."""
-    found = []
-    for shape in ((), (1,)):
-        p, q = Parameter(torch.ones(shape)), Parameter(torch.ones(3))
-        optimizer = AutoGradaGrad([p, q], gamma0=1e-2, **DRIVERS[driver])
-        for k in range(6):
-            p.grad = None if k in (1, 2, 5) else torch.full(shape, 0.1)
-            q.grad = torch.ones(3)
-            optimizer.step()
-            optimizer.state_dict()
-        with optimizer.averaged():
-            found.append(p.item())
-        found.append(p.item())
-    assert found[:2] == found[2:]
-
-
 def test_one_outlier_cannot_freeze_the_learning_rate() -> None:
     """A gradient of a million times the usual size; without the guard the squares stay frozen by it."""
     ends: dict[bool, float] = {}

@@ -13,7 +13,7 @@ from gradagrad_lab.figures.figure3.plan import Trial
 from gradagrad_lab.figures.figure3.results import Contest
 from gradagrad_lab.problems.logistic import Logistic
 from gradagrad_lab.records import Record
-from gradagrad_lab.study import Method, Plan, conduct, train
+from gradagrad_lab.study import conduct
 from gradagrad_lab.tune import choose
 
 GRID = [2.0**power for power in range(-12, 7)]
@@ -51,23 +51,6 @@ def test_tuning_takes_the_best_and_prefers_the_middle_among_equals(context, tria
 
 def test_a_diverged_learning_rate_is_never_the_best(context, trial):
     assert tuned(context, trial, {0.25: 0.6, 64.0: np.nan}).lr == 0.25
-
-
-def test_the_grid_grows_until_the_best_lies_inside(context, trial, monkeypatch):
-    """Training is replaced by a known optimum at 2^9, outside the grid; everything else is real."""
-    asked = []
-
-    def pretend(context, runs, description):
-        rates = sorted({run.method["lr"] for run in runs})
-        asked.append(rates)
-        invent(context, runs, lambda lr: 1 - abs(np.log2(lr) - 9) / 100)
-
-    monkeypatch.setattr(pool, "train_missing", pretend)
-    train(Plan(tunings=[trial.tuning("sgd")]), context, "test")
-    assert asked == [GRID, [2.0**7], [2.0**8], [2.0**9], [2.0**10]]
-    choice = choose(trial.tuning("sgd"), context.records)
-    assert (choice.lr, choice.grid[-1] > choice.lr, choice.extended) == (2.0**9, True, True)
-    assert choice.method == Method.of("sgd", lr=2.0**9)
 
 
 def test_sizes(context):
