@@ -33,7 +33,7 @@ class StepsInBackward:
         self._optimizer_or_none = weakref.ref(optimizer)
         self._stepped: set[Tensor] = set()
         self._moved: dict[Tensor, tuple[Batch, Tensor, Any]] = {}
-        """If the rule learns from all tensors: the parts that moved, their statistics, and whether they had a gradient."""
+        """If the rule learns from all tensors: the parts that moved, their statistics, whether they had a gradient."""
         self._warned = False
         """The warning about a large first step. One serves all parameters."""
         self.hooks: list[RemovableHandle] = []
