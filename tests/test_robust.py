@@ -136,7 +136,7 @@ ZEROS: dict[str, dict[str, Any]] = {
 def test_a_step_in_which_every_gradient_is_zero_changes_nothing(
     driver: str, on_device: bool, name: str, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run continues as if the step had not been taken. Where the host cannot wait for a device, the rule is told by a number."""
+    """The run continues as if it had not been taken. Where the host cannot wait, a number tells the rule."""
     if on_device:
         if driver == "fused":
             pytest.skip("the kernel is told by the host")
