@@ -163,7 +163,7 @@ def gammas(optimizer: AutoGradaGrad) -> list[float]:
 
 
 def averages_of(optimizer: AutoGradaGrad) -> list[Tensor]:
-    """What the parameters hold inside of `averaged`."""
+    """The values of the parameters inside `averaged`."""
     with optimizer.averaged():
         return [p.detach().clone() for p in every_parameter(optimizer)]
 

@@ -158,7 +158,7 @@ def test_a_bad_group_is_not_added():
 
 
 def test_numbers_become_plain_floats():
-    """numpy's would not load with weights_only=True."""
+    """Numbers of numpy would not load with weights_only=True."""
     numbers: dict[str, Any] = {"lr": np.float32(0.5), "rho": np.int64(2)}
     optimizer = GradaGrad([torch.nn.Parameter(torch.ones(2))], **numbers)
     group = optimizer.param_groups[0]

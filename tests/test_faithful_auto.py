@@ -67,7 +67,7 @@ def test_gradients_that_are_zero_or_missing(driver: str) -> None:
 
 @every_driver
 def test_gradients_that_change_in_size(driver: str) -> None:
-    """The guard holds back those that outweigh all before them."""
+    """The guard limits gradients that count more than all before them."""
     params = parameters()
     oracle = Oracle(AutoGradaGrad(params, **DRIVERS[driver]))
     for k in range(60):
@@ -169,7 +169,7 @@ def test_a_schedule_multiplies_the_steps(driver: str, schedule: str) -> None:
 
 
 def test_gamma_comes_down_from_above() -> None:
-    """What the paper states as a limitation: there the numerator only grows."""
+    """The paper states this limitation of GradaGrad, whose numerator only grows."""
     for gamma0, noise in ((1.0, 0.3), (10.0, 0.3), (100.0, 0.0), (100.0, 0.3)):
         params = parameters()
         optimizer = AutoGradaGrad(params, gamma0=gamma0)

@@ -30,7 +30,7 @@ def start(*words: str | Path, **environment: str) -> subprocess.Popen[str]:
 
 
 def finish(process: subprocess.Popen[str], code: int = 0) -> str:
-    """What it printed, once it has ended with this code."""
+    """Its output, once it has ended with this code."""
     with process:
         try:
             said, _ = process.communicate(timeout=600)

@@ -1,4 +1,4 @@
-"""What once broke under attack must now work, or raise an error that says why and leave nothing half done."""
+"""Cases that broke under attack. They must work, or raise an error that says why and leave nothing half done."""
 
 import contextlib
 import copy
@@ -77,7 +77,7 @@ def test_a_step_far_beyond_the_edge_of_a_box_keeps_its_digits(driver):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("rho", [0.0, 2.0])
 def test_finite_gradients_beyond_the_root_of_the_largest_number(granularity, driver, projection, momentum, dtype, rho):
-    """What cannot be squared moves nothing far, now or later, as with torch's Adagrad."""
+    """A gradient whose square overflows moves nothing far, now or later, as with torch's Adagrad."""
     params = [torch.nn.Parameter(torch.ones(shape, dtype=dtype)) for shape in ((2, 2), (3,))]
     settings = {"granularity": granularity, "momentum": momentum, "projection": projection, **DRIVERS[driver]}
     optimizer = GradaGrad(params, lr=1e-3, rho=rho, **settings)
@@ -325,7 +325,7 @@ def test_optimizers_of_torchrec_are_seen_through():
 
 
 def test_small_habits():
-    """What trainers and command lines expect."""
+    """The behaviour that trainers and command lines expect."""
     p = torch.nn.Parameter(torch.ones(2))
     assert dir(gradagrad) == sorted(gradagrad.__all__)
     optimizer = GradaGrad([p], lr=0.5, state_dtype="bfloat16")

@@ -1,4 +1,4 @@
-"""What gradients do in practice: mixed precision, clipping, NaN, flags that belong to a device."""
+"""Gradients as they are in practice: mixed precision, clipping, NaN, flags that belong to a device."""
 
 import copy
 from typing import Any
@@ -136,7 +136,7 @@ ZEROS: dict[str, dict[str, Any]] = {
 def test_a_step_in_which_every_gradient_is_zero_changes_nothing(
     driver: str, on_device: bool, name: str, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run goes on as if it had not been. Where the host cannot wait for a device, the rule is told by a number."""
+    """The run continues as if it had not been taken. Where the host cannot wait, a number tells the rule."""
     if on_device:
         if driver == "fused":
             pytest.skip("the kernel is told by the host")

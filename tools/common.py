@@ -1,4 +1,4 @@
-"""What several tools need: processes of their own, and state that can be compared."""
+"""Shared parts of the tools: processes of their own, and state that can be compared."""
 
 import os
 import traceback

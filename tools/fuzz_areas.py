@@ -131,7 +131,7 @@ def state_dicts(dice: random.Random) -> str:
 
 
 class Interruption(BaseException):
-    """What the handler of a signal raises."""
+    """The exception that the handler of a signal raises."""
 
 
 def _interrupt(*_: Any) -> None:

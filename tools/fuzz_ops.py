@@ -66,7 +66,7 @@ def recorded() -> list[tuple[str, tuple[Any, ...]]]:
 
 
 def fenced(a: Tensor, fences: list[tuple[Tensor, int]]) -> Tensor:
-    """The same tensor between two margins."""
+    """A copy of the tensor between two margins."""
     if a.layout != torch.strided or a.device.type != "cpu":
         return a
     size = a.untyped_storage().nbytes()

@@ -28,7 +28,7 @@ class Averaged(EngineOptimizer):
     """
 
     _iterates: dict[Tensor, Tensor] | None = None
-    """In eval mode, what `train` puts back into parameters and BatchNorm's buffers. None in train mode."""
+    """In eval mode, the values that `train` puts back into parameters and BatchNorm's buffers. None in train mode."""
     _has_warned = False
 
     def eval(self, model: torch.nn.Module | None = None, batches: Iterable[Any] | None = None) -> None:

@@ -33,9 +33,9 @@ class StepsInBackward:
         self._optimizer_or_none = weakref.ref(optimizer)
         self._stepped: set[Tensor] = set()
         self._moved: dict[Tensor, tuple[Batch, Tensor, Any]] = {}
-        """What a rule that learns from all tensors has moved, its statistics, and whether it had a gradient."""
+        """If the rule learns from all tensors: the parts that moved, their statistics, whether they had a gradient."""
         self._warned = False
-        """Of a large first step: one warning serves all parameters."""
+        """The warning about a large first step. One serves all parameters."""
         self.hooks: list[RemovableHandle] = []
         self.replaced = False
         """Whether another optimizer has taken over a parameter."""

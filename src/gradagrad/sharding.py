@@ -34,7 +34,7 @@ class TableShard(NamedTuple):
     """How TorchRec has sharded a table, as `gradagrad.integrations.torchrec` tells its parameter on every rank."""
 
     ranks: dist.ProcessGroup | None
-    """Who holds shards of it; None if every rank has a replica."""
+    """The ranks that hold shards of it; None if every rank has a replica."""
     splits_rows: bool
     """Whether ranks hold parts of the same row."""
 

@@ -45,7 +45,7 @@ NARROW = {
     "schedulefree": range(-5, -1),
     "adamw cosine": range(-6, -2),
 }
-"""Where grids begin, as exponents of √10."""
+"""The first rates of grids, as exponents of √10."""
 ENTRIES = OPTIMIZERS | {entry.name: entry for entry in VARIANTS}
 
 

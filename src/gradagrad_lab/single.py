@@ -23,7 +23,7 @@ MEASURES: dict[str, int] = {
     "gamma": 1,
     **{f"{where}{name}": 1 for where in ("", AVERAGED) for name in (LOSS, f"held-out {LOSS}", f"held-out {ACCURACY}")},
 }
-"""What a run records, and how many numbers of each; NaN if there is none or the run has diverged."""
+"""The names that a run records, and how many numbers of each. They are NaN if there is none or the run has diverged."""
 
 
 class Steps(Protocol):

@@ -1,4 +1,4 @@
-"""What every test here needs."""
+"""Fixtures of every test here."""
 
 from collections.abc import Iterator
 

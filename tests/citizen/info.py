@@ -107,7 +107,7 @@ def refused_inputs(device: Any, dtype: torch.dtype, table: tuple[Any, ...] = REF
 
 
 def error_inputs(device: Any, dtype: torch.dtype) -> list[ErrorOptimizerInput]:
-    """Those of the constructor, then those of a fused step."""
+    """The errors of the constructor, then the errors of a fused step."""
     found = refused_inputs(device, dtype)
     if not fused_is_loaded():
         return found
@@ -149,7 +149,7 @@ FUSED_DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 def kernel_takes(kwargs: dict[str, Any], param: Tensor) -> bool:
-    """What fused=True accepts: no gaps in memory, and whole rows where rows matter."""
+    """Parameters that fused=True accepts: no gaps in memory, and whole rows where rows matter."""
     if param.dtype not in FUSED_DTYPES:
         return False
     if param.untyped_storage().nbytes() != param.numel() * param.element_size():

@@ -60,7 +60,7 @@ def test_param_groups_lr(case: Case) -> None:
 
 @cases()
 def test_param_group_with_lr_zero_does_not_move(case: Case) -> None:
-    """Not by a bit, weight decay included; its neighbour moves, and it moves itself once lr is raised."""
+    """It does not move by a bit, with weight decay too. Its neighbour moves, and it moves once lr is raised."""
     params = [torch.rand(4, 3), torch.rand(4, 3)]
     start = [param.clone() for param in params]
     optimizer = case.make([{"params": params[:1], "lr": 0.0}, {"params": params[1:]}])

@@ -75,8 +75,8 @@ def check_arrival(case: Case, params: Sequence[Parameter]) -> None:
 
 def rosenbrock_sparse(case: Case, constructors: Sequence[Any]) -> None:
     tuned = case.info.metadata_for_sparse[0]
-    # Uphill the points soon exceed 1e8, and float32 keeps no five digits of their differences. Idle rows of AutoGradaGrad
-    # catch up in one multiplication, and the valley magnifies that rounding too.
+    # Uphill the points soon exceed 1e8, and float32 keeps no five digits of their differences. Idle rows of
+    # AutoGradaGrad catch up in one multiplication, and the valley magnifies that rounding too.
     dtype = torch.float64 if case.maximize or case.info is AUTOGRADAGRAD else torch.float32
     params, twins = starts(case, dtype), starts(case, dtype)
     optimizer, dense = case.make(params, **tuned), case.make(twins, **tuned)

@@ -198,7 +198,7 @@ def stepped(case: Case, steps: int) -> tuple[list[Parameter], Optimizer]:
 
 
 def check_an_independent_twin(optimizer: Optimizer, twin: Optimizer, params: list[Parameter]) -> None:
-    """Same numbers, nothing shared, and it goes on the same way."""
+    """It has the same numbers, shares nothing, and continues in the same way."""
     twins = twin.param_groups[0]["params"]
     assert_identical(twin.state_dict(), optimizer.state_dict())
     for param, other in zip(params, twins, strict=True):

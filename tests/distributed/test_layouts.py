@@ -40,7 +40,7 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], list[Any], int]] = {
 
 
 def gradients(params: list[Tensor], k: int) -> list[Tensor]:
-    """Those of a shifted quadratic, with noise that every rank draws alike, and some rows that are zero."""
+    """Gradients of a shifted quadratic, with noise that every rank draws alike, and some rows of zeros."""
     generator = torch.Generator().manual_seed(k)
     result: list[Tensor] = []
     for p in params:

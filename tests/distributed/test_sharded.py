@@ -45,7 +45,7 @@ def sharded_net(mesh: Any, *, ignore_scale: bool = True) -> Net:
 
 
 def averaged_scale(model: Net, size: int) -> None:
-    """What FSDP2 leaves to the user for parameters it ignores."""
+    """The work that FSDP2 leaves to the user for parameters it ignores."""
     model.scale.register_post_accumulate_grad_hook(
         lambda p: (dist.all_reduce(p.grad), p.grad.div_(size))[0]  # pyright: ignore
     )

@@ -32,7 +32,7 @@ def public_modules() -> dict[str, Path]:
 
 
 def public_names(path: Path) -> list[str]:
-    """Those of ``__all__``; or classes and functions made here, and what is imported to be exported."""
+    """The names of ``__all__``; without it, classes and functions made here, and names imported to be exported."""
     body = ast.parse(path.read_text(encoding="utf-8")).body
     for line in body:
         if isinstance(line, ast.Assign) and getattr(line.targets[0], "id", "") == "__all__":

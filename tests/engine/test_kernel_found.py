@@ -114,7 +114,7 @@ CHANGES = {"rho": 7.0, "momentum": 0.5, "weight_decay": 0.1, "eps": 1.0, "gamma_
 @needs_kernel
 @pytest.mark.parametrize("name", [*CHANGES, "a tensor as lr, in place"])
 def test_a_setting_that_is_changed_between_steps_is_followed(name: str):
-    """What follows from a group's settings is kept from step to step, as long as they stay."""
+    """A plan is kept from step to step while the group's settings stay."""
 
     def ended(fused: bool, changes: bool) -> torch.Tensor:
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""What scikit-learn expects of an estimator."""
+"""The conventions of scikit-learn for estimators."""
 
 import doctest
 import pickle
@@ -37,7 +37,7 @@ def not_passed(estimator):
     ids=str,
 )
 def test_all_of_scikit_learns_checks(ours, theirs):
-    """At a kink rounding decides a slope, so weights equal repetition but roughly; SGDClassifier is excused too."""
+    """Rounding decides the slope at a kink, so weights equal repetition only roughly. SGDClassifier is excused too."""
     failed, skipped = not_passed(ours)
     kinked = {f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")}
     assert failed <= (kinked if ours.loss in ("hinge", "huber") else set())

@@ -22,7 +22,7 @@ DIFFERENT = {"lr", "projection"}  # by name or by remedy; a cap below lr names i
 
 
 def taken(of_jax, table):
-    """Those of the torch class's refused arguments that JAX takes too."""
+    """Refused arguments of the torch class that JAX takes too."""
     names = {*inspect.signature(of_jax).parameters} - DIFFERENT
     return [options for options, *_ in table if names >= options.keys() and options != {"gamma_max": 0.5}]
 

@@ -1,4 +1,4 @@
-"""What any Optax optimizer must be able to do."""
+"""Properties of any Optax optimizer."""
 
 from functools import partial
 from typing import Any

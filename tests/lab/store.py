@@ -1,4 +1,4 @@
-"""What an output folder holds."""
+"""The contents of an output folder."""
 
 import json
 from pathlib import Path

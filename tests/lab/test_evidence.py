@@ -303,7 +303,7 @@ def test_the_digest_of_the_rule_follows_what_it_does(monkeypatch):
 
 
 def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path, monkeypatch):
-    """What is there is not trained again, and a grid ends with neighbours of its best rate."""
+    """Runs that exist are not trained again, and a grid ends with neighbours of its best rate."""
     problem = dataclasses.replace(held_out.HELD_OUT[1], steps=4)
     results = held_out.Results(tmp_path / "runs.json")
     method, make = results.tuned(problem, "adagrad", 0, held_out.WIDE["adagrad"])

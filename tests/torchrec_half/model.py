@@ -205,7 +205,7 @@ def in_lookup(kind, pooling):
 
 
 def refusals():
-    """What is raised by what cannot work."""
+    """The errors of calls that cannot work."""
     net, fused = sharded("table_wise"), sharded("table_wise", kernel="fused")
     by_row = maker("lazy row")
     attempts = {

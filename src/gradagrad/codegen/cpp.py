@@ -14,7 +14,7 @@ from gradagrad.codegen.variants import VARIANTS, Variant, phases_of
 from gradagrad.rules.rule import PARAMETER_LANE, Field
 
 STREAMS = {"x": 0, "element": 2, "block": 6, "sum": 18, "total": 18, "factor": 22, "statistic": 30}
-"""Where each kind of stream begins, as in csrc/rules.h: the same for all variants, so that they can share functions."""
+"""The first index of each kind of stream, as in csrc/rules.h. Equal indices let variants share functions."""
 GIVEN = ("since", "now", "elements")
 """Follow the settings of every rule, for `idle` and `report`."""
 

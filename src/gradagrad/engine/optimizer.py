@@ -25,7 +25,7 @@ from gradagrad.torch_ops.ops import wrap_cpu_scalars
 from gradagrad.torch_ops.views import catch_up
 
 _LOOKS = 250
-"""Parameters are looked at for NaN after 10 steps, and then once in so many, because a look reads them all."""
+"""The search for NaN in parameters comes after 10 steps, and then once in so many, because it reads all of them."""
 
 
 class EngineOptimizer(Optimizer, ABC):
@@ -41,17 +41,17 @@ class EngineOptimizer(Optimizer, ABC):
     _counted: int | None = 0
     """Steps since it was constructed or loaded; None once it has warned of NaN."""
     _cannot_step: str = ""
-    """Why steps are refused at the moment; empty if they are not."""
+    """The reason why steps are refused at the moment; empty if they are not."""
     _common: Sequence[Any] = ()
     """The groups' values of the common settings at the last step."""
     _in_backward: Any = None
-    """What steps parameters inside the backward pass, if anything does."""
+    """The object that steps parameters inside the backward pass, if there is one."""
     if not hasattr(Optimizer, "_accelerator_graph_capture_health_check"):  # torch 2.10 has it under its older name
         _accelerator_graph_capture_health_check = Optimizer._cuda_graph_capture_health_check
 
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self._plans: list[Plan] = []
-        """Each group's, as it was constructed or loaded, or as it was last stepped."""
+        """Each group's plan since it was constructed, loaded or last stepped."""
         super().__init__(params, checked(self.arguments, defaults))
 
     @abstractmethod

@@ -73,7 +73,7 @@ class Plan:
     entries: int = field(init=False)
     """How many entries a parameter's state has. One without fields is new, and one with more has clocks of rows."""
     shared_keys: list[str] = field(init=False)
-    """Those of the fields that parameters share."""
+    """The fields that parameters share."""
     is_shared: bool = field(init=False)
     """Whether all parameters share one block."""
     shown: str = field(init=False)

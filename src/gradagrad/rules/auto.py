@@ -73,10 +73,10 @@ RATE = 0.85
 START = 0.03
 """The share of its limit at which γ starts. A pretrained model needs a start this small."""
 LARGEST_VOTE = 0.1
-"""γ changes by a tenth at most in one step, or by 1/√k early in a run, which short runs need. Faster growth overshoots:
-a γ that grows by the factor 1 + s in each step comes to s times the distance that was covered."""
+"""The largest change of γ in one step is a tenth, or 1/√k early in a run, because short runs need it. Faster growth
+overshoots: if γ grows by the factor 1 + s in each step, a step has s times the length of the way so far."""
 PULL = 0.5
-"""How strongly log γ of a tensor is pulled to the mean: without it one tensor runs ahead and the others starve."""
+"""The strength with which log γ of a tensor is pulled to the mean. Without it one tensor runs ahead of the others."""
 
 LEAD = 0.3
 """Votes are about a point this far from y to the average. At y they would count noise that the average does not have,

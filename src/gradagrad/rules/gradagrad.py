@@ -44,7 +44,7 @@ class Settings(NamedTuple):
 
 
 GROWTH_LIMIT = "growth_limit"
-"""The option that has a default of its own where many elements share a step size, so that it must be cheap there."""
+"""The option whose default is a number where many elements share a step size, so that it must be cheap there."""
 
 
 def limit_of_growth(given: Array | None, scope: str) -> Array | None:

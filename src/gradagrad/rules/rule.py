@@ -35,7 +35,7 @@ class Field(NamedTuple):
 
     key: str
     at: Literal["element", "block", "shared"]
-    """Whether every element has one, every block, or the whole optimizer."""
+    """Whether every element, every block or the whole optimizer has one."""
     start: float | str = 0.0
     """A number or the name of a setting."""
     least: float | str | None = None

@@ -12,7 +12,7 @@ from gradagrad.rules.auto import AutoRule, Settings
 from gradagrad.rules.rule import Array, Block, Ops
 
 UNIT = 2.0**-60
-"""What G counts as in a weight."""
+"""The value of G in a weight."""
 
 
 class SingleRule(AutoRule):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 SAMPLE = 8192
-"""How many rows determine the units of sparse columns."""
+"""The number of rows that determine the units of sparse columns."""
 
 
 class Samples(NamedTuple):

@@ -38,7 +38,7 @@ class View:
     """Real arrays in computing precision: the values of elements, and their blocks unless all parameters share one."""
 
     places: Sequence[int]
-    """Where its parameters are in the batch that was viewed."""
+    """The places of its parameters in the batch that was viewed."""
     values: Arrays
     settings: Any
     sums: Any

@@ -44,7 +44,7 @@ class TritonStep:
         self.common = launch.common_spec(batch)
         self._key = launch.key_of(batch, self.common)
         self.tables: Prepared | None = backend.known.get(self._key)
-        """Those of an earlier step with the same tensors."""
+        """The tables of an earlier step with the same tensors."""
         self._run: Run | None = None
 
     def take(self) -> None:

@@ -164,7 +164,7 @@ class Prepared(NamedTuple):
     spans: Tensor
     """The first row and the number of rows of each block in partial sums."""
     complete: Tensor
-    """The same for sums that are complete: one row each."""
+    """The rows of sums that are complete: one row each."""
     copies: list[Tensor]
     """Gradients copied for this step, kept until the kernels are launched. Without any, it is good for more steps."""
 

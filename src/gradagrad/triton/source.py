@@ -43,7 +43,7 @@ class Spec(NamedTuple):
     coupled: bool = False
     maximize: bool = False
     in_memory: tuple[str, ...] = ()
-    """Those of the numbers that are read from device memory, such as a learning rate that is a tensor."""
+    """The numbers that are read from device memory, such as a learning rate that is a tensor."""
     counter: Literal["", "argument", "device"] = ""
     """Where the number of the step comes from, if the text needs it."""
     stochastic: bool = False
@@ -60,7 +60,7 @@ class Tile:
     extras: list[str]
     """Arguments besides addresses, places and the mask; callers use the same names."""
     results: list[str]
-    """What it returns to be summed."""
+    """The results that are summed."""
 
     def call(self, at: str, i: str, mask: str, *, masked: bool) -> str:
         """A call for the elements i."""

@@ -241,7 +241,7 @@ def first_screen(records: Sequence[Records]) -> str:
     lines = []
     for name in _drawn(records[0]):
         rows = [(own, _drawn(own)[name]) for own in records]
-        old = " (an older rule)" * any("older rule" in _label(own, row) for own, row in rows)
+        old = " (older rule)" * any("older rule" in _label(own, row) for own, row in rows)
         lines.append([name + old, *(_measure(own, row) for own, row in rows)])
     return pages.table(["", *(f"{own.workload.title}: {own.workload.unit}" for own in records)], lines)
 

@@ -34,7 +34,7 @@ from gradagrad_lab.study import count
 _NUMBER = re.compile(r"[-+−±]?[\d.,]+(e[-+−]?\d+)?( ?%| ?×| ?s)?( ?± ?[\d.,]+(e[-+−]?\d+)?)?|[-–—]|", re.IGNORECASE)
 _OWNERS: dict[Whose, str] = {"paper": "The paper’s experiments", "proof": "The paper’s proofs", "ours": "Our own"}
 RECORDS = Path(__file__).resolve().parents[3] / "docs" / "records"
-"""What the figures said at the full size; absent where the package is installed without its documentation."""
+"""The results at the full size. The folder is absent if the package is installed without its documentation."""
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ def criteo(tmp_path: Path) -> Path:
 
 
 def test_a_short_file_is_used_as_it_is_and_nothing_is_judged_by_it(criteo: Path, tmp_path: Path) -> None:
-    """What is stated is what was trained on; too little for a curve draws none, too little for a verdict gives none."""
+    """The report states the rows that were trained on. Too few rows give no curve or no verdict."""
     context = Context(tmp_path / "out", data_dir=tmp_path, workers=1, seeds=1, console=Console(quiet=True))
     section = conduct(figure4.STUDY, context)
     assert section.settings["rows"] == "640 trained on, 57 held out"

@@ -18,7 +18,7 @@ from gradagrad_lab.study import Floats, count
 
 _SMALL = (2.9, 2.35)
 SMOOTHED = 9
-"""Epochs in a running mean: without it the noise of eight curves is all that one sees."""
+"""Epochs in a running mean. Without it the noise of eight curves covers everything else."""
 Curves = dict[str, tuple[str, Floats]]
 """By label: family of colours, and (mean, two standard errors) by epoch."""
 

@@ -28,7 +28,7 @@ from gradagrad_lab.study import Floats, Frame, Method, count
 from gradagrad_lab.tune import Choice
 
 POINT = 0.01
-"""One percentage point of accuracy: what a reader would call a difference."""
+"""One percentage point of accuracy, which a reader would call a difference."""
 TWO_ERRORS = 2.0
 
 

@@ -57,7 +57,7 @@ class Figure4Plan:
     setup: Setup
     seeds: tuple[int, ...]
     few_seeds: tuple[int, ...]
-    """For what is trained on a large grid: the diagonal variants, and the first pass of tuning."""
+    """Seeds of the runs on a large grid: the diagonal variants, and the first pass of tuning."""
     planned_rows: int
     rhos: tuple[float, ...] = RHO
 

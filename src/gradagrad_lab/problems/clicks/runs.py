@@ -47,7 +47,7 @@ class Setup:
     criteo: str = ""
     """Path of a Criteo file whose map is read; empty for the synthetic stream."""
     version: str = ""
-    """What distinguishes this file from another of the same name."""
+    """A digest that distinguishes this file from another of the same name."""
     paper: bool = False
     """The paper's size: a table row for every id."""
 
@@ -126,7 +126,7 @@ class Clicks:
         self.setup, self.model = setup, DLRM(setup.table_sizes, setup.size, seed=seed)
         self.parameters = list(self.model.parameters())
         self.teacher_loss = 0.0
-        """What the teacher loses on the last batch; 0 without a teacher."""
+        """The teacher's loss on the last batch; 0 without a teacher."""
 
     def loss_on(self, step: int) -> Tensor:
         rows = self.setup.rows_of(TRAINING, step * self.setup.batch, (step + 1) * self.setup.batch)

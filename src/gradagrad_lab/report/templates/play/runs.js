@@ -111,7 +111,7 @@ const lessons = [
   {
     name: "4. A valley",
     settings: { problem: "valley" },
-    says: "The valley is 25 times as steep in y as in x. Its panels show it from above. From torch's default AdaGrad has hardly moved along x after 200 steps. GradaGrad and AutoGradaGrad reach the bottom from their own defaults.",
+    says: "The valley is 25 times as steep in y as in x. Its panels show it from above. From torch's default AdaGrad has hardly moved after 200 steps. GradaGrad and AutoGradaGrad reach the bottom from their own defaults.",
   },
 ];
 
