@@ -110,6 +110,8 @@ def auto_gradagrad(
         vote, square = _vote(own, t.agreement_square, k)
         log_gamma = math.log(t.gamma * (1 + (vote + common_vote) / 2))
         log_gamma += (log_mean - math.log(t.gamma)) * 0.5 / (k + 1)
+        if state.tensors[place].limit == math.inf > t.limit:  # Its first gradient has measured the limit.
+            log_gamma = math.log(0.03 * t.limit)
         log_gamma -= 0.2 * max(0.0, log_gamma - math.log(t.limit))
         tensors[place] = replace(t, gamma=math.exp(log_gamma), agreement_square=square)
     measured = k if due else state.measured
@@ -117,6 +119,7 @@ def auto_gradagrad(
 
 
 def _vote(agreement: float, square: float, k: int) -> tuple[float, float]:
-    """AdaGrad's step of log γ, a tenth at most, and the new mean square of the agreement."""
+    """AdaGrad's step of log γ, a tenth at most later on, and the new mean square of the agreement."""
     square += (agreement * agreement - square) * 2 / (k + 1)
-    return max(-0.1, min(0.1, 0.85 * agreement / math.sqrt(k * square))) if square else 0.0, square
+    largest = max(0.1, 1 / math.sqrt(k))
+    return max(-largest, min(largest, 0.85 * agreement / math.sqrt(k * square))) if square else 0.0, square

@@ -161,11 +161,15 @@ class Records(RunFile):
     def finals(self, row: Row) -> list[Job]:
         return self.seeds(row.method, self.value(row))
 
+    def done(self, row: Row) -> list[Job]:
+        """The finished runs of whole length; those that another rule made only where there are no others."""
+        jobs = [job for job in self.seeds(row.method, self.value(row), MANY) if self.get(job, row.averaged)]
+        return [job for job in jobs if not self.outdated(job.key)] or jobs
+
     def values(self, row: Row, part: str, metric: str) -> dict[int, float]:
         """A number for each finished seed; infinity for a run that diverged."""
-        at = "averaged" if row.averaged else "last"
-        runs = [(job.seed, self.get(job, row.averaged)) for job in self.seeds(row.method, self.value(row), MANY)]
-        return {seed: run.get(at, {}).get(part, {}).get(metric, math.inf) for seed, run in runs if run}
+        runs = {job.seed: self.runs[job.key].get("averaged" if row.averaged else "last", {}) for job in self.done(row)}
+        return {seed: run.get(part, {}).get(metric, math.inf) for seed, run in runs.items()}
 
     def sweep(self, method: str) -> list[Job]:
         return [Job(method, rate(place), 0, self.workload.steps) for place in SWEEPS[method]]

@@ -18,7 +18,6 @@ PAGE = pages.DOCS / "benchmarks.md"
 COLORS = {"AdamW": "#3f7fc4", "Schedule-Free AdamW": "#35915a", "Prodigy + Schedule-Free": "#a8780f"}
 COLORS |= {"AdaGrad": "#9a62bb", "Prodigy": "#a8780f", OURS: "#e0475b"}
 SECONDARY = [row for row in ROWS if row.method in ("SGD", "SGD, cosine") or row == Row("AdamW", tuned=True)]
-CHOSEN: tuple[str, ...] = ()  # held-out problems that a constant was chosen on
 FIRST_SCREEN = ("gpt", "fashion-mlp", "fashion-cnn")
 QUICK = {"fashion-mlp": 300, "fashion-cnn": 40, "fashion-vit": 40, "gpt": 8}
 QUICK_METHODS = ("AdamW", "Schedule-Free AdamW", "Prodigy", "GradaGrad", OURS)
@@ -44,7 +43,7 @@ def _measure(own: Records, row: Row) -> str:
 
 
 def _label(own: Records, row: Row) -> str:
-    older = any(own.outdated(job.key) for job in own.finals(row) if own.get(job))
+    older = any(own.outdated(job.key) for job in own.done(row))
     return row.label + " (an older rule)" * older
 
 
@@ -58,7 +57,7 @@ def table(own: Records, full: bool = True) -> str:
     rows: list[list[str]] = []
     for row in (row for row in trained if full or row not in SECONDARY):
         cells = [_measure(own, row), *(_cell(own.values(row, part, "loss").values()) for part in losses)]
-        times = [found.get("ms", math.nan) for job in own.finals(row) if (found := own.get(job))]
+        times = [own.runs[job.key].get("ms", math.nan) for job in own.done(row)]
         cells += [f"{statistics.median(times):.3g}"] * full
         lr = "none" if row.method == OURS else f"{own.value(row):g}" + "*" * own.shortly_tuned(row)
         rows.append([_label(own, row), lr, *cells])
@@ -107,18 +106,16 @@ def exam_cases(name: str = "auto-held-out.json") -> list[Case]:
     entries = [held_out.ENTRIES[name] for name in what.peers]
     rivals = {entry.title + ", default" * (entry.name in what.grids): 2 - entry.averages for entry in entries}
     cases: list[Case] = []
-    for problem in (problem for problem in what.problems if OURS in results.runs.get(problem.name, {})):
+    last = f"{OURS}, γ₀ = {what.starts[-1]:g}"  # what is trained last
+    for problem in (problem for problem in what.problems if "2" in results.runs.get(problem.name, {}).get(last, {})):
 
         def losses(method: str, at: int, runs: dict[str, Any] = results.runs[problem.name]) -> Seeds:
             return {seed: runs[method][str(seed)][at] for seed in range(what.seeds)}
 
-        cosine, free = (
-            results.tuned(problem, name, 0, what.grids[name])[0] for name in ("adamw cosine", "schedulefree")
-        )
+        cosine, free = (results.tuned(problem, x, 0, what.grids[x])[0] for x in ("adamw cosine", "schedulefree"))
         untuned = {one + ", averaged" * at: losses(one, at) for one, places in rivals.items() for at in range(places)}
         old = " (an older rule)" * (results.runs[problem.name][OURS]["rule"] != rule_of("autogradagrad"))
-        title = problem.name + " †" * (problem.name in CHOSEN) + old
-        cases.append(Case(title, losses(OURS, 1), losses(cosine, 0), losses(free, 0), untuned))
+        cases.append(Case(problem.name + old, losses(OURS, 1), losses(cosine, 0), losses(free, 0), untuned))
     return cases
 
 
@@ -193,7 +190,8 @@ def _save(figure: Any, name: str, shown: dict[str, Any], below: float, columns: 
 def _plotted(panel: Any, own: Records, row: Row) -> Any:
     """The mean curve of the test metric over the seeds; None where there is none."""
     at = "averaged" if row.averaged else "last"
-    seeds = [run["curve"][at] for job in own.finals(row) if (run := own.get(job)) and at in run.get("curve", {})]
+    runs = [own.runs[job.key].get("curve", {}) for job in own.done(row)]
+    seeds = [curve[at] for curve in runs if at in curve]
     place, factor = (2, 100) if own.workload.metric == "accuracy" else (1, 1)
     means = [statistics.mean(factor * one[place] for one in points) for points in zip(*seeds, strict=True)]
     return panel.plot([point[0] for point in seeds[0]], means, **_style(row))[0] if seeds else None
@@ -240,18 +238,23 @@ def robustness(own: Records) -> None:
 
 def first_screen(records: Sequence[Records]) -> str:
     """The README's table: the nets of its picture."""
-    lines = [[name, *(_measure(own, _drawn(own)[name]) for own in records)] for name in _drawn(records[0])]
+    lines = []
+    for name in _drawn(records[0]):
+        rows = [(own, _drawn(own)[name]) for own in records]
+        old = " (an older rule)" * any("older rule" in _label(own, row) for own, row in rows)
+        lines.append([name + old, *(_measure(own, row) for own, row in rows)])
     return pages.table(["", *(f"{own.workload.title}: {own.workload.unit}" for own in records)], lines)
 
 
 def filled(text: str) -> str:
     """A page with every marked block written anew."""
     records = {name: Records(name) for name in WORKLOADS}
+    exam = exam_cases()
     blocks = {name: lambda own=own: table(own, full=False) for name, own in records.items()}
     blocks |= {
         "summary": lambda: summary([case for own in records.values() if (case := workload_case(own)).ours]),
-        "exam": lambda: summary(exam_cases()),
-        "ranking": lambda: ranking(exam_cases()),
+        "exam": lambda: summary(exam) if exam else "",
+        "ranking": lambda: ranking(exam) if exam else "",
         "first-screen": lambda: first_screen([records[name] for name in FIRST_SCREEN]),
     }
     return pages.filled(text, "evidence", lambda name: blocks[name]())
