@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help environment test reproduce benchmark lint format types coverage mutation sanitize campaigns torchrec docs picture clean
+.PHONY: help environment test reproduce benchmark lint format types coverage mutation sanitize fuzz torchrec docs picture clean
 
 help: ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,7 +27,7 @@ $(VENV)/.ready $(VENV)/.reproduce: pyproject.toml setup.py constraints.txt $(wil
 test: environment ## run all tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
-reproduce: $(VENV)/.reproduce ## the paper's experiments and the suite, quick size, ending in a report to open
+reproduce: $(VENV)/.reproduce ## the paper's experiments, quick size, ending in a report to open
 	$(BIN)/gradagrad reproduce --quick
 
 benchmark: environment ## speed and memory beside torch's optimizers and the parameter-free ones
@@ -54,7 +54,7 @@ sanitize: environment ## the kernel's tests under the address, undefined-behavio
 	tools/sanitize_kernel.sh
 
 # What the reliability page shows. CI runs the short forms.
-campaigns: environment ## long runs of random settings and wrong calls of the kernel
+fuzz: environment ## long runs of random settings and wrong calls of the kernel
 	$(BIN)/python tools/fuzz.py --steps 1e9
 	$(BIN)/python tools/fuzz_ops.py 600
 

@@ -168,7 +168,6 @@ KERNELS: dict[str, tuple[Spec, str, int]] = {
     "group, β = 0.9: measure": (_GROUP, "measure", 8),
     "group, β = 0.9: move": (_GROUP, "move", 20),
     "group, β = 0.9: write_shared": (_GROUP, "write_shared", 0),
-    "row, β = 0.9": (spec_of(GradaGrad, granularity="row", momentum=0.9), "step", 0),
     "auto: move": (spec_of(AutoGradaGrad), "move", 36),
     "auto, no guard: move": (spec_of(AutoGradaGrad, guard=False), "move", 36),
 }

@@ -23,7 +23,6 @@ from benchmarks.gpu_compile import GPUS, Gpu
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.engine.batch import Batch, Step
 from gradagrad.engine.step import look_on_device, moves
-from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops import views
 from gradagrad.torch_ops.steps import TorchStep
 from gradagrad.triton.backend import TritonBackend, TritonStep
@@ -127,12 +126,11 @@ def _take(make: Callable[[Batch], Step], batch: Batch) -> None:
 
 
 def traffic(batch: Batch) -> int:
-    """How many bytes the kernels read and write for each element; rows that are read twice count once."""
+    """How many bytes the kernels read and write for each element."""
     spec = specs_of(batch, common_spec(batch))[0]
     sizes = {key: getattr(torch, dtype).itemsize for key, dtype in spec.dtypes}
     tiles = re.findall(r"def (\w+)_tile\((.*?)(?=\n\n|\Z)", source_of(spec).text(), re.DOTALL)
-    texts = [text for name, text in tiles if name != "measure" or spec.scope in SINGLE]
-    return sum(sizes[key] for text in texts for key in re.findall(r"(?:read|write|write_rounded)\(at_(\w+) ", text))
+    return sum(sizes[key] for _, text in tiles for key in re.findall(r"(?:read|write|write_rounded)\(at_(\w+) ", text))
 
 
 def foreach(make: Callable[[list[nn.Parameter]], Any]) -> Cost:
@@ -165,7 +163,6 @@ OURS: dict[str, Callable[[list[nn.Parameter]], Any]] = {
     "element": lambda p: GradaGrad(p),
     "element, β = 0.9": lambda p: GradaGrad(p, momentum=0.9),
     "element, β = 0.9, bf16 state": lambda p: GradaGrad(p, momentum=0.9, state_dtype=torch.bfloat16),
-    "row, β = 0.9": lambda p: GradaGrad(p, momentum=0.9, granularity="row"),
     "tensor, β = 0.9": lambda p: GradaGrad(p, momentum=0.9, granularity="tensor"),
     "group": lambda p: GradaGrad(p, granularity="group"),
     "group, β = 0.9": lambda p: GradaGrad(p, momentum=0.9, granularity="group"),

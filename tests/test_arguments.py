@@ -72,7 +72,7 @@ BAD_TYPES = [
 
 UNKNOWN = [
     (AutoGradaGrad, "betas", "momentum plays the role of the first"),
-    (AutoGradaGrad, "d0", "gamma0 plays this role"),
+    (AutoGradaGrad, "d0", "γ starts at a share"),
     (AutoGradaGrad, "d_coef", "Leave it out"),
     (AutoGradaGrad, "decouple", "decoupled_weight_decay plays this role"),
     (AutoGradaGrad, "use_bias_correction", "Leave it out"),
@@ -100,7 +100,7 @@ AUTO: dict[str, Any] = {
     "stochastic_rounding": False,
 }  # fmt: skip
 BAD_AUTO = [
-    ({"gamma0": 0.0}, ValueError, r"gamma0 must be a finite number > 0, got 0\.0\. It is the learning rate"),
+    ({"gamma0": 0.0}, ValueError, r"gamma0 must be a finite number > 0, got 0\.0\. It is γ in"),
     ({"gamma0": math.inf}, ValueError, "gamma0 must be"),
     ({"gamma0": math.nan}, ValueError, "gamma0 must be .*nan"),
     ({"gamma0": True}, TypeError, "gamma0 must be .* got True"),

@@ -50,7 +50,7 @@ HOMES = {
     "growth_limit": {"gradagrad.py", "checks/arguments.py", "rules/gradagrad.py"},
     "gamma0": {"auto.py", "checks/arguments.py", "rules/auto.py"},
     "growth": {"rules/gradagrad.py"},
-    "agreement_square": {"rules/auto.py"},
+    "agreement_square": {"functional.py", "rules/auto.py"},
 }
 ELSEWHERE = ("optax", "sklearn")  # which have arguments and state of their own
 

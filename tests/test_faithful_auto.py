@@ -9,6 +9,8 @@ from torch.nn import Parameter
 
 from gradagrad import AutoGradaGrad
 
+pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
+
 every_driver = pytest.mark.parametrize("driver", DRIVERS)
 
 
@@ -56,7 +58,7 @@ def test_gradients_that_are_zero_or_missing(driver: str) -> None:
                 g.zero_()
             elif i == 0:
                 g[k % 4] = 0.0
-            p.grad = None if (i == 1 and k % 3 == 0) or (i == 2 and k < 20) else g
+            p.grad = None if (i == 1 and k % 3 == 0) or (i == 2 and (k < 20 or k % 7 < 2)) else g
         oracle.step()
         if k % 10 == 0:
             oracle.compare()

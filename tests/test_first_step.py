@@ -7,7 +7,7 @@ import pytest
 import torch
 from cases import GRANULARITIES
 
-from gradagrad import GradaGrad, LargeFirstStepWarning
+from gradagrad import AutoGradaGrad, GradaGrad, LargeFirstStepWarning
 
 
 def net():
@@ -38,6 +38,16 @@ def test_the_remedy_for_small_weights_fits_them():
     p.grad, q.grad = torch.ones(4), torch.ones(4)
     with pytest.warns(LargeFirstStepWarning, match=r"at most lr=0\.0009, and a tenth of that for pretrained weights"):
         optimizer.step()
+
+
+def test_a_large_gamma0_on_a_net_warns():
+    model = net()
+    with pytest.warns(LargeFirstStepWarning, match="gamma0 is too large for this model: leave it out"):
+        one_step(AutoGradaGrad(model.parameters(), gamma0=1.0), model)
+    tiny = torch.nn.Parameter(torch.full((4,), 1e-6))  # LayerScale starts like that.
+    optimizer = AutoGradaGrad([tiny])
+    tiny.grad = torch.ones(4)
+    optimizer.step()
 
 
 def test_after_loading_a_fresh_state_the_next_step_is_the_first_again():
@@ -90,13 +100,6 @@ def test_only_the_first_step_is_checked():
     for q in resumed.param_groups[0]["params"]:
         q.grad = torch.ones(3)
     resumed.step()
-
-
-def test_it_can_be_silenced():
-    model = net()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=LargeFirstStepWarning)
-        one_step(GradaGrad(model.parameters()), model)
 
 
 def test_sparse_and_half_precision():

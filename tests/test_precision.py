@@ -48,20 +48,6 @@ def test_half_precision_keeps_float32_state(dtype, kind, driver):
     assert optimizer.state[p]["accumulator"].dtype == (torch.float64 if wide else torch.float32)
 
 
-def test_autocast_trains_in_bf16_with_float32_state():
-    model = torch.nn.Sequential(torch.nn.Linear(6, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1))
-    optimizer, x, losses = GradaGrad(model.parameters(), lr=0.01), torch.randn(100, 6), []
-    for _ in range(50):
-        optimizer.zero_grad()
-        with torch.autocast("cpu", torch.bfloat16):
-            loss = (model(x) - x.sum(1, keepdim=True).sin()).square().mean()
-        loss.backward()
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < 0.95 * losses[0]
-    assert all(s["momentum"].dtype == torch.float32 for s in optimizer.state.values())
-
-
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @pytest.mark.parametrize("driver", DRIVERS)
 @pytest.mark.parametrize("options", [{}, {"momentum": 0.9}, {"weight_decay": 0.1}, {"lazy": True}])
@@ -159,27 +145,22 @@ def test_growth_stops_at_the_largest_number():
 @pytest.mark.parametrize("when", [0, 2])
 def test_other_blocks_are_untouched(bad, granularity, driver, beta, when):
     runs = []
-    for spoil in (False, True):
+    for ruin in (False, True):
         params = [torch.nn.Parameter(torch.ones(3, 2)), torch.nn.Parameter(torch.ones(4))]
         optimizer = GradaGrad(params, lr=0.1, granularity=granularity, **DRIVERS[driver], momentum=beta, gamma_max=5.0)
         for k in range(5):
             for p in params:
                 p.grad = torch.randn(p.shape, generator=torch.Generator().manual_seed(k))
-            if spoil and k == when:
+            if ruin and k == when:
                 gradient = params[0].grad
                 assert gradient is not None
                 gradient[1, 1] = bad
             optimizer.step()
-        runs.append((params, [optimizer.state[p] for p in params]))
-    (clean, clean_states), (spoilt, spoilt_states) = runs
-    assert torch.equal(clean[1], spoilt[1])
-    for key in ("momentum", "growth", "accumulator"):
-        assert torch.equal(clean_states[1][key], spoilt_states[1][key])
-    if granularity != "tensor":
-        healthy = torch.ones(3, 2, dtype=torch.bool)
-        healthy[1, 1 if granularity == "element" else slice(None)] = False
-        assert torch.equal(clean[0][healthy], spoilt[0][healthy])
-        for key in ("momentum", "growth", "accumulator"):
-            same = clean_states[0][key] == spoilt_states[0][key]
-            assert same.expand(3, 2)[healthy].all()
-    assert not torch.isfinite(spoilt[0][1, 1])  # the spoilt block itself shows it, as with torch's optimizers
+        state = ("momentum", "growth", "accumulator")
+        runs.append([(p.detach(), *(optimizer.state[p][key] for key in state)) for p in params])
+    healthy = torch.ones(3, 2, dtype=torch.bool)
+    healthy[{"element": (1, 1), "row": 1, "tensor": slice(None)}[granularity]] = False
+    (clean, beside), (ruined, other) = runs
+    assert all(map(torch.equal, beside, other))
+    assert all((a == b).expand(3, 2)[healthy].all() for a, b in zip(clean, ruined, strict=True))
+    assert not torch.isfinite(ruined[0][1, 1])  # the ruined block itself shows it, as with torch's optimizers

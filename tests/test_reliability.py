@@ -38,10 +38,12 @@ def test_what_else_a_checkpoint_holds_is_no_obstacle(construct):
     params, optimizer = trained(construct)
     saved = copy.deepcopy(optimizer.state_dict())
     saved["state"] |= {1: {**saved["state"][1], "foreign": META}, "foreign": torch.ones(2)}
+    saved["state"][0]["accumulator"] = saved["state"][0]["accumulator"].requires_grad_() * 1.0
     saved["param_groups"][0]["foreign"] = torch.ones((), requires_grad=True) * 2.0
     optimizer.load_state_dict(saved)
     assert "foreign" not in optimizer.state[params[1]]
     assert not optimizer.param_groups[0]["foreign"].requires_grad
+    assert not optimizer.state[params[0]]["accumulator"].requires_grad
     optimizer.step()
     _, fresh = trained(construct, steps=0)
     fresh.state["foreign"] = torch.ones(2)  # as a hook may
@@ -111,19 +113,19 @@ def test_a_cap_on_gamma_and_a_schedule_that_begins_at_zero(granularity, driver):
     "sizes", [(1.0, -2.0, math.inf, 1.0), (1.0, 0.9, 1e33, -1e30, 1.0)], ids=["infinity", "products"]
 )
 def test_large_numbers_count_alike_in_every_way_of_stepping(kind, driver, maximize, sizes):
-    """An infinity spoils its block. What 1e33 adds to a shared sum is 1e66, which double has: γ and α must see it."""
-    found, spoils = [], math.inf in sizes
+    """An infinity ruins its block. What 1e33 adds to a shared sum is 1e66, which double has: γ and α must see it."""
+    found, ruins = [], math.inf in sizes
     for way in ("loop", driver):
         params = [torch.nn.Parameter(torch.ones(2, 2)), torch.nn.Parameter(torch.ones(3))]
         optimizer = make(kind, params, maximize=maximize, **DRIVERS[way])
         for size in sizes:
             for p in params:
-                p.grad = torch.full_like(p, 1.0 if spoils else size)
+                p.grad = torch.full_like(p, 1.0 if ruins else size)
                 p.grad.view(-1)[0] = 0.5
             params[0].grad[0, 1] = size
             optimizer.step()
         found.append([*params, *(a for p in params for a in optimizer.state[p].values())])
-    torch.testing.assert_close(*found, rtol=1e-4, atol=0.0, equal_nan=spoils)
+    torch.testing.assert_close(*found, rtol=1e-4, atol=0.0, equal_nan=ruins)
 
 
 @every_optimizer

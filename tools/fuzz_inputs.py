@@ -54,10 +54,10 @@ class Gradients:
     """Gradients of one case. They remember the last ones, so that some agree and some alternate."""
 
     def __init__(
-        self, dice: random.Random, params: Sequence[Tensor], *, sparse: bool, spoiling: bool, largest: float
+        self, dice: random.Random, params: Sequence[Tensor], *, sparse: bool, ruining: bool, largest: float
     ) -> None:
         self.generator = torch.Generator().manual_seed(dice.randrange(2**40))
-        self.params, self.sparse, self.spoiling, self.largest = params, sparse, spoiling, largest
+        self.params, self.sparse, self.ruining, self.largest = params, sparse, ruining, largest
         self.last = [torch.ones(p.shape, dtype=torch.float64) for p in params]
         self.calm = dice.random() < 0.3  # only numbers of ordinary size
 
@@ -84,7 +84,7 @@ class Gradients:
             new = torch.where((kind > 0.6) & (kind < 0.65), chosen, new)
         new = new.clamp(-(10.0 ** ends[1]), 10.0 ** ends[1])
         self.last[i] = torch.where(new == 0, last, new)
-        if self.spoiling:
+        if self.ruining:
             bad = torch.tensor([math.nan, math.inf, -math.inf], dtype=torch.float64)
             bad = bad[torch.randint(3, shape, generator=g)]
             new = torch.where(torch.rand(shape, generator=g) < 0.01, bad, new)

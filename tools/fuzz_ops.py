@@ -3,7 +3,7 @@
     python tools/fuzz_ops.py [SECONDS]              under the address sanitizer: tools/sanitize_kernel.sh address
     python tools/fuzz_ops.py --only SEED            one call again
 
-Records calls of real optimizers, dense and sparse, and repeats them with one to three arguments spoilt: tensors of
+Records calls of real optimizers, dense and sparse, and repeats them with one to three arguments wrong: tensors of
 other shapes, strides, precisions and layouts, shared or without memory; lists cut short or doubled; numbers of rules,
 scopes, settings, kept lists and tickets that do not exist. All tensors lie between margins that must not change. A
 child process makes the calls, so that a crash is counted and its seed named.
@@ -77,7 +77,7 @@ def fenced(a: Tensor, fences: list[tuple[Tensor, int]]) -> Tensor:
     return place.as_strided(a.shape, a.stride(), a.storage_offset() + place.storage_offset())
 
 
-def spoilt_tensor(a: Tensor, dice: random.Random, others: list[Tensor]) -> Any:
+def wrong_tensor(a: Tensor, dice: random.Random, others: list[Tensor]) -> Any:
     """A tensor to pass instead of ``a``."""
     if a.layout != torch.strided:
         return torch.ones(3, 2)
@@ -99,13 +99,13 @@ def spoilt_tensor(a: Tensor, dice: random.Random, others: list[Tensor]) -> Any:
     return dice.choice(choices)()
 
 
-def spoilt(argument: Any, dice: random.Random, others: list[Tensor]) -> Any:
+def wrong(argument: Any, dice: random.Random, others: list[Tensor]) -> Any:
     """A value to pass instead of the argument."""
     if isinstance(argument, Tensor):
-        return spoilt_tensor(argument, dice, others)
+        return wrong_tensor(argument, dice, others)
     if isinstance(argument, list) and argument and isinstance(argument[0], Tensor) and dice.random() < 0.7:
         place = dice.randrange(len(argument))
-        return [*argument[:place], spoilt_tensor(argument[place], dice, others), *argument[place + 1 :]]
+        return [*argument[:place], wrong_tensor(argument[place], dice, others), *argument[place + 1 :]]
     if isinstance(argument, list):
         place = dice.randrange(len(argument) + 1)
         changed = [dice.choice(NUMBERS) if isinstance(a, float) and dice.random() < 0.3 else a for a in argument]
@@ -120,14 +120,14 @@ def tensors_in(arguments: tuple[Any, ...]) -> list[Tensor]:
 
 
 def call(seed: int, calls: list[tuple[str, tuple[Any, ...]]]) -> str:
-    """Makes one spoilt call and returns its outcome."""
+    """Makes one wrong call and returns its outcome."""
     dice, ops = random.Random(seed), kernel.ops()
     name, arguments = dice.choice(calls)
     fences: list[tuple[Tensor, int]] = []
     changed: list[Any] = list(arguments)
     for _ in range(dice.randint(0, 3)):
         place = dice.randrange(len(changed))
-        changed[place] = spoilt(changed[place], dice, tensors_in(arguments))
+        changed[place] = wrong(changed[place], dice, tensors_in(arguments))
     same: dict[int, Tensor] = {}
 
     def placed(a: Any) -> Any:

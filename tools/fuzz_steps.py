@@ -38,7 +38,7 @@ class ViolationError(Exception):
 
 
 class Case:
-    """One optimizer with two backends, its gradients, and which elements are spoilt by NaN or infinity."""
+    """One optimizer with two backends, its gradients, and which elements are ruined by NaN or infinity."""
 
     def __init__(self, seed: int, elements: int) -> None:
         dice = random.Random(seed)
@@ -63,9 +63,9 @@ class Case:
             make([{"params": p[:1]}, {"params": p[1:]}] if half else p, **self.options, **backend)
             for p, backend in ((self.params, {"fused": False, "foreach": False}), (self.others, self.backend))
         ]
-        spoiling, largest = dice.random() < 0.2, 25.0 if self.auto else math.inf
-        self.gradients = Gradients(dice, self.params, sparse=self.sparse, spoiling=spoiling, largest=largest)
-        self.spoilt = [torch.zeros(p.shape, dtype=torch.bool) for p in self.params]
+        ruining, largest = dice.random() < 0.2, 25.0 if self.auto else math.inf
+        self.gradients = Gradients(dice, self.params, sparse=self.sparse, ruining=ruining, largest=largest)
+        self.ruined = [torch.zeros(p.shape, dtype=torch.bool) for p in self.params]
         self.ill = 0
         self.scope = "tensor" if self.auto else self.options["granularity"]
 
@@ -102,22 +102,22 @@ class Case:
                         theirs.state[q][key].copy_(value)
 
     def _guarantees(self, before: list[dict[str, Tensor]], after: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
-        spoilt_before = self.spoilt
+        ruined_before = self.ruined
         dense = [g.to_dense() if g.layout != torch.strided else g for g in grads]
         keys = ("offset", "displacement") if self.auto else ("momentum",)
-        self.spoilt = [
+        self.ruined = [
             s
             | ~torch.isfinite(g)
             | ~torch.isfinite(old["x"])
             | ~torch.isfinite(new["x"])
             | torch.stack([~(new[key].abs() < LARGEST) for key in keys]).any(0)
-            for s, g, old, new in zip(self.spoilt, dense, before, after, strict=True)
+            for s, g, old, new in zip(self.ruined, dense, before, after, strict=True)
         ]
         for i, (old, new, g) in enumerate(zip(before, after, dense, strict=True)):
             if "step" not in old:  # the first step
                 continue
-            fine, own = ~self.spoilt[i], None
-            require(not new["x"][fine & ~spoilt_before[i]].isnan().any(), "finite numbers made a NaN")
+            fine, own = ~self.ruined[i], None
+            require(not new["x"][fine & ~ruined_before[i]].isnan().any(), "finite numbers made a NaN")
             if self.auto:
                 self._auto_guarantees(old, new, g, fine)
                 self._votes(old, new, before)
@@ -145,8 +145,8 @@ class Case:
         groups = self.optimizers[0].param_groups
         sharing = {"tensor": [[p] for p in self.params], "group": [g["params"] for g in groups], "all": [self.params]}
         members = next(ids for m in sharing[self.scope] if id(self.params[i]) in (ids := {id(p) for p in m}))
-        own = [spoilt for p, spoilt in zip(self.params, self.spoilt, strict=True) if id(p) in members]
-        return torch.tensor(not any(bool(spoilt.any()) for spoilt in own))
+        own = [ruined for p, ruined in zip(self.params, self.ruined, strict=True) if id(p) in members]
+        return torch.tensor(not any(bool(ruined.any()) for ruined in own))
 
     def _increase(self, old: dict[str, Tensor], new: dict[str, Tensor], g: Tensor, fine: Tensor) -> None:
         """Restricted increase: γ'/γ ≤ max(ρ·gm/gg, 1), checked where a block is one element, and the cap on γ."""
@@ -193,7 +193,7 @@ class Case:
 
     def _agreement(self, before: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
         pairs = self._pairs(self.optimizers[1], self.others)
-        wrong = [name for name, a, b, spoilt in pairs if not _close(a, b, spoilt)]
+        wrong = [name for name, a, b, ruined in pairs if not _close(a, b, ruined)]
         if not wrong or "step" not in before[0]:
             return
         # The backends may differ as much as the first one does when the last digit of its gradients changes.
@@ -245,16 +245,16 @@ class Case:
             slack += 1e-13 * (scale * float(products.sum())) ** 2
 
     def _pairs(self, other: Any, others: list[Any]) -> list[tuple[str, Tensor, Tensor, Tensor]]:
-        """Name, both values, and which are spoilt. Spoilt ones may be NaN in one backend and infinite in the other."""
+        """Name, both values, and which are ruined. Ruined ones may be NaN in one backend and infinite in the other."""
         ours = self.optimizers[0]
         result: list[tuple[str, Tensor, Tensor, Tensor]] = []
-        for i, (p, q, spoilt) in enumerate(zip(self.params, others, self.spoilt, strict=True)):
+        for i, (p, q, ruined) in enumerate(zip(self.params, others, self.ruined, strict=True)):
             theirs = other.state[q]
             found = [("x", p.detach(), q.detach())]
             found += [(k, v, theirs[k]) for k, v in ours.state[p].items() if k in theirs]
-            if not self.auto:  # the shared numbers of AutoGradaGrad leave out spoilt elements
-                spoilt = spoilt | ~self._blocks(i, ~spoilt)
-            result += [(k, a, b, _reduced(spoilt, a.shape)) for k, a, b in found]
+            if not self.auto:  # the shared numbers of AutoGradaGrad leave out ruined elements
+                ruined = ruined | ~self._blocks(i, ~ruined)
+            result += [(k, a, b, _reduced(ruined, a.shape)) for k, a, b in found]
         return result
 
     def _again(self, before: list[dict[str, Tensor]], grads: list[Tensor], attempt: int) -> tuple[Any, list[Any]]:
@@ -283,11 +283,11 @@ class Case:
         return optimizer, params
 
 
-def _reduced(spoilt: Tensor, shape: torch.Size) -> Tensor:
+def _reduced(ruined: Tensor, shape: torch.Size) -> Tensor:
     """Reduces a mask of elements to rows, or to the one number of a parameter."""
-    if spoilt.shape == shape:
-        return spoilt
-    return spoilt.flatten(1).any(1).reshape(shape) if len(shape) else spoilt.any()
+    if ruined.shape == shape:
+        return ruined
+    return ruined.flatten(1).any(1).reshape(shape) if len(shape) else ruined.any()
 
 
 def require(holds: bool, words: str) -> None:
@@ -296,7 +296,7 @@ def require(holds: bool, words: str) -> None:
         raise ViolationError(words)
 
 
-def _close(a: Tensor, b: Tensor, spoilt: Tensor, slack: Tensor | float = 0.0) -> bool:
+def _close(a: Tensor, b: Tensor, ruined: Tensor, slack: Tensor | float = 0.0) -> bool:
     """Whether a and b agree up to a few units in the last place, or up to the slack. NaN must meet NaN."""
     if torch.equal(a, b):
         return True
@@ -304,9 +304,9 @@ def _close(a: Tensor, b: Tensor, spoilt: Tensor, slack: Tensor | float = 0.0) ->
     x, y = a.double(), b.double()
     least = 2.0**-24 if a.dtype == torch.float16 else torch.finfo(torch.float32).tiny
     near = (x - y).abs() <= unit * torch.maximum(x.abs(), y.abs()) + slack + least
-    # Near the largest number, rounding decides whether it becomes infinity. Such an element is spoilt in both.
+    # Near the largest number, rounding decides whether it becomes infinity. Such an element is ruined in both.
     near |= (x == y) | (x.isnan() & y.isnan()) | ~torch.isfinite(torch.as_tensor(slack))
-    return bool((near | spoilt).all())
+    return bool((near | ruined).all())
 
 
 def run(seed: int, elements: int) -> tuple[str, Counter[str]]:
@@ -332,5 +332,5 @@ def run(seed: int, elements: int) -> tuple[str, Counter[str]]:
         counts["element-steps"] += size
     counts["ill-conditioned steps"] = case.ill
     counts["sparse"] += case.sparse
-    counts["with NaN or inf"] += case.gradients.spoiling
+    counts["with NaN or inf"] += case.gradients.ruining
     return case.family, counts

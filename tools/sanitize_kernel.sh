@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the kernel with sanitizers into a scratch folder and runs its tests, AutoGradaGrad's and the sparse ones with it.
-# The address sanitizer also runs calls with spoilt arguments (tools/fuzz_ops.py, for FUZZ_SECONDS).
+# The address sanitizer also runs calls with wrong arguments (tools/fuzz_ops.py, for FUZZ_SECONDS).
 #
 #   tools/sanitize_kernel.sh                  address and undefined behaviour, then threads
 #   tools/sanitize_kernel.sh thread [pytest's options]

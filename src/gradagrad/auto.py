@@ -15,7 +15,7 @@ from gradagrad.rules.rule import settings_of
 
 
 class AutoGradaGrad(Averaged):
-    r"""Trains without a learning rate to choose. Our extension of GradaGrad, not the paper's.
+    r"""Trains without a learning rate to choose. It is our extension of GradaGrad, not part of the paper.
 
     Gradients are taken at the parameters :math:`y`, which lie between a fast iterate :math:`z` and the average
     :math:`\bar x` of all its positions, as in Schedule-Free training. Each tensor has its own :math:`\gamma`, whose
@@ -55,7 +55,7 @@ class AutoGradaGrad(Averaged):
             works, and a smaller value does not slow training down.
         momentum: :math:`\beta`, the share of the average in the parameters.
         gamma_max: a cap on :math:`\gamma`.
-        guard: limits each gradient of an element to the weight of all earlier ones together, so that one outlier cannot
+        guard: limits each gradient of an element to the size of all earlier ones together, so that one outlier cannot
             freeze its learning rate.
         weight_decay: shrinks the parameters by lr · γ · weight_decay, as AdamW does.
         decoupled_weight_decay: False adds weight_decay · y to the gradient instead.
@@ -81,9 +81,9 @@ class AutoGradaGrad(Averaged):
     ``state_dict`` or ``averaged``. Until then a forward pass reads their old values, so a sparse run ends near the
     dense one and not at the same numbers. A step in which every gradient is zero changes nothing.
 
-    A NaN in a gradient spoils its element, as in torch's own optimizers, and :math:`\gamma` leaves it out. The same
-    holds for an infinity that is the element's first gradient. Later infinities are limited by the guard, and spoil the
-    element without it.
+    A NaN in a gradient makes its element NaN, as in torch's own optimizers, and :math:`\gamma` leaves it out. The same
+    holds for an infinity that is the element's first gradient. The guard limits later infinities; without
+    it they ruin the element too.
     """
 
     rule = RULE
@@ -118,6 +118,8 @@ class AutoGradaGrad(Averaged):
             "fused": fused, "state_dtype": state_dtype, "stochastic_rounding": stochastic_rounding,
         }  # fmt: skip
         super().__init__(params, defaults)
+        # The default may move a tensor of tiny weights by more than its norm, and no smaller value would be better.
+        self.warns_of_large_first_step = any(group["gamma0"] > Settings().gamma0 for group in self.param_groups)
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:
         lrs = [other["lr"] for other in self.param_groups]

@@ -21,7 +21,7 @@ from gradagrad.torch_ops.ops import real_shape, real_view
 if TYPE_CHECKING:
     from gradagrad.engine.optimizer import EngineOptimizer
 
-# What tells another optimizer's state dict from ours: a key of its param groups, or of a parameter's state.
+# Keys of param groups, or of a parameter's state, by which another optimizer's state dict is recognised.
 _OTHERS = {
     "granularity": "GradaGrad",
     "guard": "AutoGradaGrad",
@@ -123,7 +123,7 @@ def _saved_states(
             merged["projection"] = None
         try:
             merged_groups.append(checked(optimizer.arguments, merged, merged_groups))
-            if "initial_lr" in saved:  # A scheduler left it, and AutoGradaGrad uses it.
+            if "initial_lr" in saved:  # Schedulers add `initial_lr`, and AutoGradaGrad reads it.
                 check_number_or_lr("lr", saved["initial_lr"], optimizer.arguments.numeric["lr"])
         except (TypeError, ValueError) as error:
             raise ValueError(f"the state dict is damaged: in param group {index}, {error}") from None
@@ -194,7 +194,7 @@ def tensor_of(saved: Mapping[str, Any], field: Field, where: str) -> Tensor:
 
 
 def _unusual(value: Tensor) -> str:
-    """What a tensor is, unless it is a dense one of ordinary floating point numbers."""
+    """Describes a tensor that is not dense or holds no ordinary floating point numbers; None for all others."""
     if is_lazy(value):
         return "an uninitialised one"
     for name in ("is_meta", "is_nested", "is_quantized"):
@@ -221,13 +221,13 @@ def _check_fit(field: Field, value: Tensor, scope: str, parameter: Tensor, where
 
 
 def check_range(field: Field, value: Tensor, settings: Any, where: str) -> None:
-    """Raises where numbers are not finite or lie below what the rule can have made of them."""
+    """Raises if numbers are not finite, or lower than the rule can have made them."""
     here = sharding.local(value.detach())
     least = getattr(settings, field.least) if isinstance(field.least, str) else field.least
     wrong = ~torch.isfinite(here)
     rule = "finite"
     if least is not None:
-        # What is stored in bf16 may lie below a start that bf16 does not hold.
+        # A start value that bf16 cannot represent may have been rounded down.
         slack = 2.0**-7 * abs(least) if here.dtype == torch.bfloat16 else 1e-6 * abs(least)
         wrong, rule = wrong | (here < least - slack), f"finite and >= {least}"
     if bool(wrong.any()):

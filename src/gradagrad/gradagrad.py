@@ -17,7 +17,7 @@ from gradagrad.rules.scope import Scope
 
 
 def _no_average(name: str) -> property:
-    """What says that there is no average. For ``hasattr`` it does not exist, because trainers call what exists."""
+    """Raises an error: there is no average. `hasattr` returns False, because trainers call what exists."""
 
     def missing(_: object) -> NoReturn:
         raise AttributeError(
@@ -90,7 +90,7 @@ class GradaGrad(EngineOptimizer):
         >>> optimizer.step()
 
     State is float32 (float64 for float64 parameters), and state dicts restore it bit for bit. A NaN or infinity in a
-    gradient spoils only its own block, as in torch's optimizers.
+    gradient ruins only its own block, as in torch's optimizers.
     """
 
     rule = RULE

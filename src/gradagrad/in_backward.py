@@ -24,7 +24,7 @@ from gradagrad.torch_ops.steps import learn
 
 
 class StepsInBackward:
-    """What steps the parameters of an optimizer inside the backward pass, each of them once before `end_step`.
+    """Steps the parameters of an optimizer inside the backward pass, each of them once before `end_step`.
 
     The optimizer owns it, and neither it nor the hooks keep the optimizer alive.
     """
@@ -110,7 +110,7 @@ class StepsInBackward:
 
     @torch.no_grad()
     def _learn(self) -> None:
-        """Steps what has a gradient still, and learns from all tensors together, as an ordinary step does."""
+        """Steps the parameters that still have a gradient, and learns from all tensors together."""
         joined: dict[tuple[int, sharding.Axes], list[tuple[Batch, Tensor, Any]]] = {}
         for index, group in enumerate(self._optimizer.param_groups):
             for parameter in group["params"]:
@@ -168,7 +168,7 @@ def _step_in_backward(optimizer: weakref.ref[EngineOptimizer], group: int, param
 
 
 def _owners_of(parameter: Tensor) -> Iterator[StepsInBackward]:
-    """What steps this parameter inside the backward pass."""
+    """The object that steps this parameter inside the backward pass."""
     for hook in [*(getattr(parameter, "_post_accumulate_grad_hooks", None) or {}).values()]:
         if isinstance(hook, partial) and hook.func is _step_in_backward and (optimizer := hook.args[0]()) is not None:
             yield optimizer._in_backward
@@ -194,7 +194,7 @@ _DDP = (
 
 
 def _joined(batches: Sequence[Batch]) -> Batch:
-    """Batches of one parameter each as one."""
+    """Joins batches of one parameter each."""
     state = {key: [batch.state[key][0] for batch in batches] for key in batches[0].state}
     return replace(batches[0], params=[batch.params[0] for batch in batches], state=state)
 

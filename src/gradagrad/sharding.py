@@ -40,7 +40,7 @@ class TableShard(NamedTuple):
 
 
 def table_shard(parameter: Tensor) -> TableShard | None:
-    """What is known of a table's shard."""
+    """What we know about a table's shard."""
     return getattr(parameter, "_gradagrad_table_shard", None)
 
 
@@ -72,7 +72,7 @@ def is_sharded(tensor: Tensor) -> TypeGuard[DTensor]:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """This rank's shard, sharing its memory; a plain tensor itself."""
+    """This rank's shard, in the same memory. A plain tensor is returned as it is."""
     return tensor.to_local() if is_sharded(tensor) else tensor
 
 
@@ -184,7 +184,7 @@ def add_over_ranks(values: Sequence[Tensor], over: Sequence[Axes]) -> list[Tenso
 
 
 def _sendable(device: torch.device, group: dist.ProcessGroup) -> torch.device:
-    """Where the group can add: NCCL needs the GPU even if the shards are offloaded to the CPU."""
+    """The device on which the group can add. NCCL needs the GPU even if the shards are offloaded to the CPU."""
     able = [] if torch.compiler.is_compiling() else group._device_types
     return device if not able or device.type in {d.type for d in able} else able[0]
 
@@ -224,7 +224,7 @@ def split(batch: Batch) -> list[Batch]:
 
 
 def _shards(batch: Batch) -> Batch:
-    """The same with every tensor replaced by this rank's shard of it, sharing its memory."""
+    """A copy of a batch in which every tensor is this rank's shard of it, in the same memory."""
     owners = batch.params
     return replace(
         batch,

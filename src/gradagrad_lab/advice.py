@@ -1,6 +1,6 @@
 """Measures what the documentation advises: ``python -m gradagrad_lab.advice [schedules] [short] [tables] [bf16]``.
 
-Small trainings of the suite, means over three seeds: about ten minutes of one core. Every line names what it changed.
+Small trainings, means over three seeds: about ten minutes of one core. Every line names what it changed.
 """
 
 import math

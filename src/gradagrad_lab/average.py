@@ -9,15 +9,14 @@ from torch.optim import Optimizer
 
 AVERAGED = "averaged "
 """The prefix of measures taken at the average."""
-POWER, DOG, OWN = 4, 8, 6
-"""Baselines are averaged with weights k⁴; in the suite k⁸, as DoG's authors recommend; in the evidence k⁶, which are
-AutoGradaGrad's own weights while γ is constant."""
+POWER, OWN = 4, 6
+"""Baselines are averaged with weights k⁴; in the evidence k⁶, which are AutoGradaGrad's own while γ is constant."""
 
 
 class Average:
     """x̄ += (p + 1)/(k + p)·(x − x̄), kept beside any optimizer; p is ``power``."""
 
-    def __init__(self, parameters: Sequence[Tensor], power: int = DOG) -> None:
+    def __init__(self, parameters: Sequence[Tensor], power: int) -> None:
         self._parameters: list[Tensor] = list(parameters)
         self._average: list[Tensor] = [parameter.detach().clone() for parameter in parameters]
         self._steps, self._power = 0, power

@@ -43,7 +43,7 @@ class Bar:
 @dataclass
 class Context:
     """Settings of one command. ``gamma0`` is for Figure 2; ``softmax``, ``only`` (data sets by name) and ``files`` (the
-    user's) for Figure 3; ``rows`` (at most) and ``rho`` for Figure 4; ``on`` (problems by name or role) for the suite.
+    user's) for Figure 3; ``rows`` (at most) and ``rho`` for Figure 4.
     """
 
     out: Path
@@ -56,7 +56,6 @@ class Context:
     first_seed: int | None = None
     rows: int | None = None
     softmax: bool = False
-    on: str = ""
     only: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     gamma0: tuple[float, ...] = ()

@@ -125,7 +125,7 @@ class Results(RunFile):
                 losses[place] = self.mean(problem, *_named(problem, ENTRIES[name], place), at, TUNING_SEEDS)
 
     def diverged(self, problem: TrainingProblem, method: str, seeds: int) -> int:
-        """How many runs ended at the largest loss that is counted."""
+        """The number of runs that ended at the largest loss that is counted."""
         runs = [self.runs[problem.name][method][str(seed)] for seed in range(seeds)]
         return sum(len(found) > 2 and found[0] >= 0.999 * DIVERGED * abs(found[2]) for found in runs)
 

@@ -1,6 +1,6 @@
 """The only list of optimizers: how to make one, which options it takes, how it is compared. They ignore problems.
 
-A rival that is compared at its defaults is one `Entry` with ``peer``: the suite, the held-out problems and the evidence
+A rival that is compared at its defaults is one `Entry` with ``peer``: the held-out problems and the evidence
 then train it.
 """
 
@@ -186,8 +186,8 @@ PEERS = tuple(entry.name for entry in _ENTRIES if entry.peer)
 
 @functools.cache
 def rule_of(name: str) -> str:
-    """The version of an optimizer's rule, so that records of another rule are not used: for ours a digest of what it
-    does, for others the version of their package."""
+    """The version of an optimizer's rule, so that records of another rule are not used. It is a digest of the steps of
+    our optimizers, and the version of the package for others."""
     if name == "autogradagrad":
         return _digest([gradagrad.AutoGradaGrad])
     if name in ("gradagrad", "adagrad_norm"):
@@ -276,7 +276,7 @@ def _stacked(options: dict[str, Any], lane: Tensor) -> tuple[dict[str, Any], tup
 
 
 def watch(name: str, optimizer: Optimizer, seeds: int) -> dict[str, Tensor]:
-    """What is recorded about an optimizer: medians over each run's coordinates, each of shape (lanes, seeds)."""
+    """The record of an optimizer: medians over each run's coordinates, each of shape (lanes, seeds)."""
     measured: dict[str, Tensor] = {}
     for what, measure in entry_of(name).watched.items():
         lanes: list[Tensor] = []

@@ -1,4 +1,4 @@
-"""What the pages of the documentation are written with: tables, blocks between two marks, and the look of pictures."""
+"""Tools to write the pages of the documentation: tables, blocks between two marks, and the look of pictures."""
 
 import re
 from collections.abc import Callable, Sequence

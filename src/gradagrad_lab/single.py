@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from gradagrad_lab.average import AVERAGED, DOG, Average, has_average
+from gradagrad_lab.average import AVERAGED, POWER, Average, has_average
 from gradagrad_lab.methods import Entry, evaluation_point
 from gradagrad_lab.problems.training import ACCURACY, LOSS, Task
 from gradagrad_lab.train import Training
@@ -27,7 +27,7 @@ MEASURES: dict[str, int] = {
 
 
 class Steps(Protocol):
-    """What is trained: parameters, and the loss of each mini-batch."""
+    """A model to train: parameters, and the loss of each mini-batch."""
 
     @property
     def parameters(self) -> list[Parameter]: ...
@@ -58,7 +58,7 @@ class Single(Training):
     rounds = ROUNDS
 
     def __init__(
-        self, task: Task, entry: Entry, options: Mapping[str, Any], seed: int, steps: int, power: int = DOG
+        self, task: Task, entry: Entry, options: Mapping[str, Any], seed: int, steps: int, power: int = POWER
     ) -> None:
         self.task, self.steps = task, steps
         self.initial = task.full_train_loss()
@@ -113,7 +113,7 @@ DIVERGED = 10.0
 
 @dataclass
 class Outcome:
-    """What a run ends with. ``averaged`` are the same measures at the averaged iterate.
+    """The final measures of a run. ``averaged`` are the same measures at the averaged iterate.
 
     ``curve``: mini-batch loss, mean over each fortieth of the run. ``gamma``: the mean of AutoGradaGrad's γ at the end.
     """
@@ -144,7 +144,7 @@ def loss_of(outcome: Outcome, averaged: bool) -> float:
 
 
 def outcome_of(curves: Mapping[str, Sequence[float]]) -> Outcome:
-    """What a run of the suite leaves behind."""
+    """The result of a run."""
     held_out, averaged = (
         {name: value for name in (LOSS, ACCURACY) if not math.isnan(value := curves[f"{where}held-out {name}"][0])}
         for where in ("", AVERAGED)

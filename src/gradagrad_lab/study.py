@@ -49,7 +49,7 @@ class Method:
         return cls(optimizer, tuple(sorted(options.items())), follows)
 
     def but(self, **options: Any) -> Method:
-        """The same method with some options changed or added."""
+        """A copy of the method with some options changed or added."""
         return Method.of(self.optimizer, follows=self.follows, **{**dict(self.options), **options})
 
     def __getitem__(self, option: str) -> Any:
@@ -64,23 +64,23 @@ class Method:
 
 
 class Problem(Protocol):
-    """What is trained. A problem knows how its runs are trained together (see `gradagrad_lab.stacked`) and what
+    """A problem to train. It knows how its runs are trained together (see `gradagrad_lab.stacked`) and what
     they measure. It must be small enough to be sent to another process."""
 
     @property
     def label(self) -> str: ...
 
     def config(self) -> dict[str, Any]:
-        """What identifies the problem in a record: data by hash, sizes, precision."""
+        """The identity of the problem in a record: data by hash, sizes, precision."""
         ...
 
     def measures(self, method: Method, size: int) -> Mapping[str, int]:
-        """What a run records: names, and how many points each has. A record with other lengths is not used. A run
+        """The names that a run records, and how many points each has. A record with other lengths is not used. A run
         whose last "loss" is not finite has diverged."""
         ...
 
     def together(self, runs: Sequence[Run]) -> list[list[Run]]:
-        """The same runs, in groups that are trained side by side."""
+        """The runs in groups that are trained side by side."""
         ...
 
     def cost(self, runs: Sequence[Run]) -> float:
@@ -166,7 +166,7 @@ class Frame:
         return np.stack([self.curve(Run(problem, method, seed, size), measure) for seed in seeds])
 
     def choice(self, tuning: Tuning, goal: str = "") -> Choice:
-        """What tuning chose, for one of its goals (the first, unless named)."""
+        """The choice of tuning for one of its goals (the first, unless named)."""
         from gradagrad_lab.tune import choose
 
         place = id(tuning), goal

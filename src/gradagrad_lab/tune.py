@@ -43,7 +43,7 @@ def lowest(losses: Mapping[int, float]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """What is tuned, on which grid and for what. Rates are ``base ** place``.
+    """A tuning: a method, its grid, and the goal. Rates are ``base ** place``.
 
     ``goals``: by name, a score of a finished run, where lower is better. ``also``: more goals, read from the same grid,
     which does not grow for them. ``scouts``: how many seeds the coarse pass uses (by default all). ``limits``: the

@@ -9,8 +9,6 @@ from torch.optim import Optimizer
 
 from .harness import (
     ADAGRAD,
-    INFOS,
-    LABELS,
     Affine,
     Case,
     assert_moved_the_right_way,
@@ -51,16 +49,6 @@ def test_every_implementation_goes_the_right_direction(case: Case, which: int | 
     before = problem.loss().item()
     problem.train(optimizer, 20, schedulers(case, which, optimizer))
     assert_moved_the_right_way(before, problem.loss().item(), case)
-
-
-@pytest.mark.parametrize("which", [0, -1], ids=["first_lrsched", "last_lrsched"])
-@pytest.mark.parametrize("info", INFOS, ids=LABELS.values())
-def test_param_group_with_lrscheduler_goes_right_direction(info: Any, which: int) -> None:
-    problem = Affine()
-    optimizer = info.optim_cls([{"params": [problem.weight]}, {"params": [problem.bias], "lr": 0.01}])
-    before = problem.loss().item()
-    problem.train(optimizer, 20, [constructor(optimizer) for constructor in info.scheduler_inputs[which]])
-    assert problem.loss().item() < before
 
 
 @cases(skip=("differentiable",))

@@ -151,8 +151,10 @@ def test_resume_from_a_file(case: Case, names: tuple[bool, bool]) -> None:
     resumed = case.make(named(twin.params) if names[1] else twin.params)
     resumed.load_state_dict(loaded)
     assert_identical(loaded, saved)  # loading leaves the dictionary alone
+    kept = deepcopy(loaded)
     problem.train(optimizer, 4)
     twin.train(resumed, 4)
+    assert_identical(loaded, kept)  # and shares no memory with it
     assert_identical(twin.params, problem.params)
     assert_identical(without_names(resumed.state_dict()), without_names(optimizer.state_dict()))
     resumed.param_groups.extend(resumed.param_groups)  # Repeated parameters are written the same way both times.

@@ -1,7 +1,6 @@
 """Recording and logging the learning rates."""
 
 import math
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,22 +87,6 @@ def test_any_logger_gets_the_same_numbers(kind: str):
     assert seen["gradagrad/group0/gamma_median", 4] == pytest.approx(median)
     quantiles = {f"{name}_{q}" for name in ("gamma", "step_size") for q in ("p5", "median", "p95")}
     assert {name.rsplit("/", 1)[1] for name, _ in seen} == quantiles | {"effective_lr", "total_growth"}
-
-
-def test_tensorboard_reads_what_was_logged(tmp_path: Path):
-    tensorboard = pytest.importorskip("torch.utils.tensorboard", reason="needs tensorboard")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    opt = optimizer()
-    with tensorboard.SummaryWriter(str(tmp_path)) as writer:
-        log_learning_rates(opt, writer)
-        train(opt, 3)
-    events = EventAccumulator(str(tmp_path))
-    events.Reload()
-    curve = [(event.step, event.value) for event in events.Scalars("gradagrad/group0/gamma_median")]
-    assert [step for step, _ in curve] == [1, 2, 3]
-    assert curve[0][1] == pytest.approx(0.1)
-    assert curve[2][1] > curve[1][1] > curve[0][1]
 
 
 def test_what_is_not_known_is_left_out():

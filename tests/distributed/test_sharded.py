@@ -82,17 +82,13 @@ def check_fsdp2(rank: int, size: int, *arguments: Any) -> None:
 
 @pytest.mark.parametrize("granularity", GRANULARITIES)
 @pytest.mark.parametrize(
-    ("setting", "way"),
-    [("plain", {}), ("momentum", {"foreach": True}), ("bounded", {"fused": False})],
-    ids=["plain-kernel", "momentum-foreach", "bounded-loop"],
-)
-def test_two_ranks_of_fsdp2_equal_one_process(world: World, granularity: str, setting: str, way: dict[str, Any]):
-    world.run(check_fsdp2, 2, granularity, setting, way, (2,))
-
-
-@pytest.mark.parametrize("granularity", GRANULARITIES)
-def test_hybrid_sharding_over_four_ranks_equals_one_process(world: World, granularity: str):
-    world.run(check_fsdp2, 4, granularity, "momentum", {}, (2, 2))
+    ("setting", "way", "mesh_shape"),
+    [("plain", {}, (2,)), ("momentum", {"foreach": True}, (2,)), ("bounded", {"fused": False}, (2,)),
+     ("momentum", {}, (2, 2))],
+    ids=["plain-kernel", "momentum-foreach", "bounded-loop", "hybrid"],
+)  # fmt: skip
+def test_ranks_of_fsdp2_equal_one_process(world: World, granularity: str, setting: str, way: Any, mesh_shape: Any):
+    world.run(check_fsdp2, 2 * len(mesh_shape), granularity, setting, way, mesh_shape)
 
 
 def check_auto(rank: int, size: int, way: dict[str, Any], mesh_shape: tuple[int, ...]) -> None:

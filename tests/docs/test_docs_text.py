@@ -64,7 +64,8 @@ def test_the_readme_is_short() -> None:
 def test_a_page_is_short(path: Path) -> None:
     """Words outside of tables, code, formulas and comments."""
     other = re.compile(r"```.*?```|\$\$.*?\$\$|<!--.*?-->|^\|[^\n]*$", re.MULTILINE | re.DOTALL)
-    assert len(other.sub("", path.read_text(encoding="utf-8")).split()) <= 1_500
+    most = {"auto.md": 900, "benchmarks.md": 1_300, "reliability.md": 900}.get(path.name, 1_500)
+    assert len(other.sub("", path.read_text(encoding="utf-8")).split()) <= most
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: path.name)

@@ -134,15 +134,6 @@ def test_a_large_first_step_is_warned_of_once():
     assert len(found) == 1
 
 
-def test_accumulation_is_refused():
-    model = net()
-    optimizer = optimizer_of(model)
-    step_in_backward(model, optimizer)
-    loss_of(model, 0).backward()
-    with pytest.raises(RuntimeError, match=r"Call optimizer.step\(\) after every backward\(\)"):
-        loss_of(model, 1).backward()
-
-
 @pytest.mark.parametrize("make", [optimizer_of, lambda model: AutoGradaGrad(model.parameters(), gamma0=1e-2)])
 def test_a_refused_second_gradient_is_not_stepped_later(make):
     expected, model = net(), net()
@@ -153,7 +144,7 @@ def test_a_refused_second_gradient_is_not_stepped_later(make):
         loss_of(expected, k).backward()
         ordinary.step()
         loss_of(model, k).backward()
-        with pytest.raises(RuntimeError, match="second gradient"):
+        with pytest.raises(RuntimeError, match=r"second gradient.*Call optimizer.step\(\) after every backward\(\)"):
             loss_of(model, 7).backward()
         optimizer.step()
         assert all(p.grad is None for p in model.parameters())

@@ -104,7 +104,7 @@ def test_its_runs_are_pythons(where, request: pytest.FixtureRequest):
 
 LESSONS = """gradagradRuns.lessons.map(({ settings }) => {
   const chosen = { problem: "abs", rho: 2, beta: 0, noise: 0, steps: 200, seed: 1, ...settings };
-  chosen.gamma0 = 10 ** chosen.gamma0;
+  if (chosen.gamma0 !== undefined) chosen.gamma0 = 10 ** chosen.gamma0;
   const ends = (more) => Object.keys(gradagradRuns.optimizers).map((n) => gradagradRuns.run(n, { ...chosen, ...more }))
     .map((r) => [r.losses.slice(Math.floor(0.8 * r.losses.length)).reduce((a, b) => a + b) / (0.2 * r.losses.length),
       r.gammas[r.gammas.length - 1] / chosen.gamma0]);
@@ -113,7 +113,7 @@ LESSONS = """gradagradRuns.lessons.map(({ settings }) => {
 
 
 def test_the_lessons_say_what_the_page_shows():
-    (small, _), (noisy, raised), (large, _) = in_node(None, LESSONS)
+    (small, _), (noisy, raised), (large, _), (valley, _) = in_node(None, LESSONS)
     assert small[0][0] > 2.9, "AdaGrad does not move"
     assert max(loss for loss, _ in small[1:]) < 0.2
     assert small[1][1] > 1e6
@@ -122,3 +122,4 @@ def test_the_lessons_say_what_the_page_shows():
     assert max(raised[1][0], noisy[2][0]) < 0.2
     assert large[1][1] >= 1 > 10 * large[2][1], "GradaGrad's γ does not fall, AutoGradaGrad's falls below 1"
     assert large[2][0] < large[1][0] / 2
+    assert valley[0][0] > 5 > 1e-3 > max(loss for loss, _ in valley[1:])

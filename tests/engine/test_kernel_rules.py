@@ -95,7 +95,7 @@ def test_numbers_at_the_ends_of_the_range_are_the_rule_s(name: str, state_dtype:
 
 
 @pytest.mark.parametrize(("bad", "guard"), [(float("nan"), True), (float("inf"), True), (float("inf"), False)])
-def test_a_spoilt_element_spoils_nothing_else(bad: float, guard: bool):
+def test_a_ruined_element_ruins_nothing_else(bad: float, guard: bool):
     """The guard limits an infinity as it does every outlier."""
     ours = make([(40,), (30,)], "auto", torch.float64, guard=guard)
     theirs = twin(ours)

@@ -72,17 +72,6 @@ def test_seeds_repeat_and_differ():
     assert not np.array_equal(one.coef_, other.coef_)
 
 
-def test_progress_only_where_asked(capfd):
-    X, y = classes(2)
-    GradaGradClassifier().fit(X, y)
-    assert capfd.readouterr() == ("", "")
-    model = GradaGradClassifier(verbose=1, early_stopping=True, random_state=0).fit(X, y)
-    lines = capfd.readouterr().out.splitlines()
-    assert len(lines) == len(model.objective_)
-    assert lines[-1].startswith(f"epoch {model.n_iter_}: objective ")
-    assert "validation score" in lines[-1]
-
-
 def test_too_few_epochs_are_told():
     with pytest.warns(ConvergenceWarning, match=r"max_iter \(2\) was reached .*; raise max_iter or tol"):
         GradaGradClassifier(max_iter=2).fit(*classes(2))
@@ -101,7 +90,6 @@ MISTAKES = [
     {"tol": "small"},
     {"tol": np.nan},
     {"batch_size": "all"},
-    {"validation_fraction": 1.0},
 ]
 
 
@@ -110,15 +98,6 @@ def test_mistakes_are_named(arguments):
     ((name, value),) = arguments.items()
     with pytest.raises(ValueError, match=f"The '{name}' parameter of GradaGradClassifier must be .* Got {value!r}"):
         GradaGradClassifier(**arguments).fit(*classes(2))
-
-
-@pytest.mark.parametrize("options", [{"alpha": "search"}, {"early_stopping": True}])
-@pytest.mark.filterwarnings("ignore:max_iter")
-def test_a_class_of_one_sample_is_trained_on_and_not_held_out(options):
-    X, y = classes(2)
-    assert list(GradaGradClassifier(max_iter=2, **options).fit(X, [2, *y[1:]]).classes_) == [0, 1, 2]
-    with pytest.raises(ValueError, match=r"hold out \d+% .* 0 such samples are too few. Pass more samples, or a"):
-        GradaGradClassifier(**options).fit(X[:3], [0, 1, 2])
 
 
 def test_mistakes_of_streams_are_named():
@@ -132,10 +111,6 @@ def test_mistakes_of_streams_are_named():
         model.partial_fit(X, y + 1)
     with pytest.raises(ValueError, match=r'class_weight must be .* got "balanced"; pass a dictionary'):
         GradaGradClassifier(class_weight="balanced").partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(ValueError, match='alpha must not be "search" in partial_fit'):
-        GradaGradClassifier(alpha="search").partial_fit(X, y, classes=[0, 1])
-    with pytest.raises(ValueError, match="early_stopping must be False in partial_fit"):
-        GradaGradClassifier(early_stopping=True).partial_fit(X, y, classes=[0, 1])
     with pytest.raises(
         ValueError, match=r"sample_weight must be positive|Sample weights must contain at least one non-zero"
     ):

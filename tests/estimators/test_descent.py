@@ -7,7 +7,7 @@ from auto_oracle import AutoOracle
 from gradagrad.sklearn.descent import Descent
 
 
-def test_a_number_that_is_not_finite_spoils_its_element_alone():
+def test_a_number_that_is_not_finite_ruins_its_element_alone():
     descent = Descent(np.zeros((1, 4)), np.zeros((1, 4)), np.zeros((1, 4)), 4)
     for bad in (1.0, np.nan, 1.0, 1.0):
         descent.step(np.array([[1.0, bad, -1.0, 2.0]]), 1)
@@ -17,10 +17,12 @@ def test_a_number_that_is_not_finite_spoils_its_element_alone():
     assert descent.gamma > 0.25
 
 
-def test_steps_and_average_are_the_rules():
+def test_steps_and_average_are_the_rules_without_its_limit(monkeypatch):
+    monkeypatch.setattr("auto_oracle._limit", lambda _: 1e100)
     rng = np.random.RandomState(0)
     descent = Descent(np.ones((3, 2)), np.zeros((3, 1)), np.zeros((3, 1)), 4)
     oracle = AutoOracle([[1.0] * 6], gamma0=descent.gamma)
+    oracle.tensors[0].limit = 1e100
     for k in range(200):
         g = rng.randn(3, 2) * (rng.rand(3, 2) < 0.8) * (k % 50 > 0)
         oracle.step([g.ravel().tolist()])

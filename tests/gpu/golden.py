@@ -8,7 +8,6 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for a run as a script
 from gpu.interpreted.batches import batch_of
-from gradagrad.projections import Box
 from gradagrad.triton import launch
 from gradagrad.triton.source import Spec, source_of
 
@@ -20,8 +19,8 @@ def _spec(scope: str, **more: Any) -> Spec:
     return launch.specs_of(batch, launch.common_spec(batch))[0]
 
 
-_OPTIONS = {"coupled_decay": 0.1, "maximize": True, "lr_decay": 0.1, "stochastic_rounding": True}
-_SETTINGS = {"lr": torch.tensor(0.1), "beta": 0.9, "weight_decay": 0.1, "lazy": True, "project": Box(-1.0, 1.0)}
+_OPTIONS = {"coupled_decay": 0.1, "maximize": True, "stochastic_rounding": True}
+_SETTINGS = {"lr": torch.tensor(0.1), "beta": 0.9, "weight_decay": 0.1, "lazy": True}
 _LIMITS = {"gamma_max": 1.0, "growth_limit": 1.1, "grad_bound": 1.0}
 SPECS = {
     "gradagrad_element": _spec("element"),
@@ -29,7 +28,6 @@ SPECS = {
         "element", dtype=torch.bfloat16, state=torch.bfloat16, options=_OPTIONS, **_SETTINGS, **_LIMITS
     ),
     "gradagrad_group": _spec("group", beta=0.9),
-    "gradagrad_row": _spec("row", grad_bound=1.0, lazy=True)._replace(counter="argument"),
     "auto": _spec("auto", weight_decay=0.1, moved=torch.tensor(1.0, dtype=torch.float64)),
 }
 

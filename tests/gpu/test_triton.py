@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from cases import Ball
 from torch._subclasses import FakeTensorMode
 
 from benchmarks import gpu_model
@@ -19,6 +18,7 @@ from gpu.interpreted.batches import batch_of, set_gradients
 from gradagrad.engine import step as engine
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.plan import Plan
+from gradagrad.projections import Box
 from gradagrad.rules import gradagrad
 from gradagrad.torch_ops.steps import TorchStep
 from gradagrad.triton import backend, check, launch
@@ -74,7 +74,6 @@ MANY_SHAPES = [(64, 33), (33,)] * 80
     ("scope", "settings", "names"),
     [
         ("element", {}, ["step"]),
-        ("row", {"beta": 0.9}, ["step", "step"]),
         ("tensor", {}, ["measure", "move", "write_shared"]),
         ("group", {"beta": 0.9}, ["measure", "move", "write_shared"]),
         ("auto", {}, ["move", "complete"]),
@@ -149,8 +148,11 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
 @pytest.mark.parametrize(
     ("reason", "change", "settings"),
     [
-        ("differentiable=True", lambda b: setattr(b.plan, "differentiable", True), {}),
-        ("must be a Box or NonNegative\\(\\), got Ball", lambda b: None, {"project": Ball(1.0)}),
+        ("differentiable=True needs torch", lambda b: setattr(b.plan, "differentiable", True), {}),
+        ("a projection needs torch", lambda b: None, {"project": Box(0.0, 1.0)}),
+        ("lr_decay needs torch", lambda b: setattr(b.plan, "lr_decay", 0.5), {}),
+        ('granularity="row" needs torch', lambda b: None, {"scope": "row"}),
+        ('lazy=True with granularity="group" needs torch', lambda b: None, {"scope": "group", "lazy": True}),
         ("without gaps", lambda b: b.params.__setitem__(0, torch.zeros(4, 12)[:, ::2]), {}),
         (
             '"momentum" of parameter 3 must be laid out',
@@ -160,7 +162,6 @@ def test_tables_are_made_once_for_the_same_addresses(monkeypatch):
         ("must be torch.float32", lambda b: b.state["momentum"].__setitem__(0, torch.zeros(4, 6).half()), {}),
         ("16, 32 or 64 bits", lambda b: b.params.__setitem__(0, torch.zeros(4, 6, dtype=torch.int32)), {}),
         ("gradients must be dense", lambda b: b.grads.__setitem__(0, torch.eye(4, 6).to_sparse(1)), {}),
-        ("each row in one piece", lambda b: b.params.__setitem__(0, torch.zeros(6, 4).t()), {"scope": "row"}),
         (r"GPU that Triton knows \(cuda\), got cpu", lambda b: os.environ.pop("GRADAGRAD_BACKEND"), {}),
     ],
 )
@@ -245,7 +246,6 @@ def test_the_gpu_command_says_that_there_is_none(monkeypatch, capsys):
         ("element", 1, 36, 1.35),
         ("element, β = 0.9", 1, 36, 1.35),
         ("element, β = 0.9, bf16 state", 1, 24, 1.0),
-        ("row, β = 0.9", 2, 20, 1.0),
         ("group, β = 0.9", 3, 28, 1.1),
         ("AutoGradaGrad", 226, 40, 1.95),  # γ is learned by torch operations
     ],

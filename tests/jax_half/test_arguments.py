@@ -4,22 +4,21 @@ import inspect
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
 import torch
 from test_arguments import BAD_AUTO, BAD_TYPES, BAD_VALUES
 
 from gradagrad import AutoGradaGrad, GradaGrad
-from gradagrad.optax import auto_gradagrad, gradagrad, scale_by_gradagrad
+from gradagrad.optax import auto_gradagrad, gradagrad
 
 MORE = [
     {"eps": 10**400},
-    {"stochastic_rounding": "yes"},
+    {"lazy": "yes"},
     {"maximize": None},
     {"projection": abs, "weight_decay": 0.1, "decoupled_weight_decay": True},
 ]
 MORE_AUTO = [{"gamma0": 1j}, {"weight_decay": -1.0}]
-DIFFERENT = {"lr", "projection", "state_dtype"}  # by name or by remedy; a cap below lr names it
+DIFFERENT = {"lr", "projection"}  # by name or by remedy; a cap below lr names it
 
 
 def taken(of_jax, table):
@@ -48,9 +47,6 @@ OWN = [
     ({"learning_rate": jnp.array(1j)}, TypeError, "learning_rate must be .* hyperparam_dtype"),
     ({"learning_rate": jnp.array(True)}, TypeError, "learning_rate must be"),
     ({"gamma_max": 0.5}, ValueError, r"gamma_max must be at least learning_rate = 1\.0, got 0\.5"),
-    ({"state_dtype": jnp.float16}, ValueError, "state_dtype must be jnp.float32 or jnp.bfloat16"),
-    ({"state_dtype": "half"}, ValueError, "state_dtype must be .* got 'half'"),
-    ({"state_dtype": None}, ValueError, "state_dtype must be .* got None"),
     ({"projection": 3}, TypeError, r"projection must be None or a callable .* jnp\.clip"),
 ]
 
@@ -59,13 +55,6 @@ OWN = [
 def test_what_only_jax_takes(options, error, message):
     with pytest.raises(error, match=message):
         gradagrad(**options)
-
-
-def test_names_of_dtypes_and_schedules_are_accepted():
-    for dtype in ("bfloat16", jnp.bfloat16, np.dtype("float32")):
-        gradagrad(lambda count: 0.1, state_dtype=dtype)
-        scale_by_gradagrad(state_dtype=dtype)
-        auto_gradagrad(lambda count: 0.1, state_dtype=dtype)
 
 
 def test_a_traced_number_is_believed():

@@ -1,6 +1,5 @@
 """What any Optax optimizer must be able to do."""
 
-import itertools
 from functools import partial
 from typing import Any
 
@@ -15,21 +14,21 @@ from gradagrad.optax import auto_gradagrad, gradagrad, scale_by_gradagrad
 from .citizens import FEW, OPTIMIZERS, elementwise, every, few, gradients, loss, parameters, same, step_of, train
 
 PRECISIONS = {
-    (name, *dtypes): (make, *dtypes)
+    (name, dtype): (make, dtype)
     for name, make in OPTIMIZERS.items()
-    for dtypes in itertools.product(("float32", "bfloat16", "complex64"), ("float32", "bfloat16"))
-    if dtypes == ("float32", "float32") or (name in FEW and dtypes != ("complex64", "bfloat16"))
+    for dtype in ("float32", "bfloat16", "complex64")
+    if dtype == "float32" or name in FEW
 }
 
 
-@pytest.mark.parametrize(("make", "dtype", "state_dtype"), PRECISIONS.values(), ids=map("-".join, PRECISIONS))
-def test_it_solves_a_parabola_in_every_precision(make, dtype, state_dtype):
+@pytest.mark.parametrize(("make", "dtype"), PRECISIONS.values(), ids=map("-".join, PRECISIONS))
+def test_it_solves_a_parabola_in_every_precision(make, dtype):
     start = parameters(jnp.dtype(dtype))
-    params, state = train(make(state_dtype=state_dtype), start, 300)
+    params, state = train(make(), start, 300)
     assert float(loss(params).real) < 0.05 * float(loss(start).real)
     assert all(p.dtype == dtype for p in jax.tree.leaves(params))
-    assert all(a.dtype == state_dtype for a in jax.tree.leaves(elementwise(state)))
-    assert all(a.dtype in (state_dtype, jnp.float32, jnp.int32) for a in jax.tree.leaves(state))
+    assert all(a.dtype == jnp.float32 for a in jax.tree.leaves(elementwise(state)))
+    assert all(a.dtype in (jnp.float32, jnp.int32) for a in jax.tree.leaves(state))
 
 
 def types(tree):
@@ -111,7 +110,7 @@ def test_a_derivative_through_steps_is_that_of_differences(make, double):
 
 @few
 def test_params_are_asked_for_only_where_they_matter(make):
-    params, needing = parameters(), [make(weight_decay=0.1), make(stochastic_rounding=True)]
+    params, needing = parameters(), [make(weight_decay=0.1)]
     if make is OPTIMIZERS["auto"]:  # The limit of γ is a share of the parameters' size.
         needing.append(make())
     else:
@@ -155,7 +154,7 @@ def test_scale_by_gradagrad_is_a_direction_uphill():
 
 
 @every
-def test_a_nan_spoils_its_element_and_what_shares_its_step(make):
+def test_a_nan_ruins_its_element_and_what_shares_its_step(make):
     params, optimizer = parameters(), make()
     state = optimizer.init(params)
     for number in (1.0, jnp.nan, 1.0):
@@ -168,22 +167,11 @@ def test_a_nan_spoils_its_element_and_what_shares_its_step(make):
         assert jnp.isfinite(params["scale"])
 
 
-def test_parameters_rounded_at_random_do_not_stand_still():
-    """Steps of 1e-3 from 100 in bf16, whose neighbours are ½ apart: to the nearest, nothing would ever move."""
-    start = jnp.full(4096, 100.0, jnp.bfloat16)
-    for stochastic, moved in ((False, 0.0), (True, 0.1)):
-        optimizer = gradagrad(1.0, rho=0.0, initial_accumulator_value=1e6, stochastic_rounding=stochastic)
-        end, _ = train(optimizer, start, 100, jnp.ones_like)
-        assert end.dtype == jnp.bfloat16
-        np.testing.assert_allclose(100.0 - jnp.mean(end.astype(jnp.float32)), moved, atol=0.03)
-
-
 def test_orbax_round_trip_bit_for_bit(tmp_path):
     import orbax.checkpoint as ocp
 
     for name in ("momentum", "row", "auto"):
-        make = OPTIMIZERS[name]
-        optimizer = make(state_dtype=jnp.bfloat16) if name == "momentum" else make()
+        optimizer = OPTIMIZERS[name]()
         params, state = train(optimizer, parameters(), 3)
         with ocp.StandardCheckpointer() as checkpointer:
             checkpointer.save(tmp_path / name, state)

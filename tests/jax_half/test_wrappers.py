@@ -24,13 +24,12 @@ def test_inject_hyperparams(make):
         "auto": {"gamma0": 1e-2},
     }
     rate = 1.0 if name == "auto" else 0.3
-    static = ("state_dtype",)
-    injected = optax.inject_hyperparams(plain[name], static_args=static)(rate, **options[name])
+    injected = optax.inject_hyperparams(plain[name])(rate, **options[name])
     expected = train(plain[name](rate, **options[name]), parameters(), 5)[0]
     same(train(injected, parameters(), 5)[0], expected, rtol=1e-5, atol=1e-6)
-    scheduled = optax.inject_hyperparams(plain[name], static_args=static)(optax.constant_schedule(0.0), **options[name])
+    scheduled = optax.inject_hyperparams(plain[name])(optax.constant_schedule(0.0), **options[name])
     same(train(scheduled, parameters(), 5)[0], parameters(), rtol=0, atol=0)
-    lazy = optax.inject_hyperparams(gradagrad, static_args=static)(0.3, lazy=True)
+    lazy = optax.inject_hyperparams(gradagrad)(0.3, lazy=True)
     same(train(lazy, parameters(), 5)[0], train(gradagrad(0.3, lazy=True), parameters(), 5)[0], rtol=1e-5)
     assert {*inspect.signature(plain[name]).parameters} >= {"learning_rate", "mask"}
 

@@ -1,6 +1,5 @@
 """A real browser for tests: headless Chromium, driven over its DevTools pipe, so that no package is needed."""
 
-import base64
 import json
 import os
 import select
@@ -145,11 +144,6 @@ class Chromium:
         """Addresses asked for, those inside the page excepted."""
         sent = [event for event in self.events if event.get("method") == "Network.requestWillBeSent"]
         return [url for event in sent if not (url := event["params"]["request"]["url"]).startswith("data:")]
-
-    def pdf(self) -> bytes:
-        size = {"paperWidth": 8.27, "paperHeight": 11.69}
-        answer = self.ask("Page.printToPDF", printBackground=True, preferCSSPageSize=True, **size)
-        return base64.b64decode(answer["data"])
 
     def close(self) -> None:
         os.close(self._to)  # the browser ends when its pipe does

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from gradagrad import AutoGradaGrad, GradaGrad
+from gradagrad import AutoGradaGrad
 from lab.rows import text_rows
 
 PATH = Path(__file__).parents[2] / "examples" / "dlrm.py"
@@ -50,34 +50,6 @@ def test_groups_have_their_own_granularity(example: ModuleType) -> None:
     optimizer = example.make_optimizer(networks, tables, 0.01)
     found = [(group["granularity"], group["lazy"]) for group in optimizer.param_groups]
     assert found == [("element", False), ("row", True)]
-
-
-def test_the_dictionary_of_optimizers_in_dlrm_s_pytorch() -> None:
-    """DLRM's script looks a class up, and passes groups that all have its learning rate, which it schedules."""
-    from gradagrad_lab.problems.clicks.dlrm import DLRM, SIZES
-
-    opts = {"gradagrad": GradaGrad, "autogradagrad": AutoGradaGrad}
-    losses: dict[tuple[str, float], list[float]] = {}
-    for name, rate in (("gradagrad", 0.1), ("autogradagrad", 0.1), ("autogradagrad", 1.0)):
-        model = DLRM((50, 20), SIZES["small"], seed=0)
-        groups = [{"params": [p], "lr": rate} for p in (model.tables.weight, *model.networks())]
-        optimizer = opts[name](groups, lr=rate)
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1.0 - step / 100)
-        generator = torch.Generator().manual_seed(0)
-        found = losses[name, rate] = []
-        for _ in range(40):
-            dense = torch.randn(64, 13, generator=generator)
-            ids = torch.stack([torch.randint(n, (64,), generator=generator) for n in (50, 20)], dim=1)
-            clicks = (ids[:, 0] % 2).float()
-            optimizer.zero_grad()
-            loss = torch.nn.functional.binary_cross_entropy_with_logits(model(dense, ids), clicks)
-            loss.backward()
-            assert model.tables.weight.grad.is_sparse
-            optimizer.step()
-            schedule.step()
-            found.append(loss.item())
-    assert all(sum(found[-5:]) < 0.9 * sum(found[:5]) for found in losses.values())
-    assert losses["autogradagrad", 0.1] == pytest.approx(losses["autogradagrad", 1.0], rel=1e-5)
 
 
 def test_criteo_file(example: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

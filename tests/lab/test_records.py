@@ -116,12 +116,13 @@ def changed(**content: Any) -> Callable[[str], str]:
         (lambda text: "", "is damaged"),
         (lambda text: text[: len(text) // 2], "is damaged"),
         (lambda text: "[]", "is damaged"),
+        (lambda text: "[" * 100_000, "is damaged"),
         (changed(made=7), "is damaged"),
         (changed(curves={}), "does not fit the run"),
         (changed(curves={name: [1.0] for name in a_run().measures}), "does not fit the run"),
         (changed(curves=3), "does not fit the run"),
     ],
-    ids=["empty", "cut", "foreign", "no-note", "no-curves", "short-curves", "no-table"],
+    ids=["empty", "cut", "foreign", "deep", "no-note", "no-curves", "short-curves", "no-table"],
 )
 def test_a_record_that_does_not_fit_is_trained_again_with_a_message(
     tmp_path: Path, change: Callable[[str], str], word: str

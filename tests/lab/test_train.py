@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import nn
 
-import gradagrad
 from gradagrad_lab import data
 from gradagrad_lab.average import POWER, Average
 from gradagrad_lab.data.dataset import Dataset
@@ -185,18 +184,3 @@ def test_adagrad_norm_has_one_step_size(iris):
             total += gradient.square().sum()
             x -= 0.5 * gradient / total.sqrt()
     assert records[0].curves["loss"][-1] == pytest.approx(stack.evaluate(x)["loss"].item(), rel=1e-8)
-
-
-def test_autogradagrad_weighs_its_iterates_by_the_sixth_power_of_k():
-    weight = nn.Parameter(torch.ones(1, dtype=torch.float64))
-    optimizer = gradagrad.AutoGradaGrad([weight], gamma0=1e-3)
-    totals = [0.0]
-    for step in range(3):
-        weight.grad = torch.full_like(weight, (-1.0) ** step)
-        optimizer.step()
-        totals.append(float(optimizer.state[weight]["weight_total"]))
-        if step < 2:
-            optimizer.state[weight]["common_gamma"].fill_(1e-3)
-    first, second, third = np.diff(totals)
-    assert second / first == pytest.approx(2.0**6)
-    assert third / first == pytest.approx(3.0**6)

@@ -95,7 +95,7 @@ AUTOGRADAGRAD = Table(
         "gamma0": Number(
             "a finite number > 0",
             lambda v: 0.0 < v < math.inf,
-            "It is the learning rate to start from; 1e-4 is the default.",
+            "It is γ in a tensor's first step; 1e-4 is the default.",
         ),
         "momentum": Number(
             "in (0, 1)", lambda v: 0.0 < v < 1.0, "It is the part of the average in the parameters; 0.6 is the default."
@@ -110,10 +110,10 @@ AUTOGRADAGRAD = Table(
     free=("lr", "momentum", "weight_decay", "eps", "gamma_max", "guard", *_FLAGS),
     elsewhere={
         "betas": "momentum plays the role of the first one. None is needed for squares, which count over all steps.",
-        "d0": "gamma0 plays this role.",
+        "d0": "Leave it out: γ starts at a share of each tensor's size.",
         "d_coef": "Leave it out: γ needs no factor, and lr counts only relative to the largest lr so far.",
         "decouple": "decoupled_weight_decay plays this role, and is True by default.",
-        "growth_rate": "Leave it out: γ changes by about a tenth at most in one step. gamma_max caps it.",
+        "growth_rate": "Leave it out: what γ changes by in one step is limited anyway. gamma_max caps it.",
         "rho": "Leave it out: only GradaGrad has it.",
         "granularity": "Leave it out: each tensor has its own γ.",
         "lr_decay": "Use a scheduler of torch.optim.lr_scheduler.",

@@ -150,7 +150,7 @@ class _Writer:
         self.inside.append(CPP.line(operation))
 
     def _hidden(self, bound: Any) -> Symbol:
-        """A constant hidden from the compiler, which would else compare and select where one instruction is enough."""
+        """Hides a constant from the compiler, which would otherwise compare and select with several instructions."""
         if isinstance(bound, Symbol):
             return bound
         if bound not in self.hidden:

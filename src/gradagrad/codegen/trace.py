@@ -205,14 +205,14 @@ class Contribution:
 
 
 class Unfiltered(Contribution):
-    """The same where the loop that adds up leaves out what is not finite."""
+    """The sums of a block for a loop that leaves out what is not finite."""
 
     def total(self, a: Any) -> Any:
         return a
 
 
 def element_step(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None) -> Function:
-    """A whole step where every element is a block of its own. ``variable`` names the settings that stay inputs."""
+    """Traces a whole step in which every element is a block. ``variable`` names the settings that stay inputs."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
     block = _inputs(tape, _block_keys(rule, s), "value")
@@ -225,7 +225,7 @@ def element_step(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | No
 
 
 class Bounded(Contribution):
-    """The same without widening: products stop at the largest number, except for squares."""
+    """What one element adds to the sums, without widening: products stop at the largest number, except for squares."""
 
     def dot(self, a: Any, b: Any) -> Any:
         tape = self._tape
@@ -246,7 +246,7 @@ def measure(
 def decide(
     rule: Rule, s: Any, variable: Sequence[str], sums: int, *, wide: bool = True, tape: Tape | None = None
 ) -> Function:
-    """The block after a step, and the factors, from ``sums`` sums; wide unless blocks are rows of values."""
+    """Traces `decide` with ``sums`` inputs. The arithmetic is float64 unless each row is a block."""
     tape = tape or Tape(wide=wide)
     kind: Kind = "wide" if wide else "value"
     given = _inputs(tape, [f"sum{i}" for i in range(sums)], kind)
@@ -264,22 +264,20 @@ def move(
     factors: int,
     *,
     tape: Tape | None = None,
-    touched: bool = False,
     sums: type[Contribution] = Contribution,
 ) -> Function:
-    """An element after a step, given so many ``factors`` (and whether it is ``touched``), and its statistics."""
+    """Traces `move` with ``factors`` inputs from `decide`."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", "g", *_element_keys(rule, s)], "value")
     given = _inputs(tape, [f"factor{i}" for i in range(factors)], "value")
-    mask = _inputs(tape, ["touched"], "mask") if touched else {}
     s, settings = _settings(tape, s, variable)
-    new, statistics = rule.move(values, list(given.values()), s, sums(tape), tape, mask.get("touched"))
+    new, statistics = rule.move(values, list(given.values()), s, sums(tape), tape)
     results = {**new, **{f"statistic{i}": a for i, a in enumerate(statistics)}}
-    return Function("move", {**values, **given, **mask, **settings}, results, tape.operations)
+    return Function("move", {**values, **given, **settings}, results, tape.operations)
 
 
 def report(rule: Rule, s: Any, variable: Sequence[str], statistics: int) -> Function:
-    """What a block of so many ``elements`` adds to the totals over all blocks."""
+    """Traces `report`: what a block of ``elements`` elements adds to the totals over all blocks."""
     tape = Tape(wide=True)
     given = _inputs(tape, [f"statistic{i}" for i in range(statistics)], "wide")
     block, size = _inputs(tape, _block_keys(rule, s), "wide"), _inputs(tape, ["elements"], "wide")
@@ -290,7 +288,7 @@ def report(rule: Rule, s: Any, variable: Sequence[str], statistics: int) -> Func
 
 
 def learn(rule: Rule, s: Any, variable: Sequence[str], statistics: int, totals: int) -> Function:
-    """The block for the next step, from so many ``statistics`` of its own and ``totals`` over all blocks."""
+    """Traces `learn` with ``statistics`` of a block and ``totals`` over all blocks as inputs."""
     tape = Tape(wide=True)
     given = _inputs(tape, [f"statistic{i}" for i in range(statistics)], "wide")
     sums = _inputs(tape, [f"total{i}" for i in range(totals)], "wide")
@@ -300,11 +298,11 @@ def learn(rule: Rule, s: Any, variable: Sequence[str], statistics: int, totals: 
     return Function("learn", {**given, **sums, **block, **settings}, results, tape.operations)
 
 
-def idle(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None, wide: bool = False) -> Function:
-    """``x`` and the fields of a row that was up to date at ``since``, as they are at ``now``; both are wide inputs."""
+def idle(rule: Rule, s: Any, variable: Sequence[str], *, tape: Tape | None = None) -> Function:
+    """Traces `idle`, which brings a row from the time ``since`` to the time ``now``. Both inputs are float64."""
     tape = tape or Tape()
     values = _inputs(tape, ["x", *_element_keys(rule, s)], "value")
-    block = _inputs(tape, _block_keys(rule, s), "wide" if wide else "value")
+    block = _inputs(tape, _block_keys(rule, s), "value")
     clocks = _inputs(tape, ["since", "now"], "wide")
     s, settings = _settings(tape, s, variable)
     results = rule.idle(values, block, clocks["since"], clocks["now"], s, tape)

@@ -192,7 +192,7 @@ def phases_of(place: int) -> Phases:
 
 
 def changing(function: Function, keys: Sequence[str] | None = None) -> Function:
-    """The function with those results only (of ``keys``) that differ from the input of the same name."""
+    """The function without the results of ``keys`` that equal the input of the same name."""
     results = {
         key: result
         for key, result in function.results.items()
@@ -202,7 +202,7 @@ def changing(function: Function, keys: Sequence[str] | None = None) -> Function:
 
 
 def copies(function: Function, keys: Sequence[str]) -> dict[str, Any]:
-    """The results of these keys that are another input as it is."""
+    """The keys whose result is another input, unchanged."""
     found = {key: function.results[key] for key in keys if key in function.results}
     inputs = {"g", *keys}
     return {key: a for key, a in found.items() if isinstance(a, Symbol) and a.name in inputs and a.name != key}

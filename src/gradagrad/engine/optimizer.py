@@ -35,7 +35,7 @@ class EngineOptimizer(Optimizer, ABC):
     arguments: ClassVar[Table]
     common_settings: ClassVar[tuple[str, ...]] = ()
     """The keys of param groups on which the settings of all groups depend. Replacing one outdates all plans."""
-    warns_of_large_first_step: ClassVar[bool] = False
+    warns_of_large_first_step: bool = False
     _has_stepped: bool = False
     """Whether its first step was taken since it was constructed or loaded."""
     _counted: int | None = 0

@@ -28,7 +28,7 @@ def field_dtype(field: Field, scope: str, state_dtype: torch.dtype | str, parame
     scope = field_scope(field, scope)
     if scope in SINGLE:
         return wide_dtype(parameter.device)
-    if scope == "element" and precision.is_rounded(state_dtype):  # Blocks of rows take no memory worth saving.
+    if scope == "element" and precision.is_rounded(state_dtype):  # Blocks of rows take little memory.
         return torch.bfloat16
     return computing_dtype(parameter.dtype)
 

@@ -59,7 +59,7 @@ def look_on_device(batch: Batch) -> Tensor:
 
 
 def moves(batches: Sequence[Batch], found: Iterable[bool | Tensor]) -> bool:
-    """Whether to take a step, given what `look` has found in each batch: not if there is nothing on any rank.
+    """Whether to take a step, given what `look` has found in each batch. It is not taken if no rank has a gradient.
 
     Where only the device knows, the step is taken, and the rule is told the answer.
     """

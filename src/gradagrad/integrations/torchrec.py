@@ -125,7 +125,7 @@ class TableOptimizer(KeyedOptimizerWrapper):
 
 
 def _told(name: str, parameter: Tensor, weight: ShardedTensor) -> Tensor:
-    """A table's parameter that knows how it is sharded, or its stand-in."""
+    """A table's parameter that knows how it is sharded, or the placeholder for it."""
     whole = weight.metadata()
     rows, columns = whole.size
     splits_rows = any(shard.shard_sizes[1] != columns for shard in whole.shards_metadata)

@@ -35,7 +35,7 @@ def unwrapped(optimizer: Any) -> EngineOptimizer:
 
 
 def ours(optimizers: Iterable[Any]) -> list[EngineOptimizer]:
-    """Those of the optimizers, or of what they wrap, that are GradaGrad's or AutoGradaGrad's."""
+    """The GradaGrad and AutoGradaGrad optimizers among these optimizers and what they wrap."""
     found: list[EngineOptimizer] = []
     for optimizer in optimizers:
         with suppress(TypeError):
@@ -44,7 +44,7 @@ def ours(optimizers: Iterable[Any]) -> list[EngineOptimizer]:
 
 
 def averaging(optimizers: Iterable[Any]) -> list[Averaged]:
-    """Those of the optimizers that keep an average."""
+    """The optimizers among these that keep an average."""
     return [optimizer for optimizer in ours(optimizers) if isinstance(optimizer, Averaged)]
 
 
@@ -77,7 +77,7 @@ def shown(optimizers: Iterable[Any]) -> dict[str, float]:
 
 
 def _combined(wrapper: Any) -> Any:
-    """Of TorchRec's CombinedOptimizer, which has pairs of a name and an optimizer, the only one that is ours."""
+    """Returns our optimizer inside TorchRec's CombinedOptimizer, if there is exactly one."""
     pairs = getattr(wrapper, "_optims", None)
     found = ours(optimizer for _, optimizer in pairs) if isinstance(pairs, list) else []
     if len(found) > 1:

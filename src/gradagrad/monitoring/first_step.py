@@ -34,6 +34,7 @@ class FirstStep:
     def __init__(self, batches: Sequence[Batch]) -> None:
         owners = [p for batch in batches for p in batch.owners or batch.params]
         self._axes = [sharding.axes(p) if sharding.is_sharded(p) else () for p in owners]
+        self._rule = batches[0].plan.rule
         self._lrs = [batch.plan.settings.lr for batch in batches for _ in batch.params]
         pairs = [pair for batch in batches for pair in zip(batch.params, batch.grads, strict=True)]
         # The rows that a sparse gradient touches, or all.
@@ -48,7 +49,7 @@ class FirstStep:
 
     @classmethod
     def of(cls, steps: Sequence[Step]) -> FirstStep | None:
-        """None where numbers may not be read back: meta tensors have none, and a captured graph must not wait."""
+        """A copy of the parameters; None for meta tensors and in a captured graph, where numbers cannot be read."""
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
             return None
         batches = [step.batch for step in steps]
@@ -66,11 +67,16 @@ class FirstStep:
         large = ratios[ratios > 1.0]
         if not len(large):
             return False
+        remedy = "gamma0 is too large for this model: leave it out."
         fitting = min(0.9 * float(lr) / r for lr, r in zip(self._lrs, ratios.tolist(), strict=True) if r > 1.0)
+        if not self._rule.learns:
+            remedy = (
+                "lr is too large for this model, and GradaGrad never lowers it: "
+                f"use at most lr={min(0.01, fitting):.2g}, and a tenth of that for pretrained weights."
+            )
         warnings.warn(
             f"the first step moves {len(large)} of {len(ratios)} parameter tensors by more than their own norm "
-            f"(the worst by {float(large.max()):.3g} times it). lr is too large for this model, and GradaGrad never "
-            f"lowers it: use at most lr={min(0.01, fitting):.2g}, and a tenth of that for pretrained weights. "
+            f"(the worst by {float(large.max()):.3g} times it). {remedy} "
             'To silence this: warnings.filterwarnings("ignore", category=gradagrad.LargeFirstStepWarning).',
             LargeFirstStepWarning,
             stacklevel=6,  # past step and the two wrappers torch puts around it

@@ -1,4 +1,4 @@
-"""Checks of arguments that only JAX has: schedules, arrays as numbers (injected ones are traced), and JAX's dtypes."""
+"""Checks of arguments that only JAX has: schedules, and arrays as numbers (injected ones are traced)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ def checked(table: Table, given: Mapping[str, Any]) -> dict[str, Any]:
     result = checked_anywhere(table, {**given, **traced}, number=_check_number, lr_name="learning_rate")
     result |= {name: jnp.asarray(given[name]) for name in traced}
     check_projection(given.get("projection"), _PROJECTION)
-    result["state_dtype"] = _checked_dtype(given["state_dtype"])
     return result
 
 
@@ -44,14 +43,3 @@ def _check_number(name: str, value: Any, wanted: Number) -> Any:
     if value.shape != ():
         raise ValueError(error_text(name, wanted.rule, value, "Pass a 0-d array."))
     return jnp.asarray(value) if isinstance(value, Tracer) else check_number(name, float(value), wanted)
-
-
-def _checked_dtype(value: Any) -> Any:
-    try:
-        dtype = jnp.dtype(value)
-    except TypeError:
-        dtype = None
-    if value is None or dtype not in (jnp.float32, jnp.bfloat16):
-        remedy = "float32 means the precision of the computation: float64 for float64 parameters."
-        raise ValueError(error_text("state_dtype", "jnp.float32 or jnp.bfloat16", value, remedy))
-    return dtype

@@ -52,8 +52,6 @@ def auto_gradagrad(
     gamma_max: Numeric = math.inf,
     guard: bool = True,
     maximize: bool = False,
-    state_dtype: Any = jnp.float32,
-    stochastic_rounding: bool = False,
 ) -> optax.GradientTransformationExtraArgs:
     """Trains without a learning rate to choose. This is our extension of GradaGrad, not part of the paper.
 
@@ -67,8 +65,6 @@ def auto_gradagrad(
         weight_decay: shrinks the parameters by learning_rate · γ · weight_decay, as `optax.adamw` does.
         decoupled_weight_decay: False adds weight_decay · y to the gradient instead.
         mask: a tree of booleans that says where weights decay, or a function of the parameters that returns one.
-        state_dtype: ``jnp.bfloat16`` stores the state of each element in 2 bytes per number, rounded stochastically.
-        stochastic_rounding: rounds bf16 parameters at random. Their updates are then float32.
 
     Returns:
         A transformation whose updates are added to the parameters (`optax.apply_updates`). Inside `optax.partition`

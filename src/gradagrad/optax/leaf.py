@@ -18,9 +18,8 @@ from gradagrad.optax.arrays import (
     like,
     touched,
 )
-from gradagrad.optax.rounding import Rounder, rounded
 from gradagrad.rules.gradagrad import is_off
-from gradagrad.rules.rule import PARAMETER_LANE, Field, Rule
+from gradagrad.rules.rule import Field, Rule
 
 SMALL = 2.0**-60
 """The rule sees the parameter times this number, and the decay divided by it. A rule returns the parameter after its
@@ -38,8 +37,6 @@ class Leaf:
         gradient: Array,
         parameter: Array | None,
         state: Mapping[str, Array],
-        step: Array,
-        stream: int,
         *,
         maximize: bool,
         coupled_decay: Any,
@@ -47,7 +44,6 @@ class Leaf:
     ) -> None:
         """``state`` has the element fields, and the block fields unless other leaves share them, by key.
 
-        ``step`` and ``stream`` choose the random bits.
         ``decay_beside`` is decoupled decay outside the rule: the share of the parameter that a step takes off.
         """
         self.rule, self.scope = rule, scope
@@ -56,7 +52,6 @@ class Leaf:
         self.ops, self._decay_beside = ArrayOps(dtype), decay_beside
         self.x: Any = None if parameter is None else as_real(parameter, dtype)
         g = as_real(gradient, dtype)
-        self._rounder = Rounder(g.shape, step, stream)
         g = -g if maximize else g
         g = g if is_off(coupled_decay) else g + self._share_of_x(coupled_decay)
         self._start = jnp.zeros_like(g) if self.x is None else self.x
@@ -98,15 +93,8 @@ class Leaf:
 
     def stored(self, field: Field, value: Array) -> Array:
         """A field's new value in the format of the old one."""
-        return self._rounder.stored(value, self._state[field.key], field.lane)
+        return jnp.asarray(value, self._state[field.key].dtype)
 
     def update(self, step: Array) -> Array:
         """What to add to the parameter, in the format of the gradient."""
         return like(-step, self.gradient)
-
-    def rounded_update(self, step: Array) -> Array:
-        """The update in float32 that takes a bf16 parameter to a randomly rounded value."""
-        if self.parameter is None or jnp.asarray(self.parameter).dtype != jnp.bfloat16:
-            return self.update(step)
-        # In float32 the difference of two bf16 numbers is exact, unless one is 2¹⁶ times the other.
-        return rounded(self.x - step, self._rounder.bits(PARAMETER_LANE)).astype(jnp.float32) - self.x

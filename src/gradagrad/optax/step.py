@@ -54,8 +54,6 @@ class Method:
     maximize: bool = False
     descends: bool = True
     """Whether updates point downhill. False for a direction that a chain scales and negates."""
-    state_dtype: Any = jnp.float32
-    stochastic_rounding: bool = False
 
     def transformation(self) -> optax.GradientTransformationExtraArgs:
         """The method as an Optax transformation."""
@@ -84,9 +82,7 @@ class Method:
         scope = "element" if field.at == "element" else self.scope
 
         def start(parameter: Array) -> Array:
-            rounds = scope == "element" and self.state_dtype == jnp.bfloat16
-            dtype = jnp.bfloat16 if rounds else block_dtype(computing_dtype(jnp.asarray(parameter).dtype), scope)
-            return filled(parameter, value, dtype, scope)
+            return filled(parameter, value, block_dtype(computing_dtype(jnp.asarray(parameter).dtype), scope), scope)
 
         return jax.tree.map(start, params)
 
@@ -108,7 +104,7 @@ class Method:
             found = [jnp.any(jnp.asarray(g) != 0).astype(wide_dtype()) for g in gradients]
             settings = settings._replace(moved=jnp.stack(found).max())
             count = jnp.where(settings.moved > 0, count, state.count)
-        leaves = self._leaves(tree, gradients, params, own, settings, count)
+        leaves = self._leaves(tree, gradients, params, own, settings)
         step = self._learning_step if self.rule.learns else self._step
         results, after = step(leaves, shared, settings)
         new = self._kept()
@@ -148,10 +144,7 @@ class Method:
     def _results(self, leaf: Leaf, factors: Sequence[Array]) -> Results:
         """A leaf's update, its part of the statistics, and its new element fields."""
         step, new, statistics = leaf.move(factors)
-        if self.stochastic_rounding:
-            update = leaf.rounded_update(step)
-        else:
-            update = leaf.update(step if self.descends else -step)
+        update = leaf.update(step if self.descends else -step)
         stored = {f.key: leaf.stored(f, new[f.key]) for f in self._fields if f.key in new}
         return {"update": update, "statistics": statistics, **stored}
 
@@ -163,10 +156,10 @@ class Method:
         return self.weight_decay if self.decay == kind else 0.0
 
     def _leaves(
-        self, tree: Any, gradients: list[Array], params: Tree, own: dict[str, list[Array]], settings: Any, count: Array
+        self, tree: Any, gradients: list[Array], params: Tree, own: dict[str, list[Array]], settings: Any
     ) -> list[Leaf]:
         """A `Leaf` for each array."""
-        needs_params = self.needs_params or self.stochastic_rounding or not is_off(self.weight_decay)
+        needs_params = self.needs_params or not is_off(self.weight_decay)
         if params is None and needs_params:
             remedy = "Call update(grads, state, params): this step depends on where it starts."
             raise ValueError(error_text("params", "the parameters that the gradients were taken at", None, remedy))
@@ -183,8 +176,6 @@ class Method:
                 gradients[i],
                 points[i],
                 {key: values[i] for key, values in own.items()},
-                count,
-                i,
                 maximize=self.maximize,
                 coupled_decay=self._decay("coupled") if decays[i] else 0.0,
                 decay_beside=self._decay("beside") * settings.lr if decays[i] else 0.0,
@@ -195,7 +186,7 @@ class Method:
 
 def method(arguments: Mapping[str, Any], **own: Any) -> Method:
     """A method with those of the user's arguments that every rule has."""
-    names = ("lr_decay", "weight_decay", "mask", "maximize", "state_dtype", "stochastic_rounding")
+    names = ("lr_decay", "weight_decay", "mask", "maximize")
     options = {name: arguments[name] for name in names if name in arguments}
     return Method(**options, learning_rate=arguments.get("lr", 1.0), **own)
 

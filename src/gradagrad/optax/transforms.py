@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import jax.numpy as jnp
 import optax
 
 from gradagrad.checks.arguments import GRADAGRAD
@@ -44,8 +43,6 @@ def gradagrad(
     projection: Callable[[Any, Any], Any] | None = None,
     lazy: bool = False,
     maximize: bool = False,
-    state_dtype: Any = jnp.float32,
-    stochastic_rounding: bool = False,
 ) -> optax.GradientTransformationExtraArgs:
     """AdaGrad whose learning rate can also rise (Defazio, Zhou, Xiao, arXiv 2206.06900, Algorithm 2).
 
@@ -62,9 +59,6 @@ def gradagrad(
         decoupled_weight_decay: instead shrink x by learning_rate · weight_decay, as `optax.adamw` does.
         mask: a tree of booleans that says where weights decay, or a function of the parameters that returns one.
         projection: ``(point, metric) -> point`` keeps each array in a convex set, in the norm of the diagonal metric.
-        state_dtype: ``jnp.bfloat16`` stores momentum, growth and accumulator in 2 bytes each, rounded stochastically.
-        stochastic_rounding: rounds bf16 parameters at random, so that small steps are not lost. Their updates are then
-            float32.
 
     Returns:
         A transformation whose updates are added to the parameters (`optax.apply_updates`).
@@ -97,7 +91,6 @@ def scale_by_gradagrad(
     gamma_max: Numeric = math.inf,
     growth_limit: Numeric | None = None,
     lazy: bool = False,
-    state_dtype: Any = jnp.float32,
 ) -> optax.GradientTransformationExtraArgs:
     """GradaGrad's direction for a learning rate of 1, to be followed by `optax.scale_by_learning_rate`.
 

@@ -1,4 +1,5 @@
-"""The update rules, each written once, without a framework. All that steps runs these lines or text made from them.
+"""The update rules, each written once, without a framework. Every backend runs these lines, or text made from them.
 
-`protocol` says what a rule is, `gradagrad` is the paper's, `auto` is ours, `trace` turns either into source text.
+`rule` says what a rule is. `gradagrad` is the paper's rule, and `auto` is ours. `gradagrad.codegen` writes
+source text from both.
 """

@@ -1,4 +1,4 @@
-"""The rule of AutoGradaGrad, ours: log γ of every tensor is one more parameter, trained by AdaGrad.
+"""The rule of AutoGradaGrad: AdaGrad trains log γ of every tensor as one more parameter.
 
 Three sequences move together: a fast iterate z, the average x̄ of all z, and y between them, where gradients are taken.
 The parameters hold y. Neither z nor x̄ is stored: one offset e = z − y per element gives both::
@@ -7,7 +7,7 @@ The parameters hold y. Neither z nor x̄ is stored: one offset e = z − y per e
 
 One step, for each tensor with its own γ and for all of them with the shared numbers k, c, W, G, V::
 
-    g   clipped to ±√(B/k)                      no gradient of an element weighs more than all before it together
+    g   clipped to ±√(B/k)                      no gradient counts more than all earlier ones of its element
     P   = √γ · c · h · Σ g·D                    agreement of this gradient with the displacement of y
     B  += k·g²                                  so that a = 2B/(k(k+1)) is a linearly weighted mean of squares
     δ   = lr·γ · g/√a                           z moves by −δ; lr counts relative to the largest lr so far
@@ -50,7 +50,7 @@ Numbers of tensors and shared ones are kept in double, because float32 cannot mu
 exactly zero, e and y go on as x̄ does and everything else stays, so a row without a gradient can catch up later by the
 factor W_then/W_now. A step in which every gradient is zero changes nothing.
 
-A NaN spoils its element and is left out of the sums from then on. An infinity does so too as an element's first
+A NaN makes its element NaN, and the sums leave it out from then on. An infinity does the same as an element's first
 gradient or without the guard; otherwise it is clipped. A finite gradient whose square overflows moves nothing.
 """
 
@@ -63,7 +63,7 @@ from gradagrad.rules.rule import Array, Block, Field, Ops, Reduction, Rule, Valu
 FORGET = 2.0**-20
 """Smallest r, the share of the newest square: float32 cannot add less to a sum."""
 LONG = 2.0 / FORGET - 1.0
-"""From this step on r is ``FORGET``: weights stay, and B fades by that much whenever its element moves. An idle
+"""From this step on r is ``FORGET``: weights stay, and B fades by this share whenever its element moves. An idle
 element keeps its B, so B needs no clock."""
 FADE = 0.5
 """An old displacement fades as k^−½: with a constant γ it is the distance of y to a mean of all y. Faster fading keeps
@@ -79,21 +79,21 @@ PULL = 0.5
 """How strongly log γ of a tensor is pulled to the mean: without it one tensor runs ahead and the others starve."""
 
 LEAD = 0.3
-"""How far from y to the average the point lies that votes are about: agreement at y charges y with noise of which the
-average is rid, which keeps γ too small late in training."""
+"""Votes are about a point this far from y to the average. At y they would count noise that the average does not have,
+which keeps γ too small late in training."""
 SHARE = 0.06
-"""The share of its own size by which a step may move a tensor. Nothing votes γ down once units or a loss saturate."""
+"""A step may move a tensor by this share of its own size. Nothing votes γ down once units or a loss saturate."""
 SMALL = 0.03
-"""A smaller tensor counts as so large: its weights may have to grow first."""
+"""The smallest size that a tensor counts with, because its weights may have to grow first."""
 SLOWEST = 0.3
-"""Gradients that are small beside √a leave γ at most 1/0.3 times the room that gradients of constant size leave it."""
+"""The smallest rms of g/√a that counts, so that small gradients raise the limit at most by 1/0.3."""
 BACK = 0.2
-"""The part of its excess over the limit, in logarithms, by which γ is drawn back in a step."""
+"""The share of its excess over the limit, in logarithms, that γ loses in a step."""
 SELDOM = 15
 """Steps from one measurement of the limits to the next: the size of a tensor changes slowly. It is odd, so that tensors
 with a gradient in every second step are measured too."""
 STAY = 1000
-"""Steps over which diagnostics say how much was above its limit."""
+"""Diagnostics average over this many steps how much was above its limit."""
 
 LEAST = 1e-307
 """Below every sum of weights but 0, in double."""
@@ -294,8 +294,8 @@ class AutoRule(Rule):
 def _fallen(newest: Array, k: Array, total: Array, ops: Ops) -> Array:
     """h: G over its root mean square so far, with weights k⁶ that sum to k⁷/7. 1 if G has not fallen.
 
-    What a larger γ moved counts less by it. Otherwise an overshoot that must be undone goes on voting against growth,
-    and a γ that has collapsed stays down.
+    It scales down the displacement that a larger γ has caused. Otherwise a corrected overshoot would keep voting
+    against growth and hold γ down.
     """
     return ops.minimum(ops.sqrt(newest * k / (total * 7.0)), 1.0)
 

@@ -48,7 +48,7 @@ GROWTH_LIMIT = "growth_limit"
 
 
 def limit_of_growth(given: Array | None, scope: str) -> Array | None:
-    """√(1 + r): what the user gave, or by default 2 (r = 3) where a whole tensor or more shares a step size.
+    """√(1 + r): the user's value. The default is 2 (r = 3) where a whole tensor or more shares a step size.
 
     Without it a tiny lr, as in a warm-up, lets a shared γ take off while all gradients agree.
     """

@@ -82,7 +82,7 @@ class Reduction(Protocol):
         ...
 
     def total(self, a: Array, /) -> Array:
-        """Σ a over the finite elements, so that one NaN does not spoil the whole block."""
+        """Σ a over the finite elements, so that one NaN does not ruin the whole block."""
         ...
 
 

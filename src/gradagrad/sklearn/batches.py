@@ -25,10 +25,6 @@ class Samples(NamedTuple):
     targets: NDArray[Any]
     weights: Floats | None
 
-    def at(self, rows: NDArray[Any]) -> "Samples":
-        """The samples with these row numbers."""
-        return Samples(self.X[rows], self.targets[rows], None if self.weights is None else self.weights[rows])
-
     def normalised(self) -> "Samples":
         """Drops samples of weight 0 and scales the other weights to a mean of 1."""
         if self.weights is None:
@@ -38,9 +34,9 @@ class Samples(NamedTuple):
             raise ValueError(
                 "sample_weight must be positive for at least one sample, got none; leave it out for equal weights."
             )
-        left = self if counts.all() else self.at(counts)
         weights = self.weights[counts] / self.weights.max()  # so that no sum overflows
-        return left._replace(weights=weights / weights.mean())
+        X, targets = (self.X, self.targets) if counts.all() else (self.X[counts], self.targets[counts])
+        return Samples(X, targets, weights / weights.mean())
 
 
 class Batch(NamedTuple):

@@ -36,24 +36,18 @@ class GradaGradClassifier(LinearClassifierMixin, LinearEstimator):
             "hinge" (a linear support vector machine, each class against the rest).
         penalty: "l2", "l1", "elasticnet" (a mixture, see ``l1_ratio``) or None. The intercept is never penalised.
         alpha: strength of the penalty, as in SGDClassifier: the objective is the mean loss + α·(½‖coef‖² or ‖coef‖₁).
-            "search" tries seven values, scores them on a quarter of the samples, then trains on all with the best.
-            "auto" searches if there are at least 1,000 samples but fewer than ten for each column (for each stored
-            entry of a sparse sample), because linear models overfit there. Otherwise, and in `partial_fit`, it is 1e-4.
+            "auto" is 1e-4. With fewer than ten samples for each column, search a larger one with GridSearchCV.
         l1_ratio: share of l1 in "elasticnet".
         fit_intercept: whether there is an intercept.
         max_iter: the largest number of epochs.
-        tol: training ends when the objective (with ``early_stopping`` the score) has not improved by this much in any
-            of ``n_iter_no_change`` windows. None trains ``max_iter`` epochs. A window is one or more epochs with at
-            least 8 steps.
+        tol: training ends when the objective has not improved by this much in any of ``n_iter_no_change`` windows. None
+            trains ``max_iter`` epochs. A window is one or more epochs with at least 8 steps.
         batch_size: samples in a step. "auto" is an eighth of the samples, at least 1,024 (32 in `partial_fit`) and at
             most 4,096.
         average: True returns the average of all iterates, in which late ones count most; False returns the last one.
         class_weight: a dictionary of weights by label, "balanced" (inversely proportional to frequencies), or None.
-        early_stopping: whether to hold out a part of the samples and stop when its score no longer improves.
-        validation_fraction: the share of samples that is held out.
         n_iter_no_change: windows without improvement after which training ends.
         random_state: seed of the shuffling; the same seed gives the same coefficients.
-        verbose: 1 prints a line for each window.
 
     Attributes:
         coef_, intercept_: of shape (classes, features) and (classes,). Two classes have one row.
@@ -91,11 +85,8 @@ class GradaGradClassifier(LinearClassifierMixin, LinearEstimator):
         batch_size: int | str = "auto",
         average: bool = True,
         class_weight: dict[Any, float] | str | None = None,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
         n_iter_no_change: int = 3,
         random_state: Any = None,
-        verbose: int = 0,
     ) -> None:
         self._keep_arguments(locals())
 
@@ -129,7 +120,6 @@ class GradaGradClassifier(LinearClassifierMixin, LinearEstimator):
             return np.log(self.predict_proba(X))
 
     def _check_streaming(self) -> None:
-        super()._check_streaming()
         if self.class_weight == "balanced":
             raise ValueError(
                 'class_weight must be None or a dictionary in partial_fit, got "balanced"; pass a dictionary, '
@@ -173,7 +163,3 @@ class GradaGradClassifier(LinearClassifierMixin, LinearEstimator):
         if self.loss == "hinge":
             return Hinge()
         return Logistic() if self.loss == "log_loss" or len(self.classes_) == 2 else Softmax()
-
-    def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
-        winners = outputs[:, 0] > 0.0 if outputs.shape[1] == 1 else outputs.argmax(axis=1)
-        return float(np.average(winners == targets, weights=weights))

@@ -1,5 +1,6 @@
 """Drives the rule that needs no learning rate over NumPy arrays: all coordinates, or those that a batch touches."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,15 @@ from gradagrad.sklearn.ops import ArrayOps, NumberOps, Sums
 Floats = NDArray[np.float64]
 Rows = NDArray[np.integer[Any]]
 
-RULE: Rule = auto.RULE
+
+class _LinearRule(auto.AutoRule):
+    """The rule without its limit: the losses of linear models are convex, so votes bring a large γ down."""
+
+    def limit(self, statistics: Sequence[Any], block: Mapping[str, Any], ops: Any) -> Any:
+        return block["limit"]
+
+
+RULE: Rule = _LinearRule()
 SETTINGS = auto.Settings()
 ROUNDING = 1e-12
 """Gradients of a sample below this share of its column's spread are rounding."""
@@ -37,7 +46,15 @@ class Descent:
         """
         self.penalise(l2, l1)
         self.sizes = np.ones_like(l2) if sizes is None else sizes  # the spread of each column
-        starts = SETTINGS._replace(gamma0=2.0 / entries)._asdict()
+        self._gamma0 = 2.0 / entries
+        self.steps = 0
+        self._clocks: Floats | None = None
+        """The time (`_now`) at which each row was last up to date. None while every step takes all rows."""
+        self.begin(x)
+
+    def begin(self, x: Floats) -> None:
+        """Begins at ``x``, also when the objective is another one from now on."""
+        starts = SETTINGS._replace(gamma0=self._gamma0)._asdict()
         self.elements: dict[str, Floats] = {"x": x}
         self.block: dict[str, float] = {}
         for field in RULE.fields(SETTINGS):
@@ -46,19 +63,14 @@ class Descent:
                 self.elements[field.key] = np.full_like(x, start)
             else:
                 self.block[field.key] = start
-        self.steps = 0
-        self._clocks: Floats | None = None
-        """The time (`_now`) at which each row was last up to date. None while every step takes all rows."""
+        self.block["limit"] = LARGEST
+        if self._clocks is not None:
+            self._clocks[...] = self._now
 
     def penalise(self, l2: Floats, l1: Floats) -> None:
         """Sets the penalty."""
         given = {"l2": np.minimum(l2, LARGEST), "l1": np.minimum(l1, LARGEST)}
         self._penalties = {key: strength for key, strength in given.items() if strength.any()}
-
-    def forget(self) -> None:
-        """Lets γ be voted on anew, because what the last steps have moved was right for another objective."""
-        self.elements["displacement"][...] = 0.0
-        self.block |= dict.fromkeys(("agreement_square", "common_square"), 0.0)
 
     @property
     def x(self) -> Floats:
@@ -140,13 +152,13 @@ def _take(array: Floats, rows: Rows) -> Floats:
 
 
 def _items(array: Floats) -> NDArray[Any]:
-    """Views a row as one item, because NumPy copies items up to ten times as fast as rows."""
+    """A view in which a row is one item, because NumPy copies items up to ten times as fast as rows."""
     outputs = array.shape[1]
     return array[:, 0] if outputs == 1 else array.view(np.dtype((np.void, outputs * array.itemsize)))[:, 0]
 
 
 def _nearest_to_zero(g: Floats, x: Floats, l1: Floats) -> Floats:
-    """The subgradient of the loss plus l1·|x| of least size: 0 where x = 0 is the best, so that the element stays."""
+    """The smallest subgradient of the loss plus l1·|x|. It is 0 where x = 0 is best, so that the element stays."""
     at_zero = np.sign(g) * np.maximum(np.abs(g) - l1, 0.0)
     return np.where(x == 0.0, at_zero, g + l1 * np.sign(x))
 

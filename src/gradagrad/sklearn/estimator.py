@@ -7,10 +7,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model._base import SparseCoefMixin
-from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
@@ -26,14 +25,7 @@ batches do not cost less."""
 LEAST_STREAMING = 32
 """The smallest batch in `partial_fit`, which sees every sample once and needs more steps."""
 WEAK = 1e-4
-"""The penalty strength of SGDClassifier, used if there are enough samples."""
-ENOUGH, SEARCHABLE = 10, 1000
-"""A rule of thumb: linear models overfit with fewer samples than this for each entry of a sample. And how many samples
-a search for the strength needs."""
-PATH = np.logspace(-1, -7, 7)
-"""Strengths that a search tries, in units of the mean square of the columns' spread."""
-HELD_OUT = 0.25
-"""The share of samples that a search holds out."""
+"""The penalty strength of SGDClassifier."""
 LARGEST = 1e300
 """The difference of two larger numbers may overflow."""
 
@@ -45,18 +37,15 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
     intercept_: Floats
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "penalty": [StrOptions({"l2", "l1", "elasticnet"}), None],
-        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto", "search"})],
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
         "fit_intercept": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, None, None, closed="neither"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "average": ["boolean"],
-        "early_stopping": ["boolean"],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     # scikit-learn reads the arguments from each class's own signature; these are their types.
@@ -69,11 +58,8 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
     tol: float | None
     batch_size: int | str
     average: bool
-    early_stopping: bool
-    validation_fraction: float
     n_iter_no_change: int
     random_state: Any
-    verbose: int
 
     def _keep_arguments(self, given: dict[str, Any]) -> None:
         """Sets the arguments of ``__init__`` as attributes, as scikit-learn requires."""
@@ -99,12 +85,8 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         """The loss of targets in units of ``scale``."""
         raise NotImplementedError
 
-    def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
-        """The score of held-out samples, as `score` would give it."""
-        raise NotImplementedError
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Trains until the objective, or with ``early_stopping`` the score of held-out samples, no longer improves.
+        """Trains until the objective no longer falls.
 
         Args:
             X: samples, dense or sparse (CSR is used as it is and stays sparse).
@@ -113,15 +95,11 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         """
         samples = self._read(X, y, None, sample_weight, first=True, streaming=False)
         rng = check_random_state(self.random_state)
-        self.alpha_ = self._search_alpha(samples, rng) if self._searches(samples) else self._given_alpha()
-        held: Samples | None = None
-        if self.early_stopping:
-            samples, held = self._hold_out(samples, self.validation_fraction, rng)
+        self.alpha_ = self._given_alpha()
         model = self._model = self._first(*samples)
-        score = None if held is None else lambda: self._judge_held(model, *held)
-        stop = Stop(int(self.max_iter), self.tol, int(self.n_iter_no_change), score)
+        stop = Stop(int(self.max_iter), self.tol, int(self.n_iter_no_change))
         batches = self._batches(model, samples, rng, streaming=False)
-        point, self.n_iter_, converged = train(model, batches, stop, rng, self.average, int(self.verbose))
+        point, self.n_iter_, converged = train(model, batches, stop, rng, self.average)
         if not converged:
             warnings.warn(
                 f"max_iter ({self.max_iter}) was reached before the objective stopped falling by tol ({self.tol}); "
@@ -136,10 +114,9 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         """One epoch. Dense columns and regression targets are scaled by everything seen so far."""
         first = not hasattr(self, "_model")
         samples = self._read(X, y, classes, sample_weight, first=first, streaming=True)
-        if first or self.alpha != "auto":  # `set_params` may have changed it since the last call.
-            before, self.alpha_ = getattr(self, "alpha_", None), self._given_alpha()
-            if not first and self.alpha_ != before:
-                self._model.descent.forget()
+        before, self.alpha_ = getattr(self, "alpha_", None), self._given_alpha()
+        if not first and self.alpha_ != before:  # `set_params` has changed it since the last call.
+            self._model.descent.begin(self._model.descent.point(self.average))
         if first:
             self._model = self._first(*samples)
         model, rng = self._model, check_random_state(self.random_state)
@@ -151,8 +128,6 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         model.history.append(objective(model, batches, self.average) * model.scale * model.scale)
         epoch(model, batches, rng)
         self.n_iter_ = 1
-        if self.verbose:
-            print(f"step {model.descent.steps}: objective {model.history[-1]:.6f}, γ {model.descent.gamma:.3g}")
         self._publish(model, model.point(self.average))
         return self
 
@@ -176,60 +151,9 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
 
     def _check_streaming(self) -> None:
         """Refuses arguments that make no sense in `partial_fit`."""
-        if self.alpha == "search":
-            raise ValueError('alpha must not be "search" in partial_fit; pass the alpha_ of a fit to some samples.')
-        if self.early_stopping:
-            raise ValueError(
-                "early_stopping must be False in partial_fit, got True; score held-out samples between calls instead."
-            )
 
     def _given_alpha(self) -> float:
         return WEAK if self.alpha == "auto" else float(self.alpha)
-
-    def _searches(self, samples: Samples) -> bool:
-        """Whether a search chooses the strength of the penalty."""
-        few = SEARCHABLE <= len(samples.targets) < ENOUGH * _entries(samples.X)
-        return self.penalty is not None and (self.alpha == "search" or (self.alpha == "auto" and few))
-
-    def _search_alpha(self, samples: Samples, rng: np.random.RandomState) -> float:
-        """The strength with the best score of held-out samples, along a path from strong to weak."""
-        trained, held = self._hold_out(samples, HELD_OUT, rng)
-        self.alpha_ = 0.0
-        model = self._first(*trained)
-        finite = model.units.spread[np.isfinite(model.units.spread)]
-        unit = float(np.mean(np.minimum(finite, 1e100) ** 2)) if len(finite) else 1.0
-        stop = Stop(int(self.max_iter), self.tol, 1)  # a rough fit is enough to compare
-        batches = self._batches(model, trained, rng, streaming=False)
-        best, chosen, waited = -np.inf, 0.0, 0
-        for alpha in map(float, PATH * unit):  # Each strength starts from the end of the last one.
-            model.penalise(*self._penalty(alpha, model.units, model.scale))
-            train(model, batches, stop, rng, True, 0)
-            score = self._judge_held(model, *held)
-            if self.verbose:
-                print(f"alpha {alpha:.3g}: validation score {score:.4f}")
-            waited = 0 if score > best else waited + 1
-            if score > best or not chosen:
-                best, chosen = score, alpha
-            if waited == 2:  # Two strengths have not improved it.
-                break
-        return chosen
-
-    def _hold_out(self, samples: Samples, share: float, rng: np.random.RandomState) -> tuple[Samples, Samples]:
-        rows, classes, alone = np.arange(len(samples.targets)), None, []
-        if is_classifier(self):
-            _, place, count = np.unique(samples.targets, return_inverse=True, return_counts=True)
-            rows, alone = np.flatnonzero(count[place] > 1), np.flatnonzero(count[place] == 1)  # cannot be split
-            classes = samples.targets[rows]
-        try:
-            parts: Any = train_test_split(rows, test_size=share, stratify=classes, random_state=rng)
-        except ValueError as error:
-            raise ValueError(
-                f"A search for alpha and early_stopping hold out {share:.0%} of the samples of each class with several "
-                f"samples, but {len(rows)} such samples are too few. Pass more samples, or a number as alpha and "
-                "early_stopping=False."
-            ) from error
-        trained, held = parts
-        return samples.at(np.append(trained, alone).astype(np.intp)).normalised(), samples.at(held)
 
     def _start(
         self, X: Any, weights: Floats | None, loss: Loss, start: Floats, targets: Moments | None = None
@@ -295,12 +219,6 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         size = min(max(count // COUNT, LEAST_STREAMING if streaming else LEAST), MOST)
         size = size if self.batch_size == "auto" else int(self.batch_size)
         return cut(samples.X, model.encode(samples.targets), samples.weights, model.units, size, rng)
-
-    def _judge_held(self, model: Model, X: Any, targets: NDArray[Any], weights: Floats | None) -> float:
-        coefficients, intercept = model.coefficients(model.point(self.average))
-        with np.errstate(all="ignore"):  # A held-out sample may be far larger than the training samples.
-            outputs = X @ coefficients.T + intercept
-            return self._judge(outputs, targets, weights) if np.isfinite(outputs).all() else -np.inf
 
     def _publish(self, model: Model, point: Floats) -> None:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -65,11 +64,8 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         tol: float | None = 1e-3,
         batch_size: int | str = "auto",
         average: bool = True,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
         n_iter_no_change: int = 3,
         random_state: Any = None,
-        verbose: int = 0,
     ) -> None:
         self._keep_arguments(locals())
 
@@ -105,9 +101,6 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
     def _make_loss(self, scale: float) -> Loss:
         bound = self.epsilon / scale if self.loss == "huber" else math.inf
         return Huber(bound if bound < 1e30 else math.inf)  # Outputs may be float32.
-
-    def _judge(self, outputs: Floats, targets: NDArray[Any], weights: Floats | None) -> float:
-        return float(r2_score(targets, outputs[:, 0], sample_weight=weights))
 
     def _publish(self, model: Model, point: Floats) -> None:
         super()._publish(model, point)

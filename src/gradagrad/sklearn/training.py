@@ -1,7 +1,6 @@
 """Training a linear model: batches in, coefficients out, until the objective no longer falls."""
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,21 +84,20 @@ class Model:
 
 @dataclass(frozen=True)
 class Stop:
-    """When training stops. If ``score`` is None, the training objective decides. Otherwise a larger score is better."""
+    """When training stops."""
 
     max_iter: int
     tol: float | None
     patience: int
-    score: Callable[[], float] | None = None
 
 
 def train(
-    model: Model, batches: Sequence[Batch], stop: Stop, rng: np.random.RandomState, averaged: bool, verbose: int
+    model: Model, batches: Sequence[Batch], stop: Stop, rng: np.random.RandomState, averaged: bool
 ) -> tuple[Floats, int, bool]:
     """Trains and returns (the coefficients, the number of epochs, whether it stopped by itself)."""
     descent = model.descent
     stride = -(-WINDOW // len(batches))
-    best, waited, epochs, began = np.inf, 0, 0, time.perf_counter()
+    best, waited, epochs = np.inf, 0, 0
     best_point = model.point(averaged)
     while epochs < stop.max_iter:
         gamma = descent.gamma
@@ -108,18 +106,13 @@ def train(
             epochs += 1
         value = objective(model, batches, averaged)
         model.history.append(value * model.scale * model.scale)
-        judged = value if stop.score is None else -stop.score()
-        if verbose:
-            score = "" if stop.score is None else f", validation score {-judged:.4f}"
-            elapsed = time.perf_counter() - began
-            print(f"epoch {epochs}: objective {value:.6f}{score}, γ {descent.gamma:.3g}, {elapsed:.2f} s")
-        if judged < best:
+        if value < best:
             best_point = model.point(averaged).copy()
         if stop.tol is not None:
-            # An objective above its best is about to fall again. A score below its best may never rise again.
-            unsettled = descent.gamma >= RISE * gamma or (stop.score is None and judged > best + stop.tol)
-            waited = 0 if judged <= best - stop.tol or unsettled else waited + 1
-        best = min(best, judged)
+            # An objective above its best is about to fall again.
+            unsettled = descent.gamma >= RISE * gamma or value > best + stop.tol
+            waited = 0 if value <= best - stop.tol or unsettled else waited + 1
+        best = min(best, value)
         if waited >= stop.patience:
             return best_point, epochs, True
     return best_point, epochs, stop.tol is None

@@ -142,7 +142,7 @@ def _report(batch: Batch, statistics: Tensor, block: dict[str, Any], ops: Tensor
 
 @cache
 def _kept(numbers: tuple[int, ...], *, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """A tensor that is kept, because a CUDA graph cannot copy numbers from the host and must not lose them."""
+    """Keeps a tensor, because a CUDA graph cannot copy numbers from the host and must not lose them."""
     return torch.tensor(numbers, dtype=dtype, device=device)
 
 

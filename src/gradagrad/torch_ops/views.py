@@ -248,7 +248,7 @@ class TouchedRows(OneTensor):
 
 
 def total(results: Sequence[Any]) -> Any:
-    """What the pieces of a tensor have measured, added up."""
+    """The sums over the pieces of a tensor."""
     return results[0] if len(results) == 1 else [sum(a) for a in zip(*results, strict=True)]
 
 
@@ -278,7 +278,7 @@ def views(batch: Batch, *, together: bool) -> Iterator[Sequence[View]]:
 
 
 def _packs(params: Sequence[Tensor], indices: Iterable[int]) -> Iterator[list[int]]:
-    """What is laid end to end: on a CPU as many tensors as make a piece, the smallest first; elsewhere all."""
+    """The tensors that are laid end to end: on a CPU as many as make a piece, the smallest first; elsewhere all."""
     pack: list[int] = []
     size = 0
     for i in sorted(indices, key=lambda i: params[i].numel()):

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from gradagrad.engine.batch import Batch
 from gradagrad.engine.state import new_field
+from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import computing_dtype, real_view
 from gradagrad.torch_ops.steps import TorchStep, count, step_in_phases
@@ -127,7 +128,7 @@ class TritonBackend:
             checked = TritonBackend(self.launcher, self.sizes)
             reason = None
             try:
-                relative, text = compare(sample_of(batch, i, spec), checked)
+                relative, text = compare(sample_of(batch, i), checked)
                 if relative > tolerance(spec):
                     reason = f"its kernel disagrees with torch on {device} ({text})."
             except Exception as error:  # compilers and drivers raise errors of many types
@@ -136,7 +137,7 @@ class TritonBackend:
             self._verdicts[spec, device] = reason
             if reason:
                 warnings.warn(
-                    f"{spec.rule.name} ({spec.scope}, {spec.layout}) steps without Triton from now on: {reason} Please "
+                    f"{spec.rule.name} ({spec.scope}) steps without Triton from now on: {reason} Please "
                     f"report this message, unless it names something that your machine lacks. {versions(device)}.",
                     RuntimeWarning,
                     stacklevel=2,
@@ -155,20 +156,20 @@ def tolerance(spec: Spec) -> float:
     return 1e-9 if dtypes == {"float64"} else 1e-4
 
 
-def sample_of(batch: Batch, i: int, spec: Spec) -> Batch:
+def sample_of(batch: Batch, i: int) -> Batch:
     """A small batch that is stepped by the same kernels as the i-th tensor."""
     parameter, lr = batch.params[i], batch.plan.settings.lr
     # A schedule may start from zero, and nothing would move. From x = 0, even small steps are not lost to rounding.
     s = batch.plan.settings._replace(lr=torch.full_like(lr, 0.1) if isinstance(lr, Tensor) else 0.1)
-    shapes = ((20, 7), (3, 60), (1, 1040))  # every kind of tile, a full tile and a remainder
+    shapes = ((20, 7), (1, 1040))  # a remainder, and a full tile with one
     params = [torch.zeros(shape, dtype=parameter.dtype, device=parameter.device) for shape in shapes]
-    sample = Batch(replace(batch.plan, settings=s, scope=spec.scope), params, streams=[0, 1, 2], owners=params)
+    sample = Batch(replace(batch.plan, settings=s), params, streams=[0, 1, 2], owners=params)
     if batch.moved is not None:
         sample.moved = torch.ones_like(batch.moved)  # These gradients are not those of the step.
     sample.grads = [batch.grads[i]] * len(params)  # `compare` draws others of the same dtype and layout
     sample.steps = [torch.zeros_like(batch.steps[i]) for _ in params]
     for f in sample.plan.fields:
-        made = [new_field(f, {"state_dtype": torch.float32}, s, spec.scope, p) for p in params]
+        made = [new_field(f, {"state_dtype": torch.float32}, s, batch.plan.scope, p) for p in params]
         if f.key in sample.plan.shared_keys:
             sample.shared[f.key] = made[0]
         else:
@@ -243,7 +244,7 @@ def versions(device: torch.device) -> str:
     return f"gradagrad {__version__}, torch {torch.__version__}, triton {version}, {name}"
 
 
-# What is refused.
+# Batches that are refused.
 
 
 @cache
@@ -275,11 +276,16 @@ def _why_not(batch: Batch) -> str | None:
         return "torch.compile makes kernels of its own."
     if layouts := {g.layout for g in batch.grads} - {torch.strided}:
         return f"gradients must be dense, got {layouts.pop()}."
-    if batch.plan.differentiable:
-        return "differentiable=True needs steps that autograd can follow."
-    projection = launch.projection_of(batch.settings)
-    if projection is not None and launch.box_of(projection) is None:
-        return f"projection must be a Box or NonNegative(), got {projection!r}."
+    plan, s = batch.plan, batch.plan.settings
+    options = {
+        "differentiable=True": plan.differentiable,
+        'granularity="row"': plan.scope == "row",
+        f'lazy=True with granularity="{plan.scope}"': plan.scope != "element" and getattr(s, "lazy", False),
+        "lr_decay": not is_off(plan.lr_decay),
+        "a projection": getattr(s, "project", None) is not None,
+    }
+    for option in (option for option, given in options.items() if given):
+        return f"{option} needs torch operations."
     for name, a in batch.settings._asdict().items():
         if isinstance(a, Tensor) and a.device not in (device, torch.device("cpu")):
             return f"{name} must be a number or a tensor on {device}, got one on {a.device}."
@@ -297,8 +303,6 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
         return f"{name} must be a floating-point tensor of 16, 32 or 64 bits, got {parameter.dtype}."
     if not _is_dense(real):
         return f"{name} must fill its memory without gaps, got strides {parameter.stride()} for {[*parameter.shape]}."
-    if batch.plan.scope == "row" and not _has_contiguous_rows(real):
-        return f'{name} must have each row in one piece for "row", got strides {parameter.stride()}.'
     for f in batch.plan.fields:
         if f.key not in batch.state:
             continue
@@ -317,10 +321,6 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
 def _is_dense(a: Tensor) -> bool:
     """Whether a tensor's elements fill a piece of memory, in any order: then torch keeps the strides of a copy."""
     return a.is_contiguous() or torch.empty_like(a, device="meta").stride() == a.stride()
-
-
-def _has_contiguous_rows(a: Tensor) -> bool:
-    return a.dim() < 2 or a.numel() == 0 or a.shape[0] == 1 or a.stride(0) == a.numel() // a.shape[0]
 
 
 def _capturing(batch: Batch) -> bool:

@@ -19,7 +19,6 @@ KINDS: Mapping[str, tuple[type[GradaGrad] | type[AutoGradaGrad], Mapping[str, An
     "GradaGrad, element": (GradaGrad, {}),
     "GradaGrad, element, momentum": (GradaGrad, {"momentum": 0.9}),
     "GradaGrad, element, bf16 state": (GradaGrad, {"momentum": 0.9, "state_dtype": torch.bfloat16}),
-    "GradaGrad, row": (GradaGrad, {**_BLOCKS, "granularity": "row"}),
     "GradaGrad, tensor": (GradaGrad, {**_BLOCKS, "granularity": "tensor"}),
     "GradaGrad, group": (GradaGrad, {**_BLOCKS, "granularity": "group"}),
     "AutoGradaGrad": (AutoGradaGrad, {}),

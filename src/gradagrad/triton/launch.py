@@ -16,16 +16,15 @@ import torch
 from torch import Tensor
 
 from gradagrad.engine.batch import Batch
-from gradagrad.projections import Box
 from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.scope import SINGLE
 from gradagrad.torch_ops.ops import real_view
-from gradagrad.triton.source import REGULAR, ROW_TILES, Spec, source_of
+from gradagrad.triton.source import Spec, source_of
 
 Launcher = Callable[[Spec, str, int, dict[str, Any]], None]
 """Runs a spec's kernel of this name in so many programs."""
-Extent = tuple[int, int, bool]
-"""How many rows of a tensor the kernels walk, how long a row is, and whether all addresses are aligned."""
+Extent = tuple[int, bool]
+"""How many elements of a tensor the kernels walk, and whether all addresses are aligned."""
 WARPS = 4
 DTYPES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 _dtype, _shape = attrgetter("dtype"), attrgetter("shape")
@@ -84,17 +83,14 @@ def common_spec(batch: Batch) -> Spec:
     on_device = bool(batch.steps) and batch.steps[0].device == batch.params[0].device
     return Spec(
         rule=batch.plan.rule,
-        settings=s._replace(**dict.fromkeys(variable, 1.0), **({"project": None} if hasattr(s, "project") else {})),
+        settings=s._replace(**dict.fromkeys(variable, 1.0)),
         variable=variable,
         scope=batch.plan.scope,
-        layout="flat",
         dtypes=(),
         coupled=not is_off(batch.plan.coupled_decay),
         maximize=batch.plan.maximize,
-        lr_decay=not is_off(batch.plan.lr_decay),
         in_memory=tuple(_in_memory(batch)),
         counter="device" if on_device else "argument",
-        box=box_of(projection_of(s)),
         stochastic=batch.plan.stochastic_rounding,
     )
 
@@ -103,41 +99,21 @@ def specs_of(batch: Batch, common: Spec) -> list[Spec]:
     """The spec of each tensor."""
     result: list[Spec] = []
     known: dict[Hashable, Spec] = {}
-    lazy = bool(getattr(batch.settings, "lazy", False))
     for i, (parameter, gradient) in enumerate(zip(batch.params, batch.grads, strict=True)):
-        rows = batch.plan.scope == "row" and parameter.dim() + parameter.is_complex() > 1
-        by_rows = rows or (lazy and batch.plan.scope in SINGLE)
-        layout = "rows" if by_rows else "flat"
-        scope = (
-            "element" if batch.plan.scope == "row" and not rows else batch.plan.scope
-        )  # the rows of a vector are elements
         types = {"x": parameter.dtype, "g": gradient.dtype}
         types |= {key: values[i].dtype for key, values in batch.state.items()}
-        key = (layout, scope, *types.values())
+        key = tuple(types.values())
         if key not in known:
             types |= {key: value.dtype for key, value in batch.shared.items()}
             rounded = any(types[f.key] == torch.bfloat16 for f in batch.plan.fields)
             rounded |= batch.plan.stochastic_rounding and types["x"] == torch.bfloat16
             names = ["x", "g", *(f.key for f in batch.plan.fields)]
             known[key] = common._replace(
-                layout=layout,
-                scope=scope,
                 dtypes=tuple((name, _name(types[name])) for name in names),
-                counter=common.counter if rounded or common.lr_decay else "",
+                counter=common.counter if rounded else "",
             )
         result.append(known[key])
     return result
-
-
-def projection_of(settings: Any) -> Any:
-    """The projection without the checks that may be wrapped around it."""
-    project = getattr(settings, "project", None)
-    return getattr(project, "projection", project)
-
-
-def box_of(projection: Any) -> tuple[float, float] | None:
-    """The bounds of a projection that the kernels can compute."""
-    return (projection.lower, projection.upper) if type(projection) is Box else None
 
 
 def same_layout(a: Tensor, b: Tensor) -> bool:
@@ -175,8 +151,7 @@ class Part(NamedTuple):
     """Their places in the batch."""
     table: Tensor
     shares: Tensor
-    """Four numbers for each program: the tensor, the first element or row, how many, and how many elements are in full
-    aligned tiles (or whether the rows are regular)."""
+    """Four numbers for each program: the tensor, the first element, how many, and how many in full aligned tiles."""
     first: int
     """Where the partial sums of this part begin."""
 
@@ -201,7 +176,7 @@ def key_of(batch: Batch, common: Spec) -> Hashable:
     counters: tuple[int, ...] = ()
     if common.counter == "device":
         counters = tuple(map(Tensor.data_ptr, batch.steps))
-    elif batch.plan.lr_decay or any(torch.bfloat16 in each for each in dtypes):
+    elif any(torch.bfloat16 in each for each in dtypes):
         # A step number that is an argument serves all tensors of a part, so the differences must stay the same.
         steps = tuple(map(int, batch.steps))
         counters = tuple(step - steps[0] for step in steps)
@@ -226,13 +201,13 @@ def prepare(batch: Batch, common: Spec, sizes: Sizes) -> Prepared:
         members.setdefault((spec, number), []).append(i)
     copies: list[Tensor] = []
     tables = [_table(batch, spec, indices, copies) for (spec, _), indices in members.items()]
-    total = sum(rows * length for _, extents in tables for rows, length, _ in extents)
+    total = sum(count for _, extents in tables for count, _ in extents)
     few = batch.plan.scope in SINGLE and batch.plan.rule.measures
     size = max(-(-total // (sizes.programs * sizes.chunk)), 1) * sizes.chunk if few else sizes.chunk
     parts: list[Part] = []
     spans, first = [0] * (2 * len(batch.params)), 0
     for ((spec, _), indices), (table, extents) in zip(members.items(), tables, strict=True):
-        shares, counts = shares_of(device, extents, size, sizes.tile if spec.layout == "flat" else None)
+        shares, counts = shares_of(device, extents, size, sizes.tile)
         parts.append(Part(spec, indices, table, shares, first))
         for i, count in zip(indices, counts, strict=True):
             spans[2 * i : 2 * i + 2] = first, count
@@ -258,11 +233,9 @@ def _table(batch: Batch, spec: Spec, indices: list[int], copies: list[Tensor]) -
         at = {key: values[i].data_ptr() for key, values in batch.state.items()}
         at |= {"x": batch.params[i].data_ptr(), "g": gradient.data_ptr()}
         aligned = all(at[key] % 16 == 0 for key in source.element)
-        rows = 1 if spec.layout == "flat" or not gradient.dim() else gradient.shape[0]
-        length = gradient.numel() // rows if rows else 0
-        extents.append((rows, length, aligned))
+        extents.append((gradient.numel(), aligned))
         at |= {key: value.data_ptr() for key, value in batch.shared.items()}
-        at |= {"block": i, "stream": batch.streams[i] if batch.streams else i, "length": length}
+        at |= {"block": i, "stream": batch.streams[i] if batch.streams else i}
         if spec.counter == "device":
             at["step"] = batch.steps[i].data_ptr()
         for key, numbers in table.items():
@@ -285,26 +258,15 @@ def upload(device: torch.device, numbers: tuple[int, ...]) -> Tensor:
 
 
 @lru_cache(maxsize=128)
-def shares_of(
-    device: torch.device, extents: tuple[Extent, ...], size: int, tile: int | None
-) -> tuple[Tensor, list[int]]:
-    """The shares of all programs, about ``size`` elements each, and how many programs each tensor has.
-
-    With a ``tile`` shares are chunks of elements, without one they are whole rows in whole tiles.
-    """
+def shares_of(device: torch.device, extents: tuple[Extent, ...], size: int, tile: int) -> tuple[Tensor, list[int]]:
+    """The shares of all programs, chunks of ``size`` elements, and how many programs each tensor has."""
     shares: list[int] = []
     counts: list[int] = []
-    for t, (rows, length, aligned) in enumerate(extents):
-        if tile is not None:
-            total, each = rows * length, size
-        else:
-            height = next((height for height, width in ROW_TILES if length <= width), ROW_TILES[-1][0])
-            total, each = rows if length else 0, max(size // max(length, 1) // height, 1) * height
-        counts.append(-(-total // each))
-        for begin in range(0, total, each):
-            count = min(each, total - begin)
-            fast = length % REGULAR == 0 if tile is None else count // tile * tile
-            shares += (t, begin, count, aligned and fast)
+    for t, (total, aligned) in enumerate(extents):
+        counts.append(-(-total // size))
+        for begin in range(0, total, size):
+            count = min(size, total - begin)
+            shares += (t, begin, count, count // tile * tile if aligned else 0)
     return upload(device, tuple(shares)), counts
 
 
@@ -327,7 +289,7 @@ class Run:
         tensors = _in_memory(batch)
         numbers = {name: float(a) for name, a in _numbers(batch.settings).items() if name not in tensors}
         plan = batch.plan
-        self.arguments: dict[str, Any] = {**numbers, "coupled_decay": plan.coupled_decay, "lr_decay": plan.lr_decay}
+        self.arguments: dict[str, Any] = {**numbers, "coupled_decay": plan.coupled_decay}
         self.arguments |= {f"{name}_at": a for name, a in tensors.items()}
         self.arguments |= {"TILE": sizes.tile, "WIDTH": sizes.width}
 

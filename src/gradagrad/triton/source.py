@@ -3,13 +3,12 @@
 The arithmetic is traced from the rule; this file only adds how memory is read and written. Three kernels correspond to
 the phases of a step, and one launch of each serves any number of tensors: ``measure`` adds up over chunks, ``move``
 computes its block's factors from those sums and moves, ``write_shared`` writes the block. What a rule learns from all
-tensors together is computed by torch operations. Where a block is an element or a row, one kernel ``step`` does
+tensors together is computed by torch operations. Where a block is an element, one kernel ``step`` does
 everything. Programs never wait for each other, nothing is added atomically, and the order of every sum depends on
 shapes alone.
 
-There are two layouts. With ``flat`` a program takes one chunk of a tensor, full aligned tiles of it without a mask (128
-bits at a time) and the remainder with one. With ``rows`` it takes tiles of whole rows. Programs find their tensors in a
-table of addresses made by `launch`.
+A program takes one chunk of a tensor, full aligned tiles of it without a mask (128 bits at a time) and the remainder
+with one. Programs find their tensors in a table of addresses made by `launch`.
 """
 
 from dataclasses import dataclass, replace
@@ -17,7 +16,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from gradagrad.codegen import trace
-from gradagrad.codegen.trace import Function, Symbol
+from gradagrad.codegen.trace import Function
 from gradagrad.codegen.variants import changing
 from gradagrad.rules.rule import Rule
 from gradagrad.rules.scope import SINGLE
@@ -26,18 +25,8 @@ from gradagrad.triton.language import define
 
 PIECE = 16
 """How many tiles are added up in the precision of the values before the sum continues in double."""
-ROW_TILES = ((64, 8), (8, 64), (1, 512))
-"""Rows and columns of a tile. A tensor takes the first that is as wide as its rows, or else the last one repeatedly."""
-REGULAR = 16
-"""Long rows whose length is a multiple of this and whose tensors are aligned are read 128 bits at a time."""
 # Triton would otherwise compile a kernel again when one of these is 1 or a multiple of 16.
 _JIT = '@triton.jit(do_not_specialize=["n", "first", "step", "ahead"])'
-_COLUMNS = [
-    "for c in range(0, length, COLUMNS):",
-    "    column = c + tl.arange(0, COLUMNS)[None, :]",
-    "    mask = live & (column < length)",
-]
-_PLACE = "row * length + column"
 
 
 class Spec(NamedTuple):
@@ -49,17 +38,14 @@ class Spec(NamedTuple):
     variable: tuple[str, ...]
     """The names of those numbers, which are float64 arguments of the kernels."""
     scope: str
-    layout: Literal["flat", "rows"]
     dtypes: tuple[tuple[str, str], ...]
     """The dtypes of ``x``, ``g`` and the fields, by key."""
     coupled: bool = False
     maximize: bool = False
-    lr_decay: bool = False
     in_memory: tuple[str, ...] = ()
     """Those of the numbers that are read from device memory, such as a learning rate that is a tensor."""
     counter: Literal["", "argument", "device"] = ""
     """Where the number of the step comes from, if the text needs it."""
-    box: tuple[float, float] | None = None
     stochastic: bool = False
     """Whether bf16 parameters are rounded stochastically."""
 
@@ -86,12 +72,11 @@ class Source:
     """Traces a spec's rule and writes the kernels around it."""
 
     def __init__(self, spec: Spec) -> None:
-        self.spec, rule = spec, spec.rule
-        self.s = spec.settings if spec.box is None else spec.settings._replace(project=_box(*spec.box))
+        self.spec, rule, s = spec, spec.rule, spec.settings
         self.types = dict(spec.dtypes)
         self.computing = "float64" if self.types["x"] == "float64" else "float32"
         self.single = spec.scope in SINGLE
-        fields = rule.fields(self.s)
+        fields = rule.fields(s)
         # Some keys store one number for each element, the others one for each block.
         self.element = ["x", "g", *(f.key for f in fields if f.at == "element" or spec.scope == "element")]
         self.block = [f.key for f in fields if f.key not in self.element]
@@ -103,22 +88,16 @@ class Source:
         self.table += ["step"] if spec.counter == "device" else []
         self.table += ["stream"] if self.lanes else []
         self.table += ["block"] if spec.scope == "tensor" else []
-        self.table += ["length"] if spec.layout != "flat" else []
-        self._trace()
-
-    def _trace(self) -> None:
-        spec, rule, s, variable = self.spec, self.spec.rule, self.s, self.spec.variable
+        variable = spec.variable
         products = trace.Contribution if self.single and self.computing == "float32" else trace.Bounded
         self.measure = trace.measure(rule, s, variable, blocks=products) if rule.measures else None
         self.sums = len(self.measure.results) if self.measure else 0
         self.step = trace.element_step(rule, s, variable) if spec.scope == "element" else None
-        decide = trace.decide(rule, s, variable, self.sums, wide=self.single)
+        decide = trace.decide(rule, s, variable, self.sums)
         factors = [key for key in decide.results if key.startswith("factor")]
-        touched = bool(getattr(s, "lazy", False)) and spec.layout != "flat" and spec.scope != "element"
-        self.move = trace.move(rule, s, variable, len(factors), touched=touched)
+        self.move = trace.move(rule, s, variable, len(factors))
         self.factors = replace(decide, results={k: a for k, a in decide.results.items() if k in self.move.used()})
         self.after = changing(decide, [key for key in decide.results if key not in factors])
-        self.decide = replace(decide, results=self.factors.results | self.after.results)
         self.statistics = sum(key.startswith("statistic") for key in self.move.results)
 
     @property
@@ -134,9 +113,8 @@ class Source:
         texts: list[str] = [language.BASICS]
         texts += [language.ADDING] if self.single else []
         texts += [language.ROUNDING] if self.lanes else []
-        write = self._flat if self.spec.layout == "flat" else self._rows
         for name in self.kernels:
-            texts += self._write_shared() if name == "write_shared" else write(name)
+            texts += self._write_shared() if name == "write_shared" else self._walk(name)
         return "\n\n".join(texts)
 
     # Pieces of text that all kernels are made of.
@@ -198,12 +176,11 @@ class Source:
             "measure": [self.measure],
             "move": [self.factors, self.move],
             "write_shared": [self.after],
-            "step": [self.step] if self.step else [self.measure, self.decide, self.move],
+            "step": [self.step],
         }
-        used = {key for f in inside[name] if f for key in f.used()} | ({"lr"} if self.spec.lr_decay else set())
+        used = {key for f in inside[name] if f for key in f.used()}
         numbers = [key for key in self.spec.variable if key in used]
-        numbers += ["coupled_decay"] if self.spec.coupled else []
-        return [*numbers, *(["lr_decay"] if self.spec.lr_decay else [])]
+        return [*numbers, *(["coupled_decay"] if self.spec.coupled else [])]
 
     def _kernel(self, name: str, lines: list[str], *sizes: str) -> str:
         """A kernel's text. An argument's name means the same in all kernels."""
@@ -228,7 +205,7 @@ class Source:
             lines.append(f"step = tl.load({self._pointer('step')}) + ahead")
         elif self.spec.counter:
             lines.append("step = tl.full([], step, tl.int64)")
-        return [*lines, *(["lr = lr / ((step - 1).to(tl.float64) * lr_decay + 1.0)"] if self.spec.lr_decay else [])]
+        return lines
 
     def _block(self, *functions: Function) -> list[str]:
         """Reads the block's fields and adds up its sums, as far as the functions need them."""
@@ -267,7 +244,7 @@ class Source:
         lines += [f"tl.store({self._pointer(key)}, {key})" for key in changed]
         return [self._function("rule_decide", self.after), self._kernel("write_shared", lines)]
 
-    def _flat(self, name: str) -> list[str]:
+    def _walk(self, name: str) -> list[str]:
         traced = {"step": self.step, "measure": self.measure, "move": self.move}[name]
         assert traced is not None
         tile = self._tile(name, traced)
@@ -293,85 +270,6 @@ class Source:
         texts = [self._function("rule_factors", self.factors)] if name == "move" else []
         return [*texts, *tile.texts, self._kernel(name, lines, "TILE")]
 
-    def _rows(self, name: str) -> list[str]:
-        """A kernel over whole rows, and the device function in it that is called with each shape of tile.
-
-        Where a block is a row, a program reads the row twice, to measure and to move; the second time it is in the
-        cache.
-        """
-        own = name == "step" and self.step is None  # a block is a row, and this kernel decides for it
-        traced = self.measure if name == "measure" else self.move if own or name == "move" else self.step
-        assert traced is not None
-        tile = self._tile("move" if own else name, traced)
-        measure = self._tile("measure", self.measure) if own and self.measure else None
-        tiles = [t for t in (measure, tile) if t]
-        extras = [key for t in tiles for key in t.extras]
-        touched = "touched" in tile.extras
-        block = self.block if own else []
-
-        walked = [key for key in self.element if any(key in t.addresses for t in tiles) or (touched and key == "g")]
-        walked += block
-        local = {"touched", "begin", *block, *(self.factors.results if own else [])}
-        wanted = [*extras, *(self.decide.used() if own else [])]
-        given = [k for k in dict.fromkeys(wanted) if k not in {*local, *self.element} and not k.startswith("sum")]
-
-        row = ["row = first_row + r + tl.arange(0, ROWS)[:, None]", "live = row < first_row + count"]
-        row += [f"{key} = read(at_{key} + row, live, True, tl.{self.computing})" for key in block]
-        row += self._look_at_row(measure, touched=touched) if measure or touched else []
-        if own:
-            targets = [f"new_{key}" if key in block else key for key in self.decide.results]
-            row += [f"{', '.join(targets)} = rule_decide({_used(self.decide)})"]
-        call = tile.call("at_", _PLACE, "mask", masked=True)
-        row += [*_COLUMNS, f"    {', '.join(tile.results)} = {call}" if tile.results else f"    {call}"]
-        row += [f"    total_{key} += {key}.to(tl.float64)" for key in tile.results]
-        row += [f"write(at_{key} + row, new_{key}, live, True)" for key in self.after.results] if own else []
-        lines = ["begin = 0"] if "begin" in extras else []
-        lines += [f"total_{key} = tl.zeros([ROWS, COLUMNS], tl.float64)" for key in tile.results]
-        lines += ["for r in range(0, count, ROWS):", *(f"    {line}" for line in row)]
-        lines += ["return " + ", ".join(f"tl.sum(total_{key})" for key in tile.results)] if tile.results else []
-        arguments = [*(f"at_{key}" for key in walked), "first_row", "count", "length", *given]
-        texts = [text for t in tiles for text in t.texts]
-        texts += [self._function("rule_decide", self.decide)] if own else []
-        texts += [self._function("rule_factors", self.factors)] if name == "move" else []
-        texts.append(define(f"{name}_rows", [*arguments, "ROWS: tl.constexpr", "COLUMNS: tl.constexpr"], lines))
-
-        head = self._head(name, given)
-        length = f"{self._row('length')}.to(tl.int32)"
-        head += [f"length = {length}", *(f"at_{key} = {self._pointer(key)}" for key in walked)]
-
-        def call_rows(at: str, length: str, shape: tuple[int, int]) -> str:
-            passed = ", ".join([*(f"{at}{key}" for key in walked), "begin", "count", length, *given])
-            left = f"{', '.join(tile.results)} = " if tile.results else ""
-            return f"    {left}{name}_rows({passed}, ROWS={shape[0]}, COLUMNS={shape[1]})"
-
-        for i, shape in enumerate(ROW_TILES[:-1]):
-            head += [f"{'el' if i else ''}if length <= {shape[1]}:", call_rows("at_", "length", shape)]
-        head.append("elif tl.load(work + 4 * program + 3) != 0:")
-        head += [f"    any_{key} = {self._pointer(key, 'aligned')}" for key in walked]
-        head.append(f"    any_length = tl.multiple_of({length}, {REGULAR})")
-        head.append(call_rows("any_", "any_length", ROW_TILES[-1]))
-        head += ["else:", call_rows("at_", "length", ROW_TILES[-1])]
-        return [*texts, self._kernel(name, [*head, *self._store(tile.results, "{}")])]
-
-    def _look_at_row(self, measure: Tile | None, *, touched: bool) -> list[str]:
-        """Reads a row for the first time: its sums, and whether any of its gradient is not zero."""
-        sums = measure.results if measure else []
-        lines = [f"part_{key} = tl.zeros([ROWS, COLUMNS], tl.{self.computing})" for key in sums]
-        lines += ["some = tl.zeros([ROWS, COLUMNS], tl.int32)"] if touched else []
-        lines += _COLUMNS
-        if measure:
-            lines.append(f"    {', '.join(sums)} = {measure.call('at_', _PLACE, 'mask', masked=True)}")
-            lines += [f"    part_{key} += {key}" for key in sums]
-        if touched:
-            lines.append(f"    gradient = read(at_g + {_PLACE}, mask, True, tl.{self.computing})")
-            if self.spec.coupled:
-                sign = "-" if self.spec.maximize else ""
-                lines.append(f"    point = read(at_x + {_PLACE}, mask, True, tl.{self.computing})")
-                lines.append(f"    gradient = {sign}gradient + point * coupled_decay.to(tl.{self.computing})")
-            lines.append("    some = some | (gradient != 0.0).to(tl.int32)")
-        lines += [f"{key} = tl.sum(widened(part_{key}), axis=1)[:, None].to(tl.{self.computing})" for key in sums]
-        return [*lines, *(["touched = tl.max(some, axis=1)[:, None] != 0"] if touched else [])]
-
 
 @cache
 def source_of(spec: Spec) -> Source:
@@ -381,15 +279,3 @@ def source_of(spec: Spec) -> Source:
 
 def _used(function: Function) -> str:
     return ", ".join(function.used())
-
-
-def _box(lower: float, upper: float) -> Any:
-    """`Box` for symbols."""
-
-    def project(point: Symbol, metric: Symbol) -> Any:
-        tape, inside = point.tape, point
-        if lower > -float("inf"):
-            inside = tape.where(tape.less(inside, lower), lower, inside)
-        return inside if upper == float("inf") else tape.where(tape.less(upper, inside), upper, inside)
-
-    return project

@@ -32,8 +32,6 @@ app = typer.Typer(
 
       gradagrad reproduce figure3 --full    the paper's protocol
 
-      gradagrad suite                       untuned beside tuned optimizers
-
       gradagrad data list                   which data sets are available
 
       gradagrad compare vowel --tuned       several optimizers, one data set
@@ -62,8 +60,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     errors = Console(stderr=True, highlight=False)
     signal.signal(signal.SIGTERM, _terminated)
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["suite"]:  # a short form
-        words.insert(0, "reproduce")
     try:
         code: Any = app(words, standalone_mode=False)
         if code == INTERRUPTED:  # typer raises this for Ctrl-C

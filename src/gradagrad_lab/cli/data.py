@@ -42,7 +42,7 @@ def _checked(names: list[str] | None) -> list[str]:
 
 @app.command("list")
 def list_sets(data_dir: DataDir = None) -> None:
-    """Show each data set, the copy that would be used, and the bundled stand-ins."""
+    """Show each data set, the copy that would be used, and the bundled replacements."""
     table = Table("data set", "rows", "features", "classes", title="Data sets")
     table.add_column("where", overflow="fold")
     places = data.folders(data_dir)

@@ -21,7 +21,7 @@ HELP = (
     smaller networks and tables and fewer rows. --size paper trains Figure 4 as the paper does: half a billion
     parameters on all of Criteo, for days. Everything is written to --out. Ctrl-C keeps what is finished, and the same
     command resumes from there. Missing data sets are fetched. Without a network, scikit-learn's bundled ones replace
-    them, and are labelled as such. `gradagrad suite` is short for `gradagrad reproduce suite`.
+    them, and are labelled as such.
 
     Experiments: """
     + "; ".join(f"{name}: {shows}" for name, shows in experiments.SHOWS.items())
@@ -40,13 +40,11 @@ HELP = (
       gradagrad reproduce figure4 --rho 50
 
       gradagrad reproduce figure4 --size paper --data-dir FOLDER     (FOLDER/criteo/train.txt)
-
-      gradagrad reproduce suite --full --on cnn,skipgram --seeds 20
     """
 )
 OWNERS = {
     "gamma0": "figure2", "data": "figure3", "only": "figure3", "softmax": "figure3", "rho": "figure4",
-    "rows": "figure4", "on": "suite",
+    "rows": "figure4",
 }  # fmt: skip
 """The options of a single experiment."""
 
@@ -71,29 +69,22 @@ def reproduce(
     rows: Annotated[
         int | None, typer.Option(min=256, help="At most this many rows for Figure 4 to train on.", show_default=False)
     ] = None,
-    on: Annotated[
-        str, typer.Option(help="Some of the suite's problems, by name or role: cnn,held-out.", show_default=False)
-    ] = "",
 ) -> None:
     """Run experiments and write the report. Slow imports wait until the options are known to be good."""
     names = experiments.chosen(experiment)
-    given = {"gamma0": gamma0, "data": data, "only": only, "softmax": softmax, "rho": rho, "rows": rows, "on": on}
+    given = {"gamma0": gamma0, "data": data, "only": only, "softmax": softmax, "rho": rho, "rows": rows}
     check_owners(names, given)
     chosen = tuple(word.strip() for word in only.split(",") if word.strip())
     for name in chosen:
         if name not in (known := (*data_sets.CATALOGUE, *data_sets.BUNDLED)):
             raise unknown("--only", name, known)
-    if on:
-        from gradagrad_lab.figures.suite.plan import words_of
-
-        words_of(on)
     for path in data or ():
         if not path.expanduser().is_file():
             raise UserError(f"The data file {path} does not exist.", USAGE)
     console = Console(soft_wrap=True, emoji=False)
     context = Context(
         out, data_sets.data_folder(data_dir), Size.FULL if full and size is Size.QUICK else size, seeds, resume,
-        console, workers, first_seed, rows, softmax, on, chosen, tuple(data or ()), tuple(gamma0 or ()),
+        console, workers, first_seed, rows, softmax, chosen, tuple(data or ()), tuple(gamma0 or ()),
         tuple(rho or ()),
     )  # fmt: skip
     prepare(out)
@@ -131,7 +122,7 @@ def acquire(names: list[str], context: Context) -> None:
     wanted = list(data_sets.CATALOGUE)
     if names == ["figure3"] and (context.only or context.files):
         wanted = [name for name in wanted if name in context.only]
-    if not {"figure3", "suite"} & set(names):
+    if "figure3" not in names:
         return
     say = context.console.print
     for name, why in data_sets.acquire(wanted, context.data_dir, lambda text: say(text, highlight=False)).items():

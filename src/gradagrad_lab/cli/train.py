@@ -1,4 +1,4 @@
-"""`gradagrad train` and `gradagrad compare`: their options. What they do is imported once the options are read."""
+"""`gradagrad train` and `gradagrad compare`: their options. The trials are imported after the options are read."""
 
 from typing import Annotated
 

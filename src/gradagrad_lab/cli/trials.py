@@ -1,4 +1,4 @@
-"""What `gradagrad train` and `gradagrad compare` do: they train, print a table and draw curves."""
+"""`gradagrad train` and `gradagrad compare`: train, print a table and draw curves."""
 
 from typing import Any
 

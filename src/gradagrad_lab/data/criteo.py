@@ -135,13 +135,13 @@ def _write(source: Path, path: Path, progress: Callable[[int], None]) -> None:
         raise UserError(f"{source} holds no rows.", DATA)
 
 
-def parse(lines: Sequence[bytes], complaint: str = "line {}: {}", before: int = 0) -> NDArray[Any]:
+def parse(lines: Sequence[bytes], message: str = "line {}: {}", before: int = 0) -> NDArray[Any]:
     """Lines as the memory map holds them: log(1 + max(x, 0)) of the integers, 0 where one is missing. Raises at the
     first bad line; ``before`` lines came earlier."""
     rows = [line.rstrip(b"\r\n") for line in lines]
     for number, line in enumerate(rows, before + 1):
         if not _LINE.fullmatch(line):
-            raise UserError(complaint.format(number, _fault(line.split(b"\t"))), DATA)
+            raise UserError(message.format(number, _fault(line.split(b"\t"))), DATA)
     fields = [line.split(b"\t") for line in rows]
     records = np.zeros(len(rows), ROW)
     integers = np.array([[int(value or b"0") for value in row[1 : 1 + DENSE_FIELDS]] for row in fields])
@@ -153,7 +153,7 @@ def parse(lines: Sequence[bytes], complaint: str = "line {}: {}", before: int = 
 
 
 def _fault(fields: list[bytes]) -> str:
-    """What is wrong with a line."""
+    """Says what is wrong with a line."""
     if len(fields) != FIELDS:
         return f"{len(fields)} fields instead of {FIELDS}"
     rules = [(re.compile(rb"[01]"), "the label", "0 or 1")]

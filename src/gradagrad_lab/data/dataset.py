@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 class Dataset:
     """Dense features and class numbers 0 … classes-1.
 
-    ``label`` is the name every table and plot shows: it says when a copy is reconstructed, partial or a stand-in.
+    ``label`` is the name every table and plot shows: it says when a copy is reconstructed, partial or a replacement.
     """
 
     name: str

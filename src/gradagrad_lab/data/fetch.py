@@ -19,7 +19,7 @@ from gradagrad_lab.records import write_atomically
 
 _PIECE = 1 << 16
 _TIMEOUT = 30.0
-_PATIENCE = 8.0  # seconds, if nobody asked for the download and a stand-in can replace it
+_PATIENCE = 8.0  # seconds, if nobody asked for the download and a replacement can replace it
 _TRIES = 3
 MOST_BYTES = 2**28  # of a download and of what it unpacks to: ten times the largest of these data sets
 NOTE = "provenance.json"
@@ -141,7 +141,7 @@ def keep(target: Path, content: bytes, source: str, **details: str) -> None:
 
 
 def provenance(folder: Path) -> dict[str, dict[str, str]]:
-    """What was noted about the files fetched into a folder."""
+    """The notes about the files fetched into a folder."""
     try:
         return {str(file): dict(note) for file, note in json.loads((folder / NOTE).read_bytes()).items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):

@@ -70,7 +70,7 @@ def source_of(found: Found, sha256: str) -> str:
 
 
 def mismatch(found: Found, dataset: Dataset) -> str:
-    """What is wrong with the size of a data set; empty if nothing is."""
+    """Says what is wrong with the size of a data set; empty if nothing is."""
     expected = (found.copy.rows, found.entry.features, found.entry.classes)
     got = (dataset.rows, dataset.columns, dataset.classes)
     if expected == got:

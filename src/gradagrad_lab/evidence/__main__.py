@@ -22,7 +22,7 @@ from gradagrad_lab.evidence.workloads import WORKLOADS
 
 
 def _train(records: list[Records]) -> None:
-    """Trains workload after workload. What tuning finds decides what comes next, so the plan is made anew each time."""
+    """Trains workload after workload. Tuning decides what comes next, so the plan is made anew each time."""
     context = Context(pages.DOCS, console=Console(stderr=True))
     while plans := [(own, jobs) for own in records if (jobs := own.missing())]:
         left = sum(own.seconds(jobs) for own, jobs in plans) / 60

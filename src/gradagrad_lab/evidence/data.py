@@ -44,7 +44,7 @@ def _docstrings(package: str) -> set[str]:
 
 @functools.cache
 def docstrings() -> dict[str, tuple[list[str], Tensor]]:
-    """Docstrings, and which of ten packages of Python's library each is from. Those of two packages are left out."""
+    """Docstrings, and the one of ten packages that each is from. A docstring of two packages is left out."""
     by_package = [_docstrings(package) for package in PACKAGES]
     packages = Counter(text for texts in by_package for text in texts)
     rows = [(text, number) for number, own in enumerate(by_package) for text in sorted(own) if packages[text] == 1]

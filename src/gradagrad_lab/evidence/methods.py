@@ -19,7 +19,7 @@ START = {
 }
 """The places where tuning begins."""
 _SWEPT = ("AdamW", "AdamW, cosine", "SGD, cosine", "Schedule-Free AdamW", "Prodigy", "AdaGrad", f"{OURS}, γ₀")
-SWEEPS = {**dict.fromkeys(_SWEPT, range(-12, 1)), OURS: range(-12, 1, 2)}  # 1e-6 to 1; ours is level by construction
+SWEEPS = {**dict.fromkeys(_SWEPT, range(-12, 1)), OURS: range(-12, 1, 2)}  # 1e-6 to 1; ours is flat by construction
 
 
 def make(entry: Entry, dense: Parameters, tables: Parameters, value: float, steps: int) -> list[Any]:

@@ -106,8 +106,8 @@ def exam_cases(name: str = "auto-held-out.json") -> list[Case]:
     entries = [held_out.ENTRIES[name] for name in what.peers]
     rivals = {entry.title + ", default" * (entry.name in what.grids): 2 - entry.averages for entry in entries}
     cases: list[Case] = []
-    last = str(what.seeds - 1)
-    for problem in (one for one in what.problems if last in results.runs.get(one.name, {}).get(OURS, {})):
+    last = f"{OURS}, γ₀ = {what.starts[-1]:g}"  # what is trained last
+    for problem in (problem for problem in what.problems if "2" in results.runs.get(problem.name, {}).get(last, {})):
 
         def losses(method: str, at: int, runs: dict[str, Any] = results.runs[problem.name]) -> Seeds:
             return {seed: runs[method][str(seed)][at] for seed in range(what.seeds)}
@@ -238,7 +238,11 @@ def robustness(own: Records) -> None:
 
 def first_screen(records: Sequence[Records]) -> str:
     """The README's table: the nets of its picture."""
-    lines = [[name, *(_measure(own, _drawn(own)[name]) for own in records)] for name in _drawn(records[0])]
+    lines = []
+    for name in _drawn(records[0]):
+        rows = [(own, _drawn(own)[name]) for own in records]
+        old = " (an older rule)" * any("older rule" in _label(own, row) for own, row in rows)
+        lines.append([name + old, *(_measure(own, row) for own, row in rows)])
     return pages.table(["", *(f"{own.workload.title}: {own.workload.unit}" for own in records)], lines)
 
 

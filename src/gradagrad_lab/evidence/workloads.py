@@ -1,4 +1,4 @@
-"""What is trained: each workload names a model, its data, and how long a run is."""
+"""The workloads: each names a model, its data, and the length of a run."""
 
 import functools
 from collections.abc import Callable, Iterator

@@ -18,7 +18,6 @@ SHOWS = {
     "figure4": "DLRM with embedding tables: what ρ does to a bad γ₀",
     "bound": "Theorem 3: measured suboptimality against the bound, and against ours",
     "figure5": "ours: whether the upper bound on γ can be removed",
-    "suite": "AutoGradaGrad untuned beside tuned optimizers and parameter-free peers",
 }
 
 

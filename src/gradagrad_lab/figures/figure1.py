@@ -126,7 +126,7 @@ def _growth(curves: Curves) -> str:
 
 
 def claims(curves: Curves) -> list[Claim]:
-    """What the curves say about the paper's sentences."""
+    """The verdicts of the curves on the paper's sentences."""
     at, ours = _at(curves), curves["reparametrised"]
     steady = bool(np.all(np.isfinite(ours)) and np.all(np.diff(ours) < 0))
     constants = curves["disagreement near zero"]

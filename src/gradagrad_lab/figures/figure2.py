@@ -154,7 +154,7 @@ def about(drawn: Results) -> About:
 
 
 def claims(drawn: Results) -> list[Claim]:
-    """What the runs say about the paper's sentences."""
+    """The verdicts of the runs on the paper's sentences."""
     if FLAT not in drawn:
         return []  # the paper's sentences are about its own list of γ₀
     adagrad, ours = drawn["adagrad"], drawn["gradagrad"]
@@ -162,7 +162,7 @@ def claims(drawn: Results) -> list[Claim]:
 
 
 def tables(drawn: Results) -> list[Table]:
-    """How many steps each took."""
+    """The number of steps of each run."""
     rows = [
         {
             "γ₀": style.power(old.initial),

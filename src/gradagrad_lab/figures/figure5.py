@@ -1,4 +1,4 @@
-"""Figure 5, ours: can the upper bound on γ be removed? The paper's last question, on the hardest kind of noise.
+"""Figure 5, which the paper does not have: can the upper bound on γ be removed? It uses the hardest kind of noise.
 
 f(x) = εx over [0, D], with gradients ±1 of mean ε. The minimum is the edge at 0, and γ grows by chance agreement alone.
 """

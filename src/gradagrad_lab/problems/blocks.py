@@ -13,7 +13,7 @@ class BatchNorm1d(nn.BatchNorm1d):
 
 
 class BatchNorm2d(nn.BatchNorm2d):
-    """The same for pictures."""
+    """Batch normalisation of pictures, without running statistics."""
 
     def __init__(self, width: int) -> None:
         super().__init__(width, track_running_stats=False)

@@ -1,4 +1,4 @@
-"""Text problems of the suite, on a text in every Python installation: the names of Unicode 3.2's characters.
+"""Text problems, on a text in every Python installation: the names of Unicode 3.2's characters.
 
 CPython carries a frozen copy of that database (`unicodedata.ucd_3_2_0`), and Unicode never changes a character's name,
 so the text is the same for every version of Python (its hash is checked by a test).

@@ -1,4 +1,4 @@
-"""Neural nets of the suite on scikit-learn's digits (8 × 8 pixels)."""
+"""Neural nets on scikit-learn's digits (8 × 8 pixels)."""
 
 import functools
 from collections.abc import Callable

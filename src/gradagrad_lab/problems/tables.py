@@ -1,4 +1,4 @@
-"""Embedding problems of the suite: a click model on the synthetic stream, and a matrix factorisation.
+"""Embedding problems: a click model on the synthetic stream, and a matrix factorisation.
 
 Tables get dense gradients here, because most of the optimizers compared accept no sparse ones.
 """

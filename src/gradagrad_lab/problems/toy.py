@@ -37,7 +37,7 @@ class AbsoluteValue(StackedProblem):
 
 
 class AbsoluteValueStack:
-    """Runs side by side, all from the same point."""
+    """Runs that are trained side by side from the same point."""
 
     steps_per_epoch = 1
 

@@ -1,4 +1,4 @@
-"""What the suite trains: one model from one seed, a loss per mini-batch, and how good the model is at the end.
+"""A training of the comparisons: one model from one seed, a loss per mini-batch, and a final measure.
 
 A `Task` ignores optimizers. Everything random in it (start, order of rows, noise) is a function of its seed, so two
 optimizers that get the same seed see the same start and the same mini-batches; the split into training and held-out
@@ -150,7 +150,7 @@ def squared(predictions: Tensor, targets: Tensor) -> Tensor:
 
 
 def split(rows: Rows, held_out: float = 0.2) -> tuple[Rows, Rows]:
-    """The same random fifth held out for every seed."""
+    """Holds out a fifth at random, the same for every seed."""
     count = len(rows[-1])
     order = torch.randperm(count, generator=torch.Generator().manual_seed(20_240_601))
     cut = count - round(held_out * count)

@@ -1,1 +1,1 @@
-"""What an experiment hands over, how it is drawn, and the HTML page that shows it."""
+"""The content that an experiment hands over, its pictures, and the HTML page that shows it."""

@@ -1,4 +1,4 @@
-"""What an experiment hands to the report: sentences with verdicts, tables, pictures and the settings to run it again.
+"""The content of a report: sentences with verdicts, tables, pictures and the settings to run it again.
 
 Plain data, no HTML: an experiment fills these in, ``page.py`` renders them.
 """
@@ -24,7 +24,7 @@ class Table:
 
     @classmethod
     def of(cls, title: str, rows: Sequence[dict[str, str]], note: str = "") -> "Table":
-        """A table of rows that name their cells, all alike."""
+        """A table of rows, which all name the same cells."""
         return cls(title, list(rows[0]), [list(row.values()) for row in rows], note)
 
     def __post_init__(self) -> None:

@@ -62,7 +62,7 @@ def _function(name: str, function: Function) -> str:
 
 
 def functions() -> dict[str, Function]:
-    """What the page calls: GradaGrad's element step with and without momentum, AutoGradaGrad's phases, both's rates."""
+    """The functions of the page: GradaGrad's element step with and without momentum, AutoGradaGrad's phases, rates."""
     plain, momentum = gradagrad.Settings(), gradagrad.Settings(beta=0.5)
     own = auto.Settings()
     decide = trace.decide(auto.RULE, own, ("lr",), 0)

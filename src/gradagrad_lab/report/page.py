@@ -33,7 +33,6 @@ from gradagrad_lab.study import count
 
 _NUMBER = re.compile(r"[-+−±]?[\d.,]+(e[-+−]?\d+)?( ?%| ?×| ?s)?( ?± ?[\d.,]+(e[-+−]?\d+)?)?|[-–—]|", re.IGNORECASE)
 _OWNERS: dict[Whose, str] = {"paper": "The paper’s experiments", "proof": "The paper’s proofs", "ours": "Our own"}
-SUITE = "suite"
 RECORDS = Path(__file__).resolve().parents[3] / "docs" / "records"
 """What the figures said at the full size; absent where the package is installed without its documentation."""
 
@@ -57,20 +56,13 @@ LOOKS: dict[Verdict, Look] = {
 
 
 def write_report(sections: Sequence[Section], context: Context) -> Path:
-    """Writes the pages, with the pictures and the numbers beside them, and returns the path of the first.
-
-    The suite, which is not in the paper, has its own page: ``suite.html`` beside ``report.html``.
-    """
-    suite = [section for section in sections if section.key == SUITE]
-    paper = [section for section in sections if section.key != SUITE]
-    pages = {"report.html": (paper, suite), f"{SUITE}.html": (suite, ())}
-    pages = {name: (shown, linked) for name, (shown, linked) in pages.items() if shown}
-    for name, (shown, linked) in pages.items():
-        page, beside = _render(shown, context, linked)
-        for file, content in beside.items():
-            write_atomically(context.out / file, content, wait=False)
-        write_atomically(context.out / name, page.encode())
-    return context.out / next(iter(pages))
+    """Writes the page, with the pictures and the numbers beside it, and returns its path."""
+    page, beside = _render(sections, context)
+    for file, content in beside.items():
+        write_atomically(context.out / file, content, wait=False)
+    path = context.out / "report.html"
+    write_atomically(path, page.encode())
+    return path
 
 
 def render(sections: Sequence[Section], context: Context) -> str:
@@ -78,10 +70,8 @@ def render(sections: Sequence[Section], context: Context) -> str:
     return _render(sections, context)[0]
 
 
-def _render(
-    sections: Sequence[Section], context: Context, linked: Sequence[Section] = ()
-) -> tuple[str, dict[str, bytes]]:
-    """A page and what is written beside it; ``linked`` sections have a page of their own."""
+def _render(sections: Sequence[Section], context: Context) -> tuple[str, dict[str, bytes]]:
+    """The page and what is written beside it."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters["keep"] = _keep_together
     templates = files("gradagrad_lab.report") / "templates"
@@ -90,7 +80,7 @@ def _render(
         f":root {{ {style.css_variables()} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {style.css_variables(dark=True)} }} }}\n"
     )
-    claims = [claim for section in (*sections, *linked) for claim in section.claims]
+    claims = [claim for section in sections for claim in section.claims]
     machine = describe()
     beside: dict[str, bytes] = {}
     page = template.render(
@@ -98,7 +88,6 @@ def _render(
         play=_play(templates / "play"),
         lead=_lead(sections, context, machine),
         quick=context.quick,
-        suite=[section.key for section in sections] == [SUITE],
         heading=_heading(sections, claims),
         missing="".join(section.missing for section in sections),
         counts=[
@@ -107,7 +96,6 @@ def _render(
             if any(claim.whose == whose for claim in claims)
         ],
         sections=[_section(section, context, beside) for section in sections],
-        linked=[{"address": f"{section.key}.html", **_glance(section)} for section in linked],
         command=command(sections, context),
         machine=machine.items(),
         sources=_sources(sections),
@@ -119,11 +107,11 @@ def _heading(sections: Sequence[Section], claims: Sequence[Claim]) -> str:
     """A page that judges nothing about the paper is named after what it shows."""
     if any(claim.whose != "ours" for claim in claims) or not sections:
         return "How far the paper’s claims hold on this machine"
-    return "AutoGradaGrad beside tuned optimizers and its peers" if claims else sections[0].title
+    return sections[0].title
 
 
 def overall(claims: Sequence[Claim]) -> Verdict:
-    """The verdict of a section: on the paper's claims, or where it has none on ours."""
+    """The verdict of a section on the paper's claims, or on ours if it has none of the paper's."""
     own: list[Verdict] = [claim.verdict for claim in claims if claim.whose != "ours"] or [
         claim.verdict for claim in claims
     ]

@@ -19,7 +19,7 @@ from gradagrad.triton.source import source_of
 # Each change makes a kernel wrong: its move, a decision, how partial sums are added, the statistics.
 MAKERS: dict[str, tuple[Any, tuple[str, str]]] = {
     "element": (lambda p, **how: GradaGrad(p, 0.1, **how), ("x - ", "x + ")),
-    "row": (lambda p, **how: GradaGrad(p, 0.1, granularity="row", **how), ("tl.sqrt(", "(")),
+    "tensor": (lambda p, **how: GradaGrad(p, 0.1, granularity="tensor", **how), ("tl.sqrt(", "(")),
     "group": (lambda p, **how: GradaGrad(p, 0.1, granularity="group", **how), ("first + j", "j + 1")),
     "auto": (AutoGradaGrad, ("tl.sum(total_statistic0)", "0.5 * tl.sum(total_statistic0)")),
 }
@@ -82,13 +82,13 @@ def test_a_kernel_that_cannot_run_is_not_used():
     assert reason == steps.prepare(batch) == "triton cannot run on cpu (RuntimeError: Failed to find C compiler.)."
 
 
-@pytest.mark.parametrize("scope", ["element", "row", "tensor", "group", "auto"])
+@pytest.mark.parametrize("scope", ["element", "tensor", "group", "auto"])
 def test_the_sample_has_the_kernel_of_the_batch(scope):
-    options = {} if scope == "auto" else {"lazy": True}
+    options = {"lazy": True} if scope == "element" else {}
     batch = batch_of(scope, shapes=((8, 4), (5,)), dtype=torch.bfloat16, beta=0.9, lr=0.0, **options)
     specs = launch.specs_of(batch, launch.common_spec(batch))
     for i, spec in enumerate(specs):
-        sample = sample_of(batch, i, spec)
+        sample = sample_of(batch, i)
         sample.grads = [*map(torch.zeros_like, sample.params)]
         assert {*launch.specs_of(sample, launch.common_spec(sample))} == {spec}
 

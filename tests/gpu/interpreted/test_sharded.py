@@ -13,7 +13,7 @@ from torch.distributed.fsdp import fully_shard
 from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.triton.backend import TritonBackend
 
-GRANULARITIES = ("element", "row", "tensor", "group")
+GRANULARITIES = ("element", "tensor", "group")
 MAKERS = [
     *(partial(GradaGrad, lr=1e-3, momentum=0.9, rho=4.0, granularity=granularity) for granularity in GRANULARITIES),
     partial(AutoGradaGrad, gamma0=1e-2),

@@ -110,7 +110,7 @@ def test_an_interrupted_build_goes_on(source: Path, monkeypatch: pytest.MonkeyPa
 
 def test_ids_that_are_damaged_are_made_again(source: Path) -> None:
     ids = build(source, SMALL).folder / "ids.npz"
-    for content in (b"", b"{}", ids.read_bytes()[:-100]):
+    for content in (b"", b"[1, 2]", ids.read_bytes()[:-100]):
         ids.write_bytes(content)
         assert open_cache(source, SMALL) is None
         same(build(source, SMALL), source)
@@ -195,12 +195,6 @@ def test_command(source: Path, capsys: pytest.CaptureFixture[str], tmp_path: Pat
             assert part in said
     assert cli.run(["data", "criteo", str(tmp_path / "nowhere.txt")]) == DATA
     assert "does not exist" in capsys.readouterr().err
-    wrong = tmp_path / "wrong.txt"
-    wrong.write_text("a,b\n" * 200)
-    assert cli.run(["data", "criteo", str(wrong)]) == DATA
-    said = capsys.readouterr().err
-    assert "wrong.txt, line 1: 1 fields instead of 40" in said
-    assert "Traceback" not in said
     empty = tmp_path / "empty.txt"
     empty.touch()
     assert cli.run(["data", "criteo", str(empty)]) == DATA

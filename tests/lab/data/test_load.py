@@ -1,4 +1,4 @@
-"""Finding and reading data sets: labels, malformed files, stand-ins."""
+"""Finding and reading data sets: labels, malformed files, replacements."""
 
 import bz2
 import hashlib
@@ -9,7 +9,7 @@ import pytest
 
 from gradagrad_lab import data
 from gradagrad_lab.data import libsvm
-from gradagrad_lab.errors import DATA, USAGE, UserError
+from gradagrad_lab.errors import DATA, UserError
 from lab.rows import DATA as DATA_FOLDER
 
 GLASS_ROWS = 214
@@ -63,7 +63,7 @@ def test_without_any_data_the_bundled_sets_stand_in():
     assert data.data_sets_at_hand() == list(data.BUNDLED)
     for name in data.BUNDLED:
         loaded = data.load(name)
-        assert "stand-in" in loaded.label
+        assert "replacement" in loaded.label
         assert np.isfinite(loaded.features).all()
         assert loaded.features.min() == -1
         assert loaded.features.max() == 1
@@ -121,19 +121,6 @@ def test_wrong_size_and_damage(tmp_path, monkeypatch):
     path.write_bytes(b"this is not bzip2")
     with pytest.raises(UserError, match="cannot be decompressed"):
         data.load("usps", tmp_path)
-
-
-def test_missing_and_unknown(tmp_path):
-    with pytest.raises(UserError, match="gradagrad data fetch letter") as caught:
-        data.load("letter")
-    assert caught.value.exit_code == DATA
-    with pytest.raises(UserError, match=r"data must be one of glass, .* got 'leter'") as caught:
-        data.load("leter")
-    assert caught.value.exit_code == USAGE
-    with pytest.raises(UserError, match="does not exist"):
-        data.load(str(tmp_path / "none.svm"))
-    with pytest.raises(UserError, match=r"\(from --data-dir\) does not exist"):
-        data.load("letter", tmp_path / "none")
 
 
 def test_files_that_count_from_zero_and_tables_are_read(tmp_path):

@@ -1,8 +1,5 @@
 """Figure 2: both optimizers on |x|, from good and bad initial learning rates, in float32."""
 
-import runpy
-import struct
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -95,18 +92,6 @@ def test_the_section_is_drawn_from_records_that_are_kept(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(pool, "train", forbidden)
     assert conduct(figure2.STUDY, Context(out=tmp_path)).claims == first.claims
-
-
-def test_the_readme_s_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    target = tmp_path / "abs.png"
-    monkeypatch.setattr(sys, "argv", ["figure2", "--readme", str(target)])
-    monkeypatch.delitem(sys.modules, "gradagrad_lab.figures.figure2")
-    runpy.run_module("gradagrad_lab.figures.figure2", run_name="__main__")
-    content = target.read_bytes()
-    width, height = struct.unpack(">II", content[16:24])
-    assert content.startswith(b"\x89PNG")
-    assert (width, height) == (1400, 600)
-    assert len(content) <= 150 * 1024
 
 
 def test_the_problem_gives_subgradients_and_values() -> None:

@@ -18,7 +18,6 @@ from gradagrad_lab.figures.figure4 import study as figure4
 from gradagrad_lab.figures.figure4.plan import GRIDS, INITIAL, RHO, Figure4Plan, of_rule
 from gradagrad_lab.figures.figure4.results import Results
 from gradagrad_lab.problems.clicks.runs import AUTO, ClickProblem, Setup
-from gradagrad_lab.report import style
 from gradagrad_lab.study import Frame, Plan, Run, conduct, present
 from gradagrad_lab.study import train as train_plan
 from gradagrad_lab.train import train
@@ -48,9 +47,6 @@ def test_section_is_complete_its_pictures_can_be_drawn_and_auto_is_averaged(cont
     assert [claim.whose for claim in section.claims] == ["paper"] * 4 + ["ours"]
     assert all(claim.evidence and claim.criterion and claim.number for claim in section.claims)
     assert {picture.stem: len(picture.panels) for picture in section.pictures} == {"figure4": 6, "figure4-gamma": 6}
-    titles = [table.title for table in section.tables]
-    assert sum("held-out log-loss" in title for title in titles) == 3
-    assert sum("AUC" in title for title in titles) == 1
     names = [row[0] for row in section.tables[0].rows]
     assert {"AdaGrad-norm, tuned", "AutoGradaGrad (ours), y", "AutoGradaGrad (ours), x̄"} <= set(names)
     assert "criteo/train.txt" in section.missing
@@ -58,8 +54,6 @@ def test_section_is_complete_its_pictures_can_be_drawn_and_auto_is_averaged(cont
     assert record is not None
     assert record.curves["averaged loss"][0] != record.curves["loss"][0]
     assert np.isfinite(record.curves["averaged loss"][0])
-    for picture in figure4.pictures(Results(Frame(context, PLAN))):
-        assert all(svg.startswith("<svg") and len(svg) > 3000 for _, svg in style.inline(picture).panels)
 
 
 def test_baselines_are_tuned_beyond_the_ends_of_their_grids(results: Results, context: Context) -> None:

@@ -62,7 +62,7 @@ def worst(left: Floats, right: Floats) -> float:
 
 @pytest.mark.parametrize(("beta", "cap"), [(0, "none"), (0, "soft"), (0, "travelled"), (0.5, "soft"), (0.99, "none")])
 def test_theorem_d(beta: float, cap: str) -> None:
-    """(i), (ii), (iii), the bound on α and the lemmas on m and on the growth of γ, after every step."""
+    """Lemma 1, Theorem 2, (i) to (iii), the bound on α and the lemmas on m and on the growth of γ, after every step."""
     p = Problems((0.3, 1, 2, 5, 10, 30) if beta == 0 else (0.3, 1, 2, 10), beta)
     start = np.maximum(p.gamma0, 2.0)
     tops = {"none": None, "soft": lambda x: start, "travelled": lambda x: p.gamma0 + p.rho / 2 * abs(x - p.x0)}
@@ -77,6 +77,7 @@ def test_theorem_d(beta: float, cap: str) -> None:
         iterate, loss = iterate + (B - A) * (step.z - p.target) ** 2, loss + 2 * p.value(step.x)
         first, second = sums.add(step)
         head = (2 * beta / (1 - beta) + p.rho) * p.value(p.x0)
+        assert worst(loss[convex], (head + error + iterate)[convex]) <= 1 + 1e-9, "Theorem 2, which (i) and (ii) bound"
         M = np.maximum(M, sums.product)
         found = {
             "i": worst(error, first),
@@ -86,6 +87,8 @@ def test_theorem_d(beta: float, cap: str) -> None:
         }
         if k > 0:
             moved = abs(step.x - steps[k - 1].x)
+            fall = p.value(steps[k - 1].x) - p.value(step.x)
+            assert (step.g * step.m / A <= fall + 1e-12)[convex].all(), "Lemma 1"
             reach = 0.5 * p.rho * abs(step.g) / np.sqrt(step.alpha) * moved
             path = path + moved  # |x − x₀| as long as x moves one way
             free = step.gamma * np.sqrt(1 + np.maximum(p.rho * step.g * step.m - step.g**2, 0) / step.alpha)

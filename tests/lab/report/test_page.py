@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import typer.main
 
@@ -97,14 +96,12 @@ def test_the_summary_has_a_line_per_experiment_and_counts_three_groups_apart(con
         Claim("d", "e", "not tested", whose="ours"),
     ]
     one = Section("one", "One: a title", "", claims=claims, seconds=61)
-    two = Section(
-        "two", "Two", "", summary="Two in a line.", paper="It says two.", number="2", missing="Three: get it. "
-    )
+    two = Section("two", "Two", "", summary="Two in a line.", paper="It says two.", number="2", missing="3: get it. ")
     page = Page(report.render([one, two], context))
     text = re.sub(r"\s+", " ", page.text)
     order = ["The paper’s experiments", "✓ 2 hold", "The paper’s proofs", "✕ 1 does not hold"]
     order += ["Our own", "– 1 not tested", "whereverdict", "One ◐ holds in part", "first evidence"]
-    order += ["Two –", "It says two.", "Two in a line.", "Not reproduced here. Three: get it."]
+    order += ["Two –", "It says two.", "Two in a line.", "Not reproduced here. 3: get it."]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     assert text.count("quick size") == 1, "one banner says it for the whole page"
@@ -129,33 +126,11 @@ def test_a_section_s_verdict_follows_from_the_paper_s_claims(verdicts: list[Any]
     assert report.overall([*(Claim("a", "e", verdict) for verdict in verdicts), *ours]) == expected
 
 
-def test_a_quick_number_stands_beside_the_recorded_one(context: Context) -> None:
-    text = "For large ρ each of these rates (γ₀ = 1, 1e−2, 1e−4, 1e−6) performs similarly."
-    claims = [Claim(text, "e", "not decidable at this size", number="0 of 9")]
-    claims.append(Claim("Nothing that was recorded.", "e", "holds"))
-    quick = report.render([Section("figure4", "Figure 4", "", claims=claims, number="0 of 9")], context)
-    found = re.findall(r"full size, (\d{4}-\d\d-\d\d): ◐ (\d+ of 18 cases)", Page(quick).text)
-    assert len(found) == 2, "in the table at the top, and beside the claim"
-    full = Context(context.out, size=Size.FULL)
-    assert "full size, 2" not in report.render([Section("figure4", "Figure 4", "", claims=claims)], full)
-
-
 def test_the_page_of_a_user_s_own_data_judges_nothing(context: Context) -> None:
     page = Page(report.render([Section("figure3", "Your data: mine.csv", "")], context))
     heading = page.text[page.text.index("reproduction report") :].split("\n")[1].strip()
     assert heading == "Your data: mine.csv"
     assert "does not hold" not in page.text
-
-
-def test_the_suite_has_a_page_of_its_own(context: Context) -> None:
-    suite = Section("suite", "The suite: all of it", "", claims=[Claim("Ours is ahead.", "e", "holds", whose="ours")])
-    path = report.write_report([Section("figure1", "Figure 1", ""), suite], context)
-    assert path.name == "report.html"
-    page = Page(path.read_text(encoding="utf-8"))
-    assert "suite.html" in {link["href"] for link in page.all("a")}
-    assert "Ours is ahead." not in page.text
-    assert "Ours is ahead." in (context.out / "suite.html").read_text(encoding="utf-8")
-    assert report.write_report([suite], context).name == "suite.html"
 
 
 def test_numbers_lie_beside_the_page(context: Context) -> None:
@@ -183,18 +158,6 @@ def test_what_cannot_be_shown_is_refused(make: Any, reason: str) -> None:
         make()
 
 
-def test_numbers_are_aligned_as_numbers(context: Context) -> None:
-    columns = ["name", "value", "spread", "mixed", "power"]
-    rows = [["a", "1.5", "−0.1 ± 0.02", "3", "1e-12"], ["b", "–", "12 ± 3", "level", "3.2 ×"]]
-    page = Page(report.render([Section("a", "A", "", tables=[Table("t", columns, rows)])], context))
-    cells = [
-        "number" in (attributes.get("class") or "")
-        for tag, attributes in page.tags
-        if tag == "td" or (tag == "th" and attributes["scope"] == "row")
-    ]
-    assert cells[-10:] == [False, True, True, False, True] * 2
-
-
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -213,73 +176,17 @@ def test_numbers_are_aligned_as_numbers(context: Context) -> None:
     ],
 )
 def test_the_command_to_run_it_again(options: dict[str, Any], expected: str) -> None:
-    assert report.command([Section("figure2", "", "")], Context(out=Path("out"), **options)) == f"{expected} --out out"
-
-
-def test_the_command_is_one_that_the_program_accepts() -> None:
-    everything = [Section("figure1", "", ""), Section("figure2", "", "")]
-    assert report.command(everything, Context(out=Path("out"))) == "gradagrad reproduce --quick --out out"
-    some = Context(out=Path("o"), seeds=2, gamma0=(0.5,), size=Size.FULL)
-    words = shlex.split(report.command([Section("figure2", "", "")], some))
+    """And the program accepts it."""
+    context = Context(out=Path("out"), **options)
+    assert report.command([Section("figure2", "", "")], context) == f"{expected} --out out"
+    everything = report.command([Section("figure1", "", ""), Section("figure2", "", "")], context)
+    assert everything == f"{expected} --out out".replace(" figure2", "", 1)
     group: Any = typer.main.get_command(app)
-    parsed = group.commands[words[1]].make_context("reproduce", words[2:]).params
-    assert (parsed["experiment"], parsed["full"], parsed["seeds"], parsed["gamma0"]) == ("figure2", True, 2, [0.5])
-
-
-def test_durations_and_learning_rates_in_words() -> None:
-    seconds = {0.2: "under a second", 1: "1 second", 89.6: "1 min 30 s", 120: "2 minutes", 5000: "1 h 23 min"}
-    for number, words in {**seconds, 2e5: "2.3 days"}.items():
-        assert report.duration(number) == words
-    rates = {1.0: "1", 0.1: "0.1", 1e-3: "0.001", 1e-4: "1e-4", 1e-12: "1e-12", 2.5e-6: "2.5e-6"}
-    assert {value: style.power(value) for value in rates} == rates
-
-
-def test_machine_versions_and_sources_are_named(context: Context) -> None:
-    section = Section("a", "A", "", sources=[Source("glass", "LIBSVM", "reconstructed")], settings={"epochs": "100"})
-    text = Page(report.render([section], context)).text
-    for part in ("Processor", "Python", "torch", "numpy", "matplotlib", "glass", "LIBSVM", "reconstructed", "epochs"):
-        assert part in text
-    assert "No data set was read" in Page(report.render([Section("a", "A", "")], context)).text
-
-
-def test_a_picture_is_drawn_once_in_the_colours_of_the_page(context: Context) -> None:
-    html = report.render([Section("a", "A", "", pictures=[drawn(panels=3)])], context)
-    page = Page(html)
-    drawings = [svg for svg in page.all("svg") if svg.get("viewbox") not in (None, "0 0 30 8")]
-    assert len(drawings) == 1 + 3, "a thumbnail and three panels"
-    assert [use["href"] for use in page.all("use") if "href" in use] == ["#stem-panel"]
-    assert page.all("img") == []
-    body = html[html.index("</style>") :]
-    assert "var(--gradagrad)" in body
-    assert style.colour("gradagrad") not in body
-    for dark in (False, True):
-        assert style.css_variables(dark) in html
-    ids = [attributes["id"] for _, attributes in page.tags if attributes.get("id")]
-    assert len(ids) == len(set(ids)), "panels must not borrow one another's clips"
-
-
-def test_labels_keep_their_digits() -> None:
-    def ticks(axes: Any) -> None:
-        axes.plot([0, 1], [0.123456, 0.5], label="line")
-        axes.set_yticks([0.0125, 0.2575])
-        axes.set_yticklabels(["0.0125", "0.2575"])
-
-    ((_, svg),) = style.inline(Picture("p", "stem", "c", "a", [Panel(ticks)])).panels
-    assert ">0.0125<" in svg
-    assert ">0.2575<" in svg
-    assert not re.search(r'd="[^"]*\.\d\d', svg), "a tenth of a point is enough for a curve"
-
-
-def test_a_page_with_many_pictures_stays_small(context: Context) -> None:
-    def busy(axes: Any) -> None:
-        for name in ("gradagrad", "adam", "sgd", "adagrad"):
-            curve = np.cumsum(np.random.default_rng(0).standard_normal(100))
-            axes.plot(np.arange(100), curve, label=name, **style.line(name))
-            style.band(axes, np.arange(100), curve - 1, curve + 1, style.colour(name))
-
-    panels = [Panel(busy, f"set {number}") for number in range(10)]
-    html = report.render([Section("a", "A", "", pictures=[Picture("p", "stem", "c", "a", panels)])], context)
-    assert len(html.encode()) < 10 * 25_000, "three megabytes must hold a hundred such panels"
+    parsed = group.commands["reproduce"].make_context("reproduce", shlex.split(expected)[2:]).params
+    assert (parsed["experiment"], parsed["full"]) == ("figure2", options.get("size") is Size.FULL)
+    given = options.keys() & {"seeds", "first_seed", "rows", "on", "softmax", "data_dir"}
+    assert all(parsed[name] == options[name] for name in given)
+    assert tuple(parsed["gamma0"] or ()) == options.get("gamma0", ())
 
 
 def test_a_failed_write_leaves_the_old_report(context: Context, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,34 +209,3 @@ def test_pictures_are_written_whole_and_always_the_same(context: Context) -> Non
     assert set(first) == {"stem.png", "stem.svg"} == {entry.name for entry in folder.iterdir()}
     again = {path.name: path.read_bytes() for path in style.save(style.sheet(drawn(panels=4)), folder, "stem")}
     assert again == first
-
-
-def luminance(colour: str) -> float:
-    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one: str, other: str) -> float:
-    high, low = sorted((luminance(one), luminance(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
-
-
-NAMES = (
-    *("GradaGrad", "AdaGrad", "Adam", "SGD", "GradaGrad momentum", "AutoGradaGrad", "Mechanic (Adam)", "Prodigy"),
-    *("DoG", "COCOB", "Schedule-Free AdamW", "D-Adaptation Adam", "other"),
-)
-
-
-@pytest.mark.parametrize("shade", [*(style.colour(name) for name in NAMES), *style.ramp(7), style.INK, style.MUTED])
-def test_colours_are_readable_on_light_and_on_dark(shade: str) -> None:
-    assert contrast(shade, style.PAPER) >= 4
-    assert contrast(style.DARK_OF[shade], style.DARK_OF[style.PAPER]) >= 4.5
-
-
-def test_optimizers_differ_by_colour_and_by_dashes() -> None:
-    assert len({style.colour(name) for name in NAMES}) == len(NAMES)
-    assert len({str(style.line(name)["linestyle"]) for name in NAMES}) == len(NAMES)
-    assert style.colour("gradagrad rho=4") == style.colour("GradaGrad (scalar)") == style.colour("GradaGrad")
-    assert style.colour("dadapt_adam") == style.colour("D-Adaptation Adam")
-    assert style.colour("schedulefree") == style.colour("Schedule-Free AdamW")

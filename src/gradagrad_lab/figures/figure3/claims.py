@@ -1,4 +1,4 @@
-"""What Figure 3 says about the paper's sentences, and about ours."""
+"""Verdicts of Figure 3 on the paper's sentences and on ours."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What Figure 3 trains: which data sets, how long, which settings, and how the baselines are tuned."""
+"""The runs of Figure 3: data sets, epochs, settings, and the tuning of the baselines."""
 
 import functools
 from collections.abc import Iterable, Sequence

@@ -142,7 +142,7 @@ class Results:
 
     @functools.cached_property
     def reduction(self) -> str:
-        """What was left out of the paper's protocol, in a sentence; empty where nothing was."""
+        """A sentence on what was left out of the paper's protocol; empty if nothing was."""
         said: list[str] = []
         seeds = len(self.trials[0].seeds)
         short = [f"{trial.label} {trial.epochs}" for trial in self.trials if trial.epochs != FULL_EPOCHS]
@@ -151,7 +151,7 @@ class Results:
         if short:
             said.append(f"fewer epochs than {FULL_EPOCHS} ({', '.join(short)})")
         if len(self.missing) == len(CATALOGUE):
-            said.append("scikit-learn's bundled data sets as stand-ins, because none of the paper's six was found")
+            said.append("scikit-learn's bundled data sets as replacements, because none of the paper's six was found")
         elif self.missing:
             said.append(f"without {' and '.join(self.missing)}, not found here")
         size = "Quick size" if self.context.quick else "Differences to the paper's protocol"

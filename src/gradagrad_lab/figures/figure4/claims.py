@@ -1,4 +1,4 @@
-"""What Figure 4's runs say about the paper's sentences, computed from records alone.
+"""Verdicts of Figure 4's runs on the paper's sentences, computed from records alone.
 
 The criteria were fixed before any run from the initialisations 100 to 105, the defaults. They use nothing but the
 paper's words and the noise to be expected:
@@ -200,7 +200,7 @@ def counterparts(results: Results) -> Claim:
             {"variant": words, "at its best": f"{own:.4f}", "beside": TITLES[other], "its loss": f"{tuned:.4f}"}
         )
     return Claim(
-        "At its best γ₀ and ρ each variant is level with the tuned AdaGrad that has as many step sizes: scalar with "
+        "At its best γ₀ and ρ each variant equals the tuned AdaGrad that has as many step sizes: scalar with "
         "AdaGrad-norm, row-wise with row-wise AdaGrad, element with AdaGrad.",
         "Held-out losses; all are chosen on this number. (The paper calls the method a drop-in replacement for its "
         "interface and theory; it does not say this.)",
@@ -214,7 +214,7 @@ def counterparts(results: Results) -> Claim:
 
 
 def in_a_sentence(results: Results) -> str:
-    """What the picture shows, in one sentence."""
+    """One sentence on what the picture shows."""
     losses, rhos = results.scalar("loss"), results.rhos
     near, caught = spread(losses) <= results.alike, lag(losses)[0] <= results.alike
     large = [row for row, rho in enumerate(rhos) if rho >= LARGE_RHO[0]]
@@ -232,5 +232,5 @@ def in_a_sentence(results: Results) -> str:
     text = f"{text[0].upper()}{text[1:]}."
     if results.best:
         own, tuned = results.ends()
-        text += f" Ours, AutoGradaGrad untuned, ends at {own:.4f} averaged, tuned AdaGrad at {tuned:.4f}."
+        text += f" Untuned AutoGradaGrad (averaged) ends at {own:.4f}; tuned AdaGrad ends at {tuned:.4f}."
     return text

@@ -25,8 +25,8 @@ def pictures(results: Results) -> list[Picture]:
         Picture(
             "Training loss for each ρ and γ₀",
             "figure4",
-            f"{what}; {each}. Curves that leave the picture are held at its upper edge. The dashed line is the level "
-            f"that tuned AdaGrad ends at.{results.reduction}",
+            f"{what}; {each}. Curves that leave the picture are held at its upper edge. The dashed line is "
+            f"tuned AdaGrad's final loss.{results.reduction}",
             f"A panel for each ρ, each with the training loss from four γ₀, of tuned AdaGrad and of AutoGradaGrad "
             f"against the rows seen. {in_a_sentence(results)}",
             _by_rho(results, lambda axes, row: _losses(axes, results, row)),
@@ -57,7 +57,7 @@ def _each_and_mean(axes: Any, results: Results, curves: Floats, mean: Callable[[
 
 
 def _losses(axes: Any, results: Results, row: int) -> None:
-    """Training loss from four γ₀, AutoGradaGrad's, and tuned AdaGrad's level."""
+    """Training loss from four γ₀, AutoGradaGrad's, and tuned AdaGrad's final loss."""
     low, high = limits(results)
     curves = shown(results.scalar("excess")[row], high)
     seen = _each_and_mean(axes, results, curves, lambda runs: runs.mean(axis=0))
@@ -65,7 +65,7 @@ def _losses(axes: Any, results: Results, row: int) -> None:
         auto = shown(results.ours("excess").mean(axis=0), high)
         axes.plot(seen, auto, label="ours: AutoGradaGrad (untuned)", **style.line("autogradagrad"))
         level = float(final(results.baseline("adagrad", "excess")).mean())
-        axes.plot(seen, np.full(len(seen), level), label=f"{TITLES['adagrad']}: its level", **style.line("adagrad"))
+        axes.plot(seen, np.full(len(seen), level), label=f"{TITLES['adagrad']}: final", **style.line("adagrad"))
     axes.set(ylim=(low, high), ylabel="loss − teacher's" if results.has_teacher else "training loss")
 
 

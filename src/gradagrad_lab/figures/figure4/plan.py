@@ -1,4 +1,4 @@
-"""What Figure 4 trains at each size, on Criteo's rows where the data folder has them, or on the synthetic stream."""
+"""The runs of Figure 4 at each size, on Criteo's rows if the data folder has them, else on the synthetic stream."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,7 +44,7 @@ TITLES = {key: f"{name}, tuned" for key, name in zip(GRIDS, _NAMES, strict=True)
 
 
 def of_rule(name: str, lr: float | None = None, rho: float | None = None) -> Method:
-    """One optimizer setting; ours and those built from ours say whose rule they follow."""
+    """One optimizer setting. Settings of our optimizers name their rule."""
     follows = "gradagrad" if name not in ("sgd", "adagrad", "adam", AUTO) else ""
     given = {"lr": lr, "rho": rho}
     return Method.of(name, follows=follows, **{key: value for key, value in given.items() if value is not None})
@@ -89,7 +89,7 @@ class Figure4Plan:
 
 
 def plan(context: Context) -> Plan:
-    """What the size asks for, on the rows that are there."""
+    """The experiment of a size, on the rows that exist."""
     chosen = plan_of(context)
     if chosen.setup.paper:
         gibibytes = 4 * 16 * sum(chosen.setup.table_sizes) / 2**30

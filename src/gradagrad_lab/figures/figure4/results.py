@@ -94,7 +94,7 @@ class Results:
         return self._of(of_rule(name, self.best[name]), metric, self.plan.seeds)
 
     def ours(self, metric: str) -> Floats:
-        """The same for AutoGradaGrad, which has nothing to tune."""
+        """The results of AutoGradaGrad, which has nothing to tune."""
         return self._of(of_rule(AUTO), metric, self.plan.seeds)
 
     def _of(self, method: Method, metric: str, seeds: tuple[int, ...]) -> Floats:
@@ -113,7 +113,7 @@ class Results:
 
     @property
     def alike(self) -> float:
-        """What counts as alike; `gradagrad_lab.figures.figure4.claims` says why."""
+        """The largest difference that counts as alike; `gradagrad_lab.figures.figure4.claims` says why."""
         return 0.1 * self.gain
 
     def ends(self) -> tuple[float, float]:
@@ -122,7 +122,7 @@ class Results:
 
     @property
     def reduction(self) -> str:
-        """What differs from the paper's experiment, in a sentence; empty where nothing does."""
+        """A sentence on what differs from the paper's experiment; empty if nothing does."""
         setup, said = self.setup, list[str]()
         if not setup.paper:
             said.append(f"{setup.steps:,} steps, smaller networks and tables than the paper's")
@@ -170,7 +170,7 @@ def _mean_and_range(values: Floats) -> str:
 
 
 def _references(results: Results, metric: str) -> str:
-    """What the numbers are to be compared with."""
+    """The numbers to compare with."""
     known = results.references
     if metric == "AUC":
         return f"The teacher's own AUC is {known['teacher AUC']:.4f}." if results.has_teacher else ""

@@ -48,7 +48,7 @@ def about(results: Results) -> About:
 
 
 def _undecided(results: Results) -> str:
-    """What can be said after a few steps: nothing about ρ, because γ has had no time to grow."""
+    """The summary after a few steps. It says nothing about ρ, because γ has had no time to grow."""
     text = f"{count(results.setup.steps, 'step')}: too few for γ to grow from 1e-6, so nothing is judged."
     if results.best:
         own, tuned = results.ends()

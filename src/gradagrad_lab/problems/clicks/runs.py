@@ -152,7 +152,7 @@ def _auc(scores: NDArray[Any], clicks: NDArray[Any]) -> float:
 
 @lru_cache(maxsize=1)
 def references(setup: Setup) -> list[float]:
-    """What losses are compared with, in the order of `REFERENCES`."""
+    """The losses to compare with, in the order of `REFERENCES`."""
     rows, rate = joined(list(setup.held_out_rows())), click_rate(setup)
     base = float(log_loss(np.full_like(rows.clicks, rate), rows.clicks).mean())
     if rows.teacher is None:
@@ -231,7 +231,7 @@ class ClickRun(Training):
         self._rest: list[float] = []
 
     def advance(self, number: int) -> None:
-        """One point of the curve. Steps after the last point are trained, but not shown."""
+        """One point of the curve. Steps behind the end of the curve are trained, but not shown."""
         shown = [float(loss) - self.task.teacher_loss for loss in itertools.islice(self._losses, self.setup.every)]
         self._excess.append(float(np.mean(shown)))
         if self.method.optimizer == SCALAR:

@@ -61,6 +61,12 @@
     return some.reduce((sum, v) => sum + v, 0) / some.length;
   };
 
+  // The mean of a value and those before it, over a twentieth of the run.
+  const runningMean = (values) => values.map((_, k) => {
+    const some = values.slice(Math.max(0, k + 1 - Math.ceil(values.length / 20)), k + 1);
+    return some.reduce((sum, v) => sum + v, 0) / some.length;
+  });
+
   // Chart over steps. `logarithmic` values are shown from the smallest to the largest positive one.
   function chart(series, label, steps, { width, height = 200, logarithmic = false, range = null, marked = false }) {
     const left = width < 200 ? 20 : 46, right = 6, top = 10, bottom = 24;
@@ -104,11 +110,13 @@
     // A lesson stays active while the reader drags the slider that it names.
     const changed = (besides) => `${new URLSearchParams([...query()].filter(([id]) => id !== besides))}`;
     const lesson = lessons.find((one) => `${new URLSearchParams(one.settings)}` === changed(one.drag));
-    byId("says").textContent = lesson ? lesson.says : "Start with one of the three lessons, or move the sliders yourself.";
+    byId("says").textContent = lesson ? lesson.says : "Start with one of the lessons, or move the sliders yourself.";
     [...byId("lessons").children].forEach((button, i) => button.setAttribute("aria-pressed", lessons[i] === lesson));
     // One unit is one pixel, so that text in the picture has the size of text on the page.
     const width = Math.max(280, byId("play").clientWidth);
-    const narrow = (width - 20) / 3;
+    const columns = width < 480 ? 1 : 3; // On a phone the panels stand below one another.
+    const narrow = (width - 10 * (columns - 1)) / columns;
+    byId("panels").style.gridTemplateColumns = `repeat(${columns}, minmax(0, 1fr))`;
     const results = names.map((name) => run(name, chosen));
     byId("panels").innerHTML = names.map((name, of) => {
       const result = results[of];
@@ -122,7 +130,8 @@
       return `<figure><figcaption><span class="key run${of}"></span> <b>${name}</b><br>${loss}${at && ` (${at})`}<br>${gamma}</figcaption>${picture}</figure>`;
     }).join("");
     const own = results[names.length - 1]; // AutoGradaGrad, the only one with an average
-    const losses = [...results.map((r, of) => ({ values: r.losses, of })), { values: own.averageLosses, of: AVERAGE, from: 1 }];
+    const shown = chosen.problem === "abs" ? runningMean : (values) => values; // The losses of |x| jump with its sign.
+    const losses = [...results.map((r, of) => ({ values: shown(r.losses), of })), { values: shown(own.averageLosses), of: AVERAGE, from: 1 }];
     byId("losses").innerHTML = chart(losses, "loss over steps, logarithmic", chosen.steps, { width, logarithmic: true });
     byId("rates").innerHTML = chart(results.map((r, of) => ({ values: r.rates, of, from: 1 })), "learning rate over steps, logarithmic", chosen.steps, { width, logarithmic: true });
   }

@@ -108,6 +108,11 @@ const lessons = [
     settings: { gamma0: 1 },
     says: "GradaGrad's γ cannot fall from γ₀ = 10, so x keeps jumping from side to side. AutoGradaGrad's γ falls below 1, and its loss ends less than half as high.",
   },
+  {
+    name: "4. A valley",
+    settings: { problem: "valley" },
+    says: "The valley is 25 times as steep in y as in x. Its panels show it from above. From torch's default AdaGrad has hardly moved along x after 200 steps. GradaGrad and AutoGradaGrad reach the bottom from their own defaults.",
+  },
 ];
 
 const gradagradRuns = { run, problems, optimizers, uniform, lessons };

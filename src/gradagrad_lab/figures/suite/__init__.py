@@ -1,1 +1,0 @@
-"""The suite: AutoGradaGrad beside tuned and parameter-free optimizers on many small problems."""
