@@ -4,6 +4,7 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -107,7 +108,7 @@ def exam_cases(name: str = "auto-held-out.json") -> list[Case]:
     rivals = {entry.title + ", default" * (entry.name in what.grids): 2 - entry.averages for entry in entries}
     cases: list[Case] = []
     last = f"{OURS}, γ₀ = {what.starts[-1]:g}"  # what is trained last
-    for problem in (problem for problem in what.problems if "2" in results.runs.get(problem.name, {}).get(last, {})):
+    for problem in (SimpleNamespace(name=key) for key, own in results.runs.items() if "2" in own.get(last, {})):
 
         def losses(method: str, at: int, runs: dict[str, Any] = results.runs[problem.name]) -> Seeds:
             return {seed: runs[method][str(seed)][at] for seed in range(what.seeds)}
@@ -249,12 +250,13 @@ def first_screen(records: Sequence[Records]) -> str:
 def filled(text: str) -> str:
     """A page with every marked block written anew."""
     records = {name: Records(name) for name in WORKLOADS}
-    exam = exam_cases()
-    blocks = {name: lambda own=own: table(own, full=False) for name, own in records.items()}
+    blocks: dict[str, Any] = {name: lambda own=own: table(own, full=False) for name, own in records.items()}
     blocks |= {
         "summary": lambda: summary([case for own in records.values() if (case := workload_case(own)).ours]),
-        "exam": lambda: summary(exam) if exam else "",
-        "ranking": lambda: ranking(exam) if exam else "",
+        "exam": lambda: summary(exam_cases()),
+        "ranking": lambda: ranking(exam_cases()),
+        "seen": lambda: summary(exam_cases("auto-fourth.json")),
+        "seen-ranking": lambda: ranking(exam_cases("auto-fourth.json")),
         "first-screen": lambda: first_screen([records[name] for name in FIRST_SCREEN]),
     }
     return pages.filled(text, "evidence", lambda name: blocks[name]())
