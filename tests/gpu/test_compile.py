@@ -17,13 +17,12 @@ from gradagrad.triton.backend import TritonBackend, TritonStep
 from gradagrad.triton.launch import WARPS, module
 
 triton = pytest.importorskip("triton")
-REGISTERS = 128
-"""With so many, four programs of 128 threads fit on a multiprocessor, and their loads keep the memory busy."""
+REGISTERS = 168
+"""With so many, three programs of 128 threads fit on a multiprocessor, and their loads keep the memory busy."""
 BF16 = "element, β = 0.9, bf16 state"
 ACCESSES = {
     "element, β = 0.9": 9,  # reads x, g and three fields, writes all but g
     "group, β = 0.9: move": 5,
-    "row, β = 0.9": 7,  # measures g and m, then moves
     "auto: move": 9,
     BF16: 3,
 }
@@ -42,8 +41,7 @@ def test_kernel(label, target):
     result = compiled(spec, name, target, size)
     assert result.spills == 0
     assert result.registers <= REGISTERS
-    if not (target == "gfx942" and label.startswith("row")):  # 64 lanes have 512 columns for 64 bits each
-        assert result.wide >= ACCESSES[label]
+    assert result.wide >= ACCESSES[label]
     assert label != BF16 or result.instructions is not None
     if result.instructions is not None:
         assert result.narrow == (6 if label == BF16 else 0)  # with 128 bits of float32 go 64 bits of bf16
