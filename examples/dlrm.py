@@ -38,8 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     model = DLRM(sizes, options.size, seed=options.seed)
     tables = [model.tables.weight]
     optimizer = make_optimizer(model.networks(), tables, options.lr if options.rows else None)
-    counted = sum(p.numel() for p in model.parameters())
-    print(f"{counted:,} parameters, {sum(p.numel() for p in tables):,} of them in tables")
 
     done = 0
     if options.resume and options.checkpoint and options.checkpoint.exists():

@@ -48,18 +48,13 @@ def trainer(output: Path, steps: int) -> Trainer:
         output_dir=str(output),
         max_steps=steps,
         per_device_train_batch_size=8,
-        gradient_accumulation_steps=2,
         lr_scheduler_type="constant",  # AutoGradaGrad needs no schedule
-        max_grad_norm=10.0,
         logging_steps=10,
         eval_strategy="steps",
         eval_steps=20,
         save_steps=20,
         report_to=["tensorboard"],
-        disable_tqdm=True,
-        dataloader_pin_memory=False,
         use_cpu=not torch.cuda.is_available(),
-        seed=0,
     )
     made = Trainer(
         model=GPT2LMHeadModel(config),
