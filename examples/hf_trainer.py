@@ -77,8 +77,7 @@ def main() -> None:
     result.train(resume_from_checkpoint=arguments.resume)
     for entry in result.state.log_history:
         if "loss" in entry:
-            gamma = entry["gradagrad/group0/gamma"]
-            print(f"step {entry['step']}: loss {entry['loss']:.4f}, γ {gamma:.4g}")
+            print(f"step {entry['step']}: loss {entry['loss']:.4f}, γ {entry['gradagrad/group0/gamma']:.4g}")
         if "eval_loss" in entry:
             print(f"step {entry['step']}: loss of the average {entry['eval_loss']:.4f}")
 
