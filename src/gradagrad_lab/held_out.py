@@ -7,8 +7,7 @@
 Prints the tables, and trains what the file lacks: about half an hour of one core. An interruption loses one run.
 Runs of AutoGradaGrad that another rule made are trained again.
 ``--development``: problems that choices *were* made on, with 20 seeds and without peers. ``--breaking``: errors beside
-AdamW at 1e-3 where optimizers without a learning rate break. The third version's errors there were recorded by a
-process that imported `gradagrad` from commit 67d398f.
+AdamW at 1e-3 where optimizers without a learning rate break.
 Baselines are tuned on a grid of two rates to a decade by their mean final training loss over the first seeds, the last
 iterate and the average apart.
 """
@@ -35,7 +34,7 @@ from gradagrad_lab.single import DIVERGED, Single, loss_of, outcome_of
 from gradagrad_lab.tune import best_place, rate
 
 TUNING_SEEDS = 2
-OURS, THIRD = "AutoGradaGrad", "third version"
+OURS = "AutoGradaGrad"
 STARTS = (1e-8, 1e-6, 1e-4, 1e-2)
 WIDE = {"sgd momentum": range(-6, 2), "adagrad": range(-6, 2), "adam": range(-8, 0), "schedulefree": range(-8, 2)}
 NARROW = {
@@ -190,19 +189,16 @@ def show_breaking(results: Results, problems: Sequence[TrainingProblem], seeds: 
         print(f"… {problem.name}", file=sys.stderr, flush=True)
         makes = {OURS: Make(OPTIMIZERS["autogradagrad"]), "AdamW": Make(OPTIMIZERS["adamw"])}
         runs = {name: [results.get(problem, name, seed, make) for seed in range(seeds)] for name, make in makes.items()}
-        third = results.runs[problem.name].get(THIRD, {})
-        old = [third[str(seed)][4] for seed in range(seeds) if str(seed) in third]
         columns = [
             [run[4] for run in runs[OURS]],
             [run[3] for run in runs[OURS]],
             [run[3] for run in runs["AdamW"]],
-            old,
         ]
         holds = [ours <= 1.3 * theirs + 0.01 for ours, theirs in zip(columns[0], columns[2], strict=True)]
         means = f"{sum(columns[0]) / sum(columns[2]):.2f}"
         cells = (", ".join(f"{100 * error:.3g}" for error in column) for column in columns)
         lines.append([problem.name, *cells, means, f"{sum(holds)} of {seeds}"])
-    head = ["100 × error", "average", "parameters", "AdamW", "third version", "÷ AdamW", "hold"]
+    head = ["100 × error", "average", "parameters", "AdamW", "÷ AdamW", "hold"]
     print(pages.table(head, lines))
 
 

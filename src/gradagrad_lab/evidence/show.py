@@ -4,7 +4,6 @@ import dataclasses
 import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -108,8 +107,8 @@ def exam_cases(name: str = "auto-held-out.json") -> list[Case]:
     rivals = {entry.title + ", default" * (entry.name in what.grids): 2 - entry.averages for entry in entries}
     cases: list[Case] = []
     last = f"{OURS}, γ₀ = {what.starts[-1]:g}"  # what is trained last
-    problems: list[Any] = [SimpleNamespace(name=key) for key, own in results.runs.items() if "2" in own.get(last, {})]
-    for problem in problems:
+    finished = [key for key, own in results.runs.items() if "2" in own.get(last, {})]
+    for problem in (dataclasses.replace(what.problems[0], name=key) for key in finished):
 
         def losses(method: str, at: int, runs: dict[str, Any] = results.runs[problem.name]) -> Seeds:
             return {seed: runs[method][str(seed)][at] for seed in range(what.seeds)}
