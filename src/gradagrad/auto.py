@@ -118,8 +118,10 @@ class AutoGradaGrad(Averaged):
             "fused": fused, "state_dtype": state_dtype, "stochastic_rounding": stochastic_rounding,
         }  # fmt: skip
         super().__init__(params, defaults)
+
+    def _first_step_may_be_large(self) -> bool:
         # The default may move a tensor of tiny weights by more than its norm, and no smaller value would be better.
-        self.warns_of_large_first_step = any(group["gamma0"] > Settings().gamma0 for group in self.param_groups)
+        return any(group["gamma0"] > Settings().gamma0 for group in self.param_groups)
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:
         lrs = [other["lr"] for other in self.param_groups]

@@ -95,7 +95,6 @@ class GradaGrad(EngineOptimizer):
 
     rule = RULE
     arguments = GRADAGRAD
-    warns_of_large_first_step = True
     averaged, eval, train = map(_no_average, ("averaged", "eval", "train"))
 
     @explains_unknown(GRADAGRAD)

@@ -75,7 +75,7 @@ class StepsInBackward:
     def _step(self, parameter: Tensor, index: int) -> None:
         optimizer = self._optimizer
         part = {**optimizer.param_groups[index], "params": [parameter]}
-        looks = not self._warned and optimizer.warns_of_large_first_step and not has_stepped(optimizer, parameter)
+        looks = not self._warned and optimizer._first_step_may_be_large() and not has_stepped(optimizer, parameter)
         steps = engine.prepare(optimizer._batches([(index, part)]), looks=False)
         batch = steps[0].batch
         if batch.plan.rule.learns:

@@ -218,9 +218,6 @@ def test_lightning_resumes_logs_and_works_at_the_average(tmp_path: Path):
     assert not torch.equal(model.net[1].weight, other.net[1].weight)
     (file,) = (tmp_path / "whole").rglob("metrics.csv")
     table = list(csv.DictReader(file.open()))
-    monitored = [float(row["lr-AutoGradaGrad"]) for row in table if row["lr-AutoGradaGrad"]]
-    assert len(set(monitored)) >= 8
-    assert max(monitored) < 0.5  # not the factor, which is 1
     rows = [row for row in table if row["loss"]]
     assert float(rows[-1]["loss"]) < 0.8 * float(rows[0]["loss"])
     assert len({row["gradagrad/group0/gamma"] for row in rows}) == len(rows) == 8

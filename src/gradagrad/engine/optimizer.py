@@ -35,7 +35,6 @@ class EngineOptimizer(Optimizer, ABC):
     arguments: ClassVar[Table]
     common_settings: ClassVar[tuple[str, ...]] = ()
     """The keys of param groups on which the settings of all groups depend. Replacing one outdates all plans."""
-    warns_of_large_first_step: bool = False
     _has_stepped: bool = False
     """Whether its first step was taken since it was constructed or loaded."""
     _counted: int | None = 0
@@ -53,6 +52,10 @@ class EngineOptimizer(Optimizer, ABC):
         self._plans: list[Plan] = []
         """Each group's plan since it was constructed, loaded or last stepped."""
         super().__init__(params, checked(self.arguments, defaults))
+
+    def _first_step_may_be_large(self) -> bool:
+        """Whether the first step is measured, so that it can warn."""
+        return True
 
     @abstractmethod
     def _settings(self, group: Mapping[str, Any]) -> Any:
@@ -162,7 +165,7 @@ class EngineOptimizer(Optimizer, ABC):
             return
         if is_first and (self.rule.learns or self._scope(self.param_groups[0]) in SHARED):
             warn_of_misuse(self)
-        first = FirstStep.of(steps) if is_first and self.warns_of_large_first_step else None
+        first = FirstStep.of(steps) if is_first and self._first_step_may_be_large() else None
         engine.run(steps)
         self._has_stepped = True
         for batch in batches:

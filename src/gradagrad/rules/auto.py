@@ -74,7 +74,7 @@ START = 0.03
 """The share of its limit at which γ starts. A pretrained model needs a start this small."""
 LARGEST_VOTE = 0.1
 """The largest change of γ in one step is a tenth, or 1/√k early in a run, because short runs need it. Faster growth
-overshoots: if γ grows by the factor 1 + s in each step, a step has s times the length of the way so far."""
+overshoots: if γ grows by the factor 1 + s in each step, a step has s times the distance covered before."""
 PULL = 0.5
 """The strength with which log γ of a tensor is pulled to the mean. Without it one tensor runs ahead of the others."""
 
