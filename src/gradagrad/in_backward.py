@@ -60,7 +60,12 @@ class StepsInBackward:
         return True
 
     def step(self, parameter: Tensor, group: int) -> None:
-        """Steps a parameter by its gradient. Frees the gradient, even if the step is refused."""
+        """Steps a parameter by its gradient. Frees the gradient, even if the step is refused.
+
+        Without its optimizer it does nothing, so that another one finds the gradient.
+        """
+        if self._optimizer_or_none() is None:
+            return
         try:
             if parameter in self._stepped:
                 raise RuntimeError(_SECOND)

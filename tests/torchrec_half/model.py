@@ -207,14 +207,19 @@ def in_lookup(kind, pooling):
 def refusals():
     """The errors of calls that cannot work."""
     net, fused = sharded("table_wise"), sharded("table_wise", kernel="fused")
-    by_row = maker("lazy row")
+    by_row, kept = maker("lazy row"), []
+
+    def lasting():
+        kept.append(optimizer_for(net, by_row, in_lookup=True))
+        return kept[0]
+
     attempts = {
         "unknown": lambda: maker("auto")(net.parameters()),
         "fused": lambda: maker("element")(p for p in fused.parameters() if p.numel()),
         "not ours": lambda: optimizer_for(net, lambda params: torch.optim.SGD(params.values())),
         "auto": lambda: optimizer_for(net, maker("auto"), in_lookup=True),
         "not by row": lambda: optimizer_for(net, maker("element"), in_lookup=True),
-        "in backward": lambda: step_in_backward(net, optimizer_for(net, by_row, in_lookup=True)._optimizer),
+        "in backward": lambda: step_in_backward(net, lasting()._optimizer),
         "closure": lambda: optimizer_for(net, maker("auto")).step(lambda: 0.0),
         "accumulated": lambda: [net(batch(0)[0]).sum().backward() for _ in range(2)],
     }

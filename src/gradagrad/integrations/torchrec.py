@@ -190,7 +190,7 @@ def _step_in_lookup(model: torch.nn.Module, optimizer: EngineOptimizer) -> None:
         lookups.append((kernel, [(table, groups[table][0]) for table in tables]))
     if not any(sharding.table_shard(parameter) for parameter in groups):
         raise ValueError("in_lookup=True needs a model with sharded tables.")
-    steps = StepsInBackward(optimizer)
+    steps = optimizer._in_backward = StepsInBackward(optimizer)
     for kernel, tables in lookups:
         kernel.emb_module.forward = _Lookup(kernel, tables, steps)
 
@@ -245,7 +245,8 @@ class _Lookup:
         for place, parts in found.items():
             table, group = self._tables[place]
             rows, values = parts[0] if len(parts) == 1 else (torch.cat(part) for part in zip(*parts, strict=True))
-            table.grad = torch.sparse_coo_tensor(rows.long()[None], values, table.shape, check_invariants=False)
+            new = torch.sparse_coo_tensor(rows.long()[None], values, table.shape, check_invariants=False)
+            table.grad = new if table.grad is None else table.grad + new
             self._steps.step(table, group)
 
 
