@@ -54,7 +54,6 @@ def trainer(output: Path, steps: int) -> Trainer:
         eval_steps=20,
         save_steps=20,
         report_to=["tensorboard"],
-        use_cpu=not torch.cuda.is_available(),
     )
     made = Trainer(
         model=GPT2LMHeadModel(config),

@@ -147,13 +147,13 @@ def averaged(dice: random.Random) -> str:
         iterates = [p.detach().clone() for p in params]
         try:
             try:
-                _disturb(dice, params, optimizer)
+                with contextlib.suppress(ZeroDivisionError):
+                    _disturb(dice, params, optimizer)
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
-        except ZeroDivisionError:
-            pass
         except Interruption:
             outcome = "interrupted"
+        torch.set_grad_enabled(True)  # torch.no_grad leaves it off if a signal's handler raises in it.
         if outcome == "interrupted":  # A block that a signal ends before it begins to restore stays in eval mode.
             optimizer.train()
         require(all(map(torch.equal, params, iterates)), "the iterates are not back")

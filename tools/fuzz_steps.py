@@ -180,7 +180,7 @@ class Case:
             require(bool((new["offset"].abs() <= old["offset"].abs())[idle].all()), "an idle element left z")
 
     def _votes(self, old: dict[str, Tensor], new: dict[str, Tensor], before: list[dict[str, Tensor]]) -> None:
-        """Two votes of at most a tenth each, of which the mean counts, and the pull to the mean make γ."""
+        """Two limited votes, of which the mean counts, the pull to the mean, and the limit make γ."""
         cap = self.options.get("gamma_max", math.inf) / (self.options.get("lr", 1.0) or 1.0)
         gamma, was, k = float(new["gamma"]), float(old["gamma"]), float(new["clock"])
         require(0.0 < gamma <= cap, "γ is not positive, or above its cap")
@@ -188,8 +188,9 @@ class Case:
         sizes = [float(b["x"].numel()) for b in before]
         mean = sum(n * math.log(float(b["gamma"])) for n, b in zip(sizes, before, strict=True)) / sum(sizes)
         factor = gamma / (was * math.exp((mean - math.log(was)) * 0.5 / (k + 1.0)))
-        fits = 0.9 - 1e-9 <= factor <= 1.1 + 1e-9 or gamma == cap or k == float(old["clock"])
-        require(fits, f"γ changed {factor}-fold")
+        fits = abs(factor - 1.0) <= max(0.1, max(k, 1.0) ** -0.5) + 1e-9 or gamma == cap or k == float(old["clock"])
+        starts, drawn = float(old["limit"]) == 0.0, float(new["limit"]) <= gamma <= was
+        require(fits or starts or drawn, f"γ changed {factor}-fold")
 
     def _agreement(self, before: list[dict[str, Tensor]], grads: list[Tensor]) -> None:
         pairs = self._pairs(self.optimizers[1], self.others)
