@@ -61,6 +61,8 @@ class Step(Protocol):
     """A batch that a backend is ready to step. Sums and statistics are float64, a row of numbers for each block."""
 
     batch: Batch
+    after: dict[str, Any]
+    """The block after this step, where Python decides it for all parameters at once; empty until then."""
 
     def take(self) -> None:
         """Counts and takes the whole step of a batch that shares nothing with others: measure, decide, move, learn."""

@@ -110,7 +110,8 @@ def _take_together(steps: Sequence[Step]) -> None:
             step.write_shared(own)
             written.add(_shared_block(step.batch))
     if steps[0].batch.plan.rule.learns:
-        learn([step.batch for step in steps], [statistics for statistics in moved if statistics is not None])
+        statistics = [own for own in moved if own is not None]
+        learn([step.batch for step in steps], statistics, [step.after for step in steps])
 
 
 def _totals(batches: Sequence[Batch], values: Sequence[Any]) -> list[Any]:

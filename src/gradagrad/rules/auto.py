@@ -227,7 +227,8 @@ class AutoRule(Rule):
         common_vote, common_square = _vote(common_gamma * unit * totals[0], block["common_square"], k, ops)
         pulled = ops.exp((mean - ops.log(gamma)) * (PULL / (k + 1.0)))
         new_gamma = gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled
-        limit, due = self.limit(statistics, block, ops), self.is_due(k, block, ops)
+        due = self.is_due(k, block, ops)
+        limit = self.limit(statistics, block, due, ops)
         known = ops.where(ops.less(0.0, limit), limit, ops.largest)
         excess = ops.maximum(ops.log(new_gamma / known), 0.0)
         new_gamma = ops.maximum(new_gamma * ops.exp(excess * -BACK), ops.tiny)
@@ -248,12 +249,12 @@ class AutoRule(Rule):
         values = _if_moved([*learned.values()], [block[key] for key in learned], s, ops)
         return {**block, **dict(zip(learned, values, strict=True))}
 
-    def limit(self, statistics: Sequence[Array], block: Block, ops: Ops) -> Array:
+    def limit(self, statistics: Sequence[Array], block: Block, due: Array, ops: Ops) -> Array:
         """The largest γ that a tensor's size allows. It stays where no gradient was measured, or none that is not 0."""
         moved = ops.maximum(statistics[3], 1.0)
         size, pace = ops.sqrt(statistics[1] / moved), ops.sqrt(statistics[2] / moved)
         new = ops.maximum(size, SMALL) * SHARE / ops.maximum(ops.minimum(pace, 1.0), SLOWEST)
-        due = ops.where(ops.less(0.0, block["limit"]), self.is_due(block["clock"], block, ops), 1.0)
+        due = ops.where(ops.less(0.0, block["limit"]), due, 1.0)
         return ops.where(ops.less(0.5, due * statistics[3]), new, block["limit"])
 
     def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:

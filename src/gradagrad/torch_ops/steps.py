@@ -19,8 +19,7 @@ class TorchStep:
     def __init__(self, batch: Batch, *, together: bool = False) -> None:
         self.batch, self._together = batch, together
         self._measured: list[View] = []
-        self._after: dict[str, Any] = {}
-        """The block that parameters share, as it will be written."""
+        self.after: dict[str, Any] = {}
 
     def take(self) -> None:
         if self.batch.shared:
@@ -48,17 +47,16 @@ class TorchStep:
         statistics: dict[int, Tensor] = {}
         factors: Sequence[Any] = ()
         # One decision for all tensors, also where each has a block of its own and the rule measures nothing.
-        many = len(batch.params) > 1 and not self._together
-        at_once = batch.plan.is_shared or (batch.plan.rule.learns and many)
+        at_once = batch.plan.is_shared or (batch.plan.rule.learns and not self._together)
         if at_once:
             lr = lr_of(batch, 0, next(iter(batch.shared.values())).dtype)
-            self._after, factors = decide(batch, lr, () if sums is None else sums[0].unbind())
+            self.after, factors = decide(batch, lr, () if sums is None else sums[0].unbind())
         narrowed: dict[Any, list[Any]] = {}
         for view in self._measured or views(batch, together=self._together):
             if at_once:
                 if (key := (view.device, view.ops)) not in narrowed:
                     narrowed[key] = _narrowed(factors, view)
-                after, own = self._after, [a[view.places[0]] if isinstance(a, tuple) else a for a in narrowed[key]]
+                after, own = self.after, [a[view.places[0]] if isinstance(a, tuple) else a for a in narrowed[key]]
             else:
                 after, own = view.decide(() if sums is None else view.from_tensors([sums[i] for i in view.places]))
             moved = view.step(after, own)
@@ -74,8 +72,8 @@ class TorchStep:
 
     def write_shared(self, sums: Tensor | None) -> None:
         shared = self.batch.shared
-        changed = [key for key, number in shared.items() if self._after[key] is not number]
-        write_scalars([shared[key] for key in changed], [self._after[key] for key in changed])
+        changed = [key for key, number in shared.items() if self.after[key] is not number]
+        write_scalars([shared[key] for key in changed], [self.after[key] for key in changed])
 
 
 def count(batch: Batch) -> None:
@@ -93,7 +91,7 @@ def step_in_phases(step: Step) -> None:
     if step.batch.plan.is_shared:
         step.write_shared(sums)
     if statistics is not None:
-        learn([step.batch], [statistics])
+        learn([step.batch], [statistics], [step.after])
 
 
 def decide(batch: Batch, lr: Any, sums: Sequence[Any] = ()) -> tuple[dict[str, Any], Sequence[Any]]:
@@ -107,14 +105,17 @@ def decide(batch: Batch, lr: Any, sums: Sequence[Any] = ()) -> tuple[dict[str, A
     return batch.plan.rule.decide(sums, block, batch.settings._replace(lr=lr), tensor_ops(shared.dtype))
 
 
-def learn(batches: Sequence[Batch], statistics: Sequence[Tensor]) -> None:
+def learn(batches: Sequence[Batch], statistics: Sequence[Tensor], decided: Sequence[dict[str, Any]] = ()) -> None:
     """Writes what the rule learns for the next step from all tensors of all ranks. Shared numbers are written last.
 
-    One message adds over ranks the statistics of tensors and what they report to the totals.
+    One message adds over ranks the statistics of tensors and what they report to the totals. ``decided`` are the blocks
+    after the step, where they are known.
     """
     shared = batches[0].shared
     ops = tensor_ops(next(iter(shared.values())).dtype)
-    axes, blocks = [batch.axes for batch in batches], [decide(batch, 1.0)[0] for batch in batches]
+    axes = [batch.axes for batch in batches]
+    known = decided or [{}] * len(batches)
+    blocks = [own or decide(batch, 1.0)[0] for own, batch in zip(known, batches, strict=True)]
     reports = [_report(batch, rows, own, ops) for batch, rows, own in zip(batches, statistics, blocks, strict=True)]
     added = sharding.add_over_ranks([*statistics, *reports], [*axes, *axes])
     totals = added_up(added[len(batches) :], batches[0])[0].unbind()

@@ -40,7 +40,7 @@ class TritonStep:
     """A step by kernels over tables of addresses."""
 
     def __init__(self, backend: "TritonBackend", batch: Batch) -> None:
-        self.batch, self._backend = batch, backend
+        self.batch, self._backend, self.after = batch, backend, dict[str, Any]()
         self.common = launch.common_spec(batch)
         self._key = launch.key_of(batch, self.common)
         self.tables: Prepared | None = backend.known.get(self._key)
