@@ -20,7 +20,7 @@ from gradagrad.engine.state import begin, has_stepped, mark_idle
 from gradagrad.monitoring.diagnostics import GroupDiagnostics, describe, show, show_start
 from gradagrad.monitoring.first_step import FirstStep, warn_of_nan
 from gradagrad.rules.rule import Rule
-from gradagrad.rules.scope import SHARED, Scope
+from gradagrad.rules.scope import Scope
 from gradagrad.torch_ops.ops import wrap_cpu_scalars
 from gradagrad.torch_ops.views import catch_up
 
@@ -80,6 +80,8 @@ class EngineOptimizer(Optimizer, ABC):
             foreach=group["foreach"],
             momentum=group["momentum"] if before is None else before.momentum,
             group=group,  # pyright: ignore[reportArgumentType]
+            values=() if torch.compiler.is_compiling() else itemgetter(*self.defaults)(group),
+            kept=before.kept if before else KeptState(),
         )
 
     def _plan(self, place: int) -> Plan:
@@ -92,9 +94,7 @@ class EngineOptimizer(Optimizer, ABC):
         if not plan.values or not all(map(is_, values, plan.values)):
             refuse_foreign_settings(group, self.defaults, plan.momentum)
             self._refuse_another_scope(group, plan.scope)
-            kept = plan.kept or KeptState()
             plan = self._plans[place] = self._new_plan(group, plan)
-            plan.values, plan.kept = values, kept
         return plan
 
     def _refuse_another_scope(self, group: Mapping[str, Any], scope: Scope) -> None:
@@ -151,6 +151,8 @@ class EngineOptimizer(Optimizer, ABC):
 
     def _step_groups(self, is_first: bool) -> None:
         try:
+            for group, plan in zip(self.param_groups, self._plans, strict=True) if is_first else ():
+                refuse_foreign_settings(group, self.defaults, plan.momentum)
             batches = self._batches()
             scale: Tensor | None = getattr(self, "grad_scale", None)
             if scale is not None:
@@ -163,7 +165,7 @@ class EngineOptimizer(Optimizer, ABC):
             raise
         if not steps:  # There are no gradients, or all are zero.
             return
-        if is_first and (self.rule.learns or self._scope(self.param_groups[0]) in SHARED):
+        if is_first and (self.rule.learns or self._plans[0].is_shared):
             warn_of_misuse(self)
         first = FirstStep.of(steps) if is_first and self._first_step_may_be_large() else None
         engine.run(steps)

@@ -57,7 +57,7 @@ def start_of(field: Field, settings: Any) -> float:
 
 def begin(optimizer: EngineOptimizer, wanted: Callable[[Tensor], bool]) -> None:
     """Makes what is missing in the state of the wanted parameters, and has parameters of a block share its tensors."""
-    plans = [(group, optimizer._new_plan(group)) for group in optimizer.param_groups]
+    plans = [(group, optimizer._plan(i)) for i, group in enumerate(optimizer.param_groups)]
     blocks: dict[Any, dict[str, Tensor]] = {}
     """The shared numbers of parameters with one scope, or of each group if that is the scope."""
     own = [blocks.setdefault(i if plan.scope == "group" else plan.scope, {}) for i, (_, plan) in enumerate(plans)]

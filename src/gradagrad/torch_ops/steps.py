@@ -59,6 +59,9 @@ class TorchStep:
                 after, own = self.after, [a[view.places[0]] if isinstance(a, tuple) else a for a in narrowed[key]]
             else:
                 after, own = view.decide(() if sums is None else view.from_tensors([sums[i] for i in view.places]))
+                is_whole = len(view.places) == len(batch.params)
+                if is_whole and all(a.device == view.device for a in batch.shared.values()):
+                    self.after = after
             moved = view.step(after, own)
             if batch.plan.rule.learns:
                 rows = torch.stack(moved, -1).reshape(len(view.places), -1)
