@@ -100,10 +100,10 @@ def test_an_alpha_set_between_calls_counts(estimator, problem, kind):
     more = {"classes": [0, 1]} if estimator is GradaGradClassifier else {}
     for penalty in ("l2", "l1"):
         changed, strong = (estimator(alpha=alpha, penalty=penalty, random_state=0) for alpha in (1e-4, 1.0))
-        for i in range(100):
+        for i in range(120):
             if i == 20:
                 assert np.abs(changed.coef_).sum() > 1.1 * np.abs(strong.coef_).sum()
                 changed.set_params(alpha=1.0)
             for model in (changed, strong):
                 model.partial_fit(kind(X), y, **more)
-        assert np.abs(changed.coef_).sum() == pytest.approx(np.abs(strong.coef_).sum(), rel=0.05)
+        assert np.abs(changed.coef_).sum() == pytest.approx(np.abs(strong.coef_).sum(), rel=0.03)
