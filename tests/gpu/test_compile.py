@@ -17,8 +17,9 @@ from gradagrad.triton.backend import TritonBackend, TritonStep
 from gradagrad.triton.launch import WARPS, module
 
 triton = pytest.importorskip("triton")
-REGISTERS = 168
-"""With so many, three programs of 128 threads fit on a multiprocessor, and their loads keep the memory busy."""
+REGISTERS = {"auto: move": 144}
+"""With 128, four programs of 128 threads fit on a multiprocessor, and their loads keep the memory busy. Four sums take
+more, and three programs fit."""
 BF16 = "element, β = 0.9, bf16 state"
 ACCESSES = {
     "element, β = 0.9": 9,  # reads x, g and three fields, writes all but g
@@ -40,7 +41,7 @@ def test_kernel(label, target):
     spec, name, size = KERNELS[label]
     result = compiled(spec, name, target, size)
     assert result.spills == 0
-    assert result.registers <= REGISTERS
+    assert result.registers <= REGISTERS.get(label, 128)
     assert result.wide >= ACCESSES[label]
     assert label != BF16 or result.instructions is not None
     if result.instructions is not None:
