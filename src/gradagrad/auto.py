@@ -111,12 +111,8 @@ class AutoGradaGrad(Averaged):
         state_dtype: torch.dtype | str = torch.float32,
         stochastic_rounding: bool = False,
     ) -> None:
-        defaults: dict[str, Any] = {
-            "lr": lr, "gamma0": gamma0, "momentum": momentum, "gamma_max": gamma_max, "guard": guard,
-            "weight_decay": weight_decay, "decoupled_weight_decay": decoupled_weight_decay, "eps": eps,
-            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "capturable": capturable,
-            "fused": fused, "state_dtype": state_dtype, "stochastic_rounding": stochastic_rounding,
-        }  # fmt: skip
+        # Every argument but the parameters is a default of param groups.
+        defaults = {name: a for name, a in locals().items() if name not in ("self", "params", "__class__")}
         super().__init__(params, defaults)
 
     def _first_step_may_be_large(self) -> bool:

@@ -124,14 +124,8 @@ class GradaGrad(EngineOptimizer):
         state_dtype: torch.dtype | str = torch.float32,
         stochastic_rounding: bool = False,
     ) -> None:
-        defaults: dict[str, Any] = {
-            "lr": lr, "rho": rho, "momentum": momentum, "granularity": granularity, "weight_decay": weight_decay,
-            "decoupled_weight_decay": decoupled_weight_decay, "lr_decay": lr_decay,
-            "initial_accumulator_value": initial_accumulator_value, "eps": eps, "grad_bound": grad_bound,
-            "gamma_max": gamma_max, "growth_limit": growth_limit, "projection": projection, "lazy": lazy,
-            "maximize": maximize, "foreach": foreach, "differentiable": differentiable, "capturable": capturable,
-            "fused": fused, "state_dtype": state_dtype, "stochastic_rounding": stochastic_rounding,
-        }  # fmt: skip
+        # Every argument but the parameters is a default of param groups.
+        defaults = {name: a for name, a in locals().items() if name not in ("self", "params", "__class__")}
         super().__init__(params, defaults)
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:

@@ -226,7 +226,7 @@ class EngineOptimizer(Optimizer, ABC):
         reads the state after the first group's call and does not see what later calls add.
         """
         if plan is None:
-            begin(self, _has_gradient)
+            begin(self)
         for parameter in group["params"]:
             gradient = parameter.grad
             if gradient is None:
@@ -235,7 +235,7 @@ class EngineOptimizer(Optimizer, ABC):
             state = self.state[parameter]
             if plan is not None and len(state) != plan.entries:
                 if not plan.keys <= state.keys():
-                    begin(self, _has_gradient)
+                    begin(self)
                 if "row_clocks" in state and gradient.layout == torch.strided:
                     catch_up(self._alone(group, parameter), 0)
             params.append(parameter)
@@ -272,7 +272,7 @@ class EngineOptimizer(Optimizer, ABC):
         for plan in self._plans:
             show_start(plan)
         self._has_stepped = False
-        begin(self, _none)
+        begin(self, lambda _: False)
 
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
@@ -292,7 +292,7 @@ class EngineOptimizer(Optimizer, ABC):
         checkpoint.load(self, state_dict, super().load_state_dict)
         if self._in_backward is not None:
             self._in_backward.abandon()
-        begin(self, _none)
+        begin(self, lambda _: False)
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
@@ -312,11 +312,3 @@ class EngineOptimizer(Optimizer, ABC):
     def diagnostics(self) -> list[GroupDiagnostics]:
         """For each param group, what its learning rates have become; see `GroupDiagnostics`."""
         return [describe(self, group) for group in self.param_groups]
-
-
-def _has_gradient(parameter: Tensor) -> bool:
-    return parameter.grad is not None
-
-
-def _none(_: Tensor) -> bool:
-    return False

@@ -55,7 +55,7 @@ def start_of(field: Field, settings: Any) -> float:
     return getattr(settings, field.start) if isinstance(field.start, str) else field.start
 
 
-def begin(optimizer: EngineOptimizer, wanted: Callable[[Tensor], bool]) -> None:
+def begin(optimizer: EngineOptimizer, wanted: Callable[[Tensor], bool] = lambda p: p.grad is not None) -> None:
     """Makes what is missing in the state of the wanted parameters, and has parameters of a block share its tensors."""
     plans = [(group, optimizer._plan(i)) for i, group in enumerate(optimizer.param_groups)]
     blocks: dict[Any, dict[str, Tensor]] = {}
