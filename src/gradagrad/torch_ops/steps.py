@@ -117,7 +117,7 @@ def learn(batches: Sequence[Batch], statistics: Sequence[Tensor], decided: Seque
     shared = batches[0].shared
     ops = tensor_ops(next(iter(shared.values())).dtype)
     axes = [batch.axes for batch in batches]
-    known = decided or [{}] * len(batches)
+    known: Sequence[dict[str, Any]] = decided or [{}] * len(batches)
     blocks = [own or decide(batch, 1.0)[0] for own, batch in zip(known, batches, strict=True)]
     reports = [_report(batch, rows, own, ops) for batch, rows, own in zip(batches, statistics, blocks, strict=True)]
     added = sharding.add_over_ranks([*statistics, *reports], [*axes, *axes])
