@@ -294,3 +294,104 @@ def test_hugging_face_schedule_to_zero_is_named_and_leaves_gamma(tmp_path: Path)
     steady = {**optimizer.param_groups[0], "lr": optimizer.param_groups[0]["initial_lr"]}
     assert logged[-1]["gradagrad/group0/gamma"] == pytest.approx(readings(optimizer, steady)["gamma"])
     assert logged[-1]["gradagrad/group0/effective_lr"] < 0.1 * logged[-1]["gradagrad/group0/gamma"]
+
+
+def watched(interrupted: bool = False) -> Any:
+    """A model that notes its weights in every forward pass. In evaluations it also averages and exports itself."""
+    pl: Any = pytest.importorskip("lightning.pytorch", reason="needs the frameworks extra")
+
+    class Watched(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+            self.optimizer = AutoGradaGrad(self.net.parameters(), gamma0=0.1)
+            self.trained: list[Any] = []
+            self.evaluated: list[Any] = []
+
+        def forward(self, x: torch.Tensor, labels: torch.Tensor) -> Any:
+            (self.trained if self.training else self.evaluated).append(self.now())
+            if not self.training:
+                with self.optimizer.averaged():
+                    self.evaluated.append(self.now())
+                self.evaluated += [[*self.optimizer.averaged_state_dict(self.net).values()], self.now()]
+                if interrupted:
+                    raise KeyboardInterrupt
+            return {"loss": (self.net(x) - labels).square().mean(), "logits": x}
+
+        def training_step(self, batch: Any) -> Any:
+            return self(**batch)["loss"]
+
+        validation_step = training_step
+
+        def configure_optimizers(self) -> Any:
+            return self.optimizer
+
+        def now(self) -> list[torch.Tensor]:
+            return [p.detach().clone() for p in self.net.parameters()]
+
+    return Watched()
+
+
+ONLY = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))
+ROWS: Any = [{"x": ONLY, "labels": ONLY[:, :1]}]  # This one batch has no order that changes a sum.
+
+
+def by_hand(model: Any, steps: int) -> None:
+    for k in range(steps):
+        model.optimizer.zero_grad()
+        model.train().training_step(ROWS[0]).backward()
+        model.optimizer.step()
+        if k % 2:
+            with torch.no_grad():
+                model.eval().training_step(ROWS[0])
+
+
+def by_lightning(model: Any, callbacks: int, folder: Path) -> None:
+    from gradagrad.integrations.lightning import GradaGradCallback, pl
+
+    trainer = pl.Trainer(
+        max_epochs=6, check_val_every_n_epoch=2, callbacks=[GradaGradCallback(log=False)] * callbacks, logger=False,
+        default_root_dir=folder, num_sanity_val_steps=0, accelerator="cpu",
+    )  # fmt: skip
+    trainer.fit(model, DataLoader(ROWS), DataLoader(ROWS))
+
+
+def by_hugging_face(model: Any, callbacks: int, folder: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="needs the frameworks extra")
+    from gradagrad.integrations.transformers import GradaGradCallback
+
+    arguments = transformers.TrainingArguments(
+        str(folder), max_steps=6, eval_steps=2, save_steps=2, eval_strategy="steps", lr_scheduler_type="constant",
+        max_grad_norm=0.0, report_to=[], use_cpu=True,
+    )  # fmt: skip
+    transformers.Trainer(
+        model, arguments, train_dataset=ROWS, eval_dataset=ROWS, optimizers=(model.optimizer, None),
+        callbacks=[GradaGradCallback(log=False)] * callbacks,
+    ).train()  # fmt: skip
+
+
+@pytest.mark.parametrize("callbacks", [1, 2])
+@pytest.mark.parametrize("fit", [by_lightning, by_hugging_face])
+def test_callbacks_and_averaged_together_take_the_average_once(fit: Any, callbacks: int, tmp_path: Path) -> None:
+    expected, found = watched(), watched()
+    by_hand(expected, 6)
+    fit(found, callbacks, tmp_path)
+    averages = [average for average in expected.evaluated[1::4] for _ in range(4)]
+    assert not any(map(torch.equal, expected.evaluated[0], averages[0]))
+    torch.testing.assert_close([*found.evaluated, found.now()], [*averages, averages[-1]], rtol=0, atol=0)
+    found.optimizer.train()
+    by_hand(expected, 2)
+    by_hand(found, 2)
+    torch.testing.assert_close(found.trained, expected.trained, rtol=0, atol=0)
+
+
+def test_ctrl_c_in_an_evaluation_leaves_an_optimizer_that_knows_its_mode(tmp_path: Path) -> None:
+    expected, found = watched(), watched(interrupted=True)
+    by_hand(expected, 4)
+    with pytest.raises(KeyboardInterrupt):
+        by_hugging_face(found, 1, tmp_path)
+    with pytest.raises(RuntimeError, match=r"in eval mode: .* Call optimizer\.train\(\)"):
+        found.optimizer.step()
+    found.optimizer.train()
+    torch.testing.assert_close(found.now(), expected.trained[2], rtol=0, atol=0)
