@@ -17,7 +17,7 @@ from gradagrad_lab import methods, pool
 from gradagrad_lab.context import Context
 from gradagrad_lab.errors import OUTPUT, UserError
 from gradagrad_lab.problems.toy import AbsoluteValue
-from gradagrad_lab.records import MARKER, SCHEMA, Record, RecordStore, key_of, prepare
+from gradagrad_lab.records import MARKER, SCHEMA, Record, RecordStore, RunFile, key_of, prepare
 from gradagrad_lab.study import Method, Run, runs_of
 from gradagrad_lab.train import train
 
@@ -97,6 +97,28 @@ def test_two_commands_in_one_folder_keep_each_other_s_runs(tmp_path: Path) -> No
         stores[seed % 2].add(a_record(a_run(seed=seed)))
         stores[seed % 2].write()
     assert all(RecordStore(tmp_path).find(a_run(seed=seed)) is not None for seed in range(4))
+
+
+def test_a_run_that_another_command_trained_again_is_not_written_back(tmp_path: Path) -> None:
+    path = tmp_path / "runs.json"
+    first = RunFile(path)
+    first.put({"loss": 1.0, "made": first.note()}, "a")
+    first.put({"0": [1.0]}, "problem", "method")
+    first.save()
+    second = RunFile(path)
+    second.put({"loss": 2.0, "made": second.note()}, "a")
+    second.put({"0": [2.0]}, "problem", "other")
+    second.save()
+    third, late = RunFile(path), RunFile(path)
+    third.put({"loss": 3.0, "made": third.note()}, "a")
+    third.put({"0": [3.0]}, "problem", "method")
+    third.save()
+    late.put({"loss": 4.0, "made": late.note()}, "b")
+    late.put({"0": [4.0]}, "problem", "other")
+    late.save()
+    for found in (late.runs, RunFile(path).runs):
+        assert [found[key]["loss"] for key in "ab"] == [3.0, 4.0]
+        assert found["problem"] == {"method": {"0": [3.0]}, "other": {"0": [4.0]}}
 
 
 def changed(**content: Any) -> Callable[[str], str]:
