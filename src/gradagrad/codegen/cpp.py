@@ -4,6 +4,7 @@ Each traced function becomes a loop over *streams*, arrays of equal length: ``x`
 the phases pass on (sums, factors, statistics). Numbers that depend on settings alone are computed before the loop.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -217,12 +218,22 @@ class _Header:
         )
 
 
-def header() -> str:
-    """The text of rules_generated.h."""
+def _rules() -> str:
     result = _Header()
     for place in range(len(VARIANTS)):
         result.add(place)
     return result.text()
+
+
+def digest() -> str:
+    """A digest of all sources of the kernel. A kernel contains that of the sources from which it was built."""
+    others = [path.read_bytes() for path in sorted(PATH.parent.glob("*.*")) if path != PATH]
+    return hashlib.sha256(b"".join([_rules().encode(), *others])).hexdigest()
+
+
+def header() -> str:
+    """The text of rules_generated.h."""
+    return f'{_rules()}\n[[gnu::used]] static const char sources[] = "{digest()}";\n'
 
 
 PATH = Path(__file__).parent.parent / "kernel" / "csrc" / "rules_generated.h"

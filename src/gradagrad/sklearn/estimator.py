@@ -28,6 +28,8 @@ WEAK = 1e-4
 """The penalty strength of SGDClassifier."""
 LARGEST = 1e300
 """The difference of two larger numbers may overflow."""
+NO_RATE = dict.fromkeys(("learning_rate", "eta0", "power_t"), "Leave it out: there is no learning rate to choose.")
+"""Arguments of SGDClassifier and SGDRegressor that have no counterpart here."""
 
 
 class LinearEstimator(SparseCoefMixin, BaseEstimator):
