@@ -195,3 +195,14 @@ def test_nan_is_warned_of_once_with_its_place(make):
     with pytest.warns(UserWarning, match=r"parameter 2 \(weight\) is not finite after step 10") as found:
         train()
     assert [warning.filename for warning in found if "is not finite" in str(warning.message)] == [__file__]
+
+
+@pytest.mark.parametrize("make", [GradaGrad, AutoGradaGrad])
+def test_a_loss_of_nan_is_warned_of_within_25_steps(make):
+    params = parameters()[:3]
+    optimizer = make(params, lr=1e-3)
+    with pytest.warns(UserWarning, match="parameter 0 is not finite after step 60"):
+        for k in range(80):
+            for p in params:
+                p.grad = torch.full_like(p, torch.nan if k == 35 else 1.0)
+            optimizer.step()

@@ -100,25 +100,18 @@ def test_two_commands_in_one_folder_keep_each_other_s_runs(tmp_path: Path) -> No
 
 
 def test_a_run_that_another_command_trained_again_is_not_written_back(tmp_path: Path) -> None:
+    def save(file: RunFile, number: int, *paths: tuple[str, ...]) -> None:
+        for own in paths:
+            file.put({"0": number}, *own)
+        file.save()
+
     path = tmp_path / "runs.json"
-    first = RunFile(path)
-    first.put({"loss": 1.0, "made": first.note()}, "a")
-    first.put({"0": [1.0]}, "problem", "method")
-    first.save()
-    second = RunFile(path)
-    second.put({"loss": 2.0, "made": second.note()}, "a")
-    second.put({"0": [2.0]}, "problem", "other")
-    second.save()
-    third, late = RunFile(path), RunFile(path)
-    third.put({"loss": 3.0, "made": third.note()}, "a")
-    third.put({"0": [3.0]}, "problem", "method")
-    third.save()
-    late.put({"loss": 4.0, "made": late.note()}, "b")
-    late.put({"0": [4.0]}, "problem", "other")
-    late.save()
-    for found in (late.runs, RunFile(path).runs):
-        assert [found[key]["loss"] for key in "ab"] == [3.0, 4.0]
-        assert found["problem"] == {"method": {"0": [3.0]}, "other": {"0": [4.0]}}
+    save(RunFile(path), 1, ("a",), ("held-out", "ours"))
+    early = RunFile(path)
+    save(RunFile(path), 2, ("a",), ("held-out", "ours"))
+    save(early, 3, ("b",), ("held-out", "other"))
+    expected = {"a": {"0": 2}, "b": {"0": 3}, "held-out": {"ours": {"0": 2}, "other": {"0": 3}}}
+    assert early.runs == RunFile(path).runs == expected
 
 
 def changed(**content: Any) -> Callable[[str], str]:

@@ -218,22 +218,14 @@ class _Header:
         )
 
 
-def _rules() -> str:
+def header() -> str:
+    """The text of rules_generated.h. Its last string is a digest of all sources, which a kernel then contains."""
     result = _Header()
     for place in range(len(VARIANTS)):
         result.add(place)
-    return result.text()
-
-
-def digest() -> str:
-    """A digest of all sources of the kernel. A kernel contains that of the sources from which it was built."""
-    others = [path.read_bytes() for path in sorted(PATH.parent.glob("*.*")) if path != PATH]
-    return hashlib.sha256(b"".join([_rules().encode(), *others])).hexdigest()
-
-
-def header() -> str:
-    """The text of rules_generated.h."""
-    return f'{_rules()}\n[[gnu::used]] static const char sources[] = "{digest()}";\n'
+    sources = [path.read_bytes() for path in sorted(PATH.parent.glob("*.*")) if path != PATH]
+    digest = hashlib.sha256(b"".join([result.text().encode(), *sources])).hexdigest()
+    return f'{result.text()}\n[[gnu::used]] static const char sources[] = "{digest}";\n'
 
 
 PATH = Path(__file__).parent.parent / "kernel" / "csrc" / "rules_generated.h"

@@ -95,7 +95,7 @@ def kernel_status() -> KernelStatus:
     if not chosen and Path(__file__).with_name("csrc").is_dir():  # A source tree may have changed since.
         from gradagrad.codegen import cpp  # No installed wheel needs it.
 
-        if cpp.digest().encode() not in found[-1].read_bytes():
+        if cpp.header().split('"')[-2].encode() not in found[-1].read_bytes():
             reason = f"{found[-1].name} was built from other rules or C++ sources than this source tree has."
             return KernelStatus(False, str(found[-1]), reason, "Build it again: python setup.py build_ext --inplace")
     try:
