@@ -145,7 +145,7 @@ def main() -> None:
         rows = job()
         gc.collect()  # some peers hold gigabytes in reference cycles
         seconds = time.perf_counter() - begin
-        record.runs[name] = {"seconds": seconds, "load": load, "rows": rows, "made": record.note()}
+        record.put({"seconds": seconds, "load": load, "rows": rows, "made": record.note()}, name)
         record.save()
     picture = options.to / "speed.png"
     draw(record, picture)

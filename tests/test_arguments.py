@@ -12,6 +12,7 @@ from gradagrad import AutoGradaGrad, GradaGrad
 from gradagrad.checks import torch as torch_arguments
 from gradagrad.checks.arguments import AUTOGRADAGRAD
 from gradagrad.projections import Box
+from gradagrad.sklearn import GradaGradClassifier, GradaGradRegressor
 
 pytestmark = pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
 
@@ -82,15 +83,17 @@ UNKNOWN = [
     (AutoGradaGrad, "momentun", "Did you mean 'momentum'"),
     (GradaGrad, "gamma0", "γ starts at lr"),
     (GradaGrad, "betas", "momentum plays the role of the first"),
+    (GradaGradClassifier, "learning_rate", "there is no learning rate to choose"),
+    (GradaGradRegressor, "eta0", "there is no learning rate to choose"),
 ]
 
 
 @pytest.mark.parametrize(("make", "name", "remedy"), UNKNOWN)
 def test_arguments_of_other_optimizers_are_explained(make: Any, name: str, remedy: str) -> None:
     with pytest.raises(TypeError, match=f"{make.__name__} has no argument {name}\\. .*{remedy}"):
-        make([torch.nn.Parameter(torch.ones(2))], **{name: 1.0})
+        make([torch.ones(2)], **{name: 1.0})
     with pytest.raises(TypeError, match="unexpected keyword argument 'zz'"):
-        make([torch.nn.Parameter(torch.ones(2))], zz=1.0)
+        make([torch.ones(2)], zz=1.0)
 
 
 AUTO: dict[str, Any] = {

@@ -49,6 +49,19 @@ def test_several_groups_with_their_own_lr(driver: str) -> None:
 
 
 @every_driver
+def test_an_lr_that_is_written_counts_in_every_group(driver: str) -> None:
+    params = parameters()
+    optimizer = AutoGradaGrad([{"params": params[:1]}, {"params": params[1:]}], **DRIVERS[driver])
+    oracle = Oracle(optimizer)
+    run(oracle, params, 10)
+    optimizer.param_groups[1]["lr"] = 4.0
+    for tensor in oracle.own.tensors[1:]:
+        tensor.lr = 4.0
+    run(oracle, params, 10)
+    oracle.compare()
+
+
+@every_driver
 def test_gradients_that_are_zero_or_missing(driver: str) -> None:
     """A zero first gradient, a while of zeros, single zero entries, parameters without a gradient for some steps."""
     params = parameters()

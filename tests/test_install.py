@@ -53,6 +53,12 @@ def test_what_workflows_name_exists(name):
     assert set(re.findall(r"run: make (\w+)", text)) <= set(targets)
 
 
+def test_windows_is_tested():
+    job = WORKFLOWS["test.yml"].partition("\n  windows:\n")[2]
+    assert "runs-on: windows" in job
+    assert "tests/test_sparse.py" in job
+
+
 def test_every_wheel_that_is_published_was_checked_where_it_runs():
     jobs = {
         job.partition(":")[0]: job for job in re.split(r"^  (?=\w+:\n)", WORKFLOWS["wheels.yml"], flags=re.MULTILINE)

@@ -195,3 +195,15 @@ def test_nan_is_warned_of_once_with_its_place(make):
     with pytest.warns(UserWarning, match=r"parameter 2 \(weight\) is not finite after step 10") as found:
         train()
     assert [warning.filename for warning in found if "is not finite" in str(warning.message)] == [__file__]
+
+
+@pytest.mark.parametrize("make", [GradaGrad, AutoGradaGrad])
+def test_a_loss_of_nan_is_warned_of_within_25_steps(make):
+    params = parameters()[:3]
+    optimizer = make(params, lr=1e-3)
+    train(optimizer, 35)
+    for p in params:
+        p.grad = torch.full_like(p, torch.nan)
+    optimizer.step()
+    with pytest.warns(UserWarning, match="parameter 0 is not finite after step 60"):
+        train(optimizer, 40)

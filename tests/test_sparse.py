@@ -219,6 +219,25 @@ def test_cost_follows_the_touched_rows(kind, options):
         assert k < 2 or (k != 3) <= seen.largest <= 100, (k, seen.largest)  # The first steps make the state.
 
 
+def test_a_lookup_reads_old_values_until_its_row_has_caught_up():
+    ends = []
+    for sparse, current in ((False, False), (True, False), (True, True)):
+        torch.manual_seed(0)
+        table = torch.nn.Embedding(6, 2, sparse=sparse, dtype=torch.float64)
+        optimizer = AutoGradaGrad(table.parameters(), gamma0=0.1)
+        for k in range(30):
+            if current:
+                optimizer.state_dict()
+            optimizer.zero_grad()
+            (table(torch.tensor([k % 6, k * k % 6])) - 1.0).square().sum().backward()
+            optimizer.step()
+        optimizer.state_dict()
+        ends.append(table.weight.detach())
+    torch.testing.assert_close(ends[0], ends[2], rtol=1e-10, atol=0)
+    assert not torch.allclose(ends[0], ends[1], rtol=1e-4)
+    assert "a sparse run ends near the" in AutoGradaGrad.__doc__
+
+
 def test_bfloat16_state_of_untouched_rows_stays_as_it_is():
     p = torch.nn.Parameter(torch.randn(4, 3))
     optimizer = AutoGradaGrad([p], gamma0=0.1, state_dtype=torch.bfloat16)

@@ -94,13 +94,14 @@ def survives(name: str, tests: list[str], **environment: str) -> bool:
 
 
 def rule_survives(name: str, file: str, old: str, new: str) -> bool:
-    """Whether a mutant of a rule goes unnoticed."""
+    """Whether a mutant of a rule goes unnoticed. The kernel stays that of the rules as they are."""
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "gradagrad"
+        kernel = f"{library}/kernel/_kernel.abi3.so"
         shutil.copytree(ROOT / "src" / "gradagrad", library)
         (library / file).write_text(mutated(name, library / file, old, new))
-        tests = [str(ROOT / "tests" / test) for test in (AUTO_TESTS if file == AUTO else TESTS)]
-        return survives(name, tests, PYTHONPATH=folder, OMP_NUM_THREADS="1")
+        tests = [f"{ROOT}/tests/{test}" for test in (AUTO_TESTS if file == AUTO else TESTS)]
+        return survives(name, tests, PYTHONPATH=folder, OMP_NUM_THREADS="1", GRADAGRAD_KERNEL_PATH=kernel)
 
 
 @cache
@@ -132,11 +133,10 @@ def torch_folder() -> Path:
 def kernel_survives(name: str, file: str, old: str, new: str) -> bool:
     """Whether a mutant of the kernel goes unnoticed."""
     with tempfile.TemporaryDirectory() as folder:
-        text = mutated(name, ROOT / "src/gradagrad/kernel/csrc" / file, old, new)
         for path in objects().glob("*.o"):
             shutil.copy(path, folder)
         source = Path(folder) / file
-        source.write_text(text)
+        source.write_text(mutated(name, ROOT / "src/gradagrad/kernel/csrc" / file, old, new))
         compiled(source, Path(folder))
         library = Path(folder) / "_kernel.abi3.so"
         parts = [str(path) for path in Path(folder).glob("*.o")]

@@ -90,7 +90,7 @@ class AutoGradaGrad(Averaged):
     arguments = AUTOGRADAGRAD
     common_settings = ("lr",)
 
-    @explains_unknown(AUTOGRADAGRAD)
+    @explains_unknown(AUTOGRADAGRAD.elsewhere)
     def __init__(
         self,
         params: ParamsT,

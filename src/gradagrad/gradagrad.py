@@ -97,7 +97,7 @@ class GradaGrad(EngineOptimizer):
     arguments = GRADAGRAD
     averaged, eval, train = map(_no_average, ("averaged", "eval", "train"))
 
-    @explains_unknown(GRADAGRAD)
+    @explains_unknown(GRADAGRAD.elsewhere)
     def __init__(
         self,
         params: ParamsT,

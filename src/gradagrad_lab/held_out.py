@@ -100,12 +100,12 @@ class Results(RunFile):
 
     def get(self, problem: TrainingProblem, method: str, seed: int, make: Make) -> list[float]:
         """A run's losses, trained now if they are not there."""
-        runs = self.runs.setdefault(problem.name, {}).setdefault(method, {})
+        runs = self.runs.get(problem.name, {}).get(method, {})
         if method.startswith(OURS) and runs.get("rule") != rule_of("autogradagrad"):
-            runs.clear()
-            runs["rule"] = rule_of("autogradagrad")
+            runs = {"rule": rule_of("autogradagrad")}
         if str(seed) not in runs:
             runs[str(seed)] = [float(f"{loss:.5g}") for loss in run(problem, seed, make)]
+            self.put(runs, problem.name, method)
             self.note()
             self.save()
         return runs[str(seed)]

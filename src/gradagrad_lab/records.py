@@ -45,12 +45,20 @@ class RunFile:
         self.path = path
         self.made: list[dict[str, str]] = []
         self.runs: dict[str, dict[str, Any]] = {}
+        self._own: dict[tuple[str, ...], Any] = {}
+        """What was put here, not read, by its path of keys."""
         self._seen: Any = None
         self._merge()
 
     def note(self) -> int:
         """The place of this process's note."""
         return self._place(made_now())
+
+    def put(self, run: Any, *path: str) -> None:
+        """Adds or replaces a run, or a part of `runs` at a longer path. `save` writes it."""
+        self._own[path] = run
+        *above, key = path
+        functools.reduce(lambda runs, name: runs.setdefault(name, {}), above, self.runs)[key] = run
 
     def save(self) -> None:
         self._merge()
@@ -74,7 +82,7 @@ class RunFile:
         return found and (found.st_ino, found.st_mtime_ns, found.st_size)
 
     def _merge(self) -> None:
-        """Adds the runs that another command has written since, and that are not known here."""
+        """Reads the file again, because another command may have written since, and keeps what was put here."""
         if (stamp := self._stamp()) == self._seen:
             return
         self._seen = stamp
@@ -83,13 +91,16 @@ class RunFile:
             notes, runs = content["made"], content["runs"]
             for note in notes:  # Held-out runs do not name theirs.
                 self._place(note)
-            for key, run in runs.items():
-                if key not in self.runs:
-                    self.runs[key] = {**run, "made": self._place(notes[run["made"]])} if "made" in run else run
+            self.runs = {
+                key: {**run, "made": self._place(notes[run["made"]])} if "made" in run else run
+                for key, run in runs.items()
+            }
         except OSError as error:
             raise UserError(f"The record {self.path} cannot be read: {error.strerror}.", OUTPUT) from error
         except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
             raise DamagedError(f"The record {self.path} is damaged ({error}).", OUTPUT) from error
+        for path, run in self._own.items():
+            self.put(run, *path)
 
 
 @dataclass
@@ -180,7 +191,7 @@ class RecordStore:
             file = self._file(record.workload)
             self._known[record.key] = record
             content = {"config": record.config, "seed": record.seed, "seconds": record.seconds, "curves": record.curves}
-            file.runs[record.key] = {**content, "made": file._place(dict(record.made))}
+            file.put({**content, "made": file._place(dict(record.made))}, record.key)
             self._unwritten.add(file.path)
         if time.monotonic() > self._written + PAUSE:
             self.write()

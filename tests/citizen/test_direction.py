@@ -7,14 +7,7 @@ import pytest
 import torch
 from torch.optim import Optimizer
 
-from .harness import (
-    ADAGRAD,
-    Affine,
-    Case,
-    assert_moved_the_right_way,
-    cases,
-    quiet,
-)
+from .harness import ADAGRAD, Affine, Case, assert_moved_the_right_way, cases, quiet
 from .info import AUTOGRADAGRAD
 
 pytestmark = quiet

@@ -83,13 +83,8 @@ def test_hugging_face_trainer_evaluates_and_saves_at_the_average_and_resumes(cal
         entry["eval_loss"] for entry in whole.state.log_history if entry["step"] == 40 and "eval_loss" in entry
     ]
     assert whole.evaluate()["eval_loss"] == pytest.approx(evaluated)
-    optimizer = unwrapped(whole.optimizer)
-    with optimizer.averaged():
-        assert all(map(torch.equal, saved.parameters(), whole.model.parameters()))
-    optimizer.train()
+    unwrapped(whole.optimizer).train()
     assert not any(map(torch.equal, saved.parameters(), whole.model.parameters()))
-    optimizer.eval()
-    assert all(map(torch.equal, saved.parameters(), whole.model.parameters()))
 
 
 def test_hugging_face_trainer_without_evaluations_resumes_bit_for_bit(tmp_path: Path):
@@ -294,3 +289,99 @@ def test_hugging_face_schedule_to_zero_is_named_and_leaves_gamma(tmp_path: Path)
     steady = {**optimizer.param_groups[0], "lr": optimizer.param_groups[0]["initial_lr"]}
     assert logged[-1]["gradagrad/group0/gamma"] == pytest.approx(readings(optimizer, steady)["gamma"])
     assert logged[-1]["gradagrad/group0/effective_lr"] < 0.1 * logged[-1]["gradagrad/group0/gamma"]
+
+
+def watched(interrupted: bool = False) -> Any:
+    """A model that notes its weights in every forward pass, and in evaluations also its averages."""
+    pl: Any = pytest.importorskip("lightning.pytorch", reason="needs the frameworks extra")
+
+    class Watched(pl.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
+            self.optimizer = AutoGradaGrad(self.net.parameters(), gamma0=0.1)
+            self.trained, self.evaluated = list[Any](), list[Any]()
+
+        def forward(self, x: torch.Tensor, labels: torch.Tensor) -> Any:
+            (self.trained if self.training else self.evaluated).append(self.now())
+            if not self.training:
+                with self.optimizer.averaged():
+                    self.evaluated.append(self.now())
+                self.evaluated += [[*self.optimizer.averaged_state_dict(self.net).values()], self.now()]
+                if interrupted:
+                    raise KeyboardInterrupt
+            return {"loss": (self.net(x) - labels).square().mean(), "logits": x}
+
+        def training_step(self, batch: Any) -> Any:
+            return self(**batch)["loss"]
+
+        validation_step = training_step
+
+        def configure_optimizers(self) -> Any:
+            return self.optimizer
+
+        def now(self) -> list[torch.Tensor]:
+            return [p.detach().clone() for p in self.net.parameters()]
+
+    return Watched()
+
+
+ONLY = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))
+ROWS: Any = [{"x": ONLY, "labels": ONLY[:, :1]}]  # A single batch has no order that changes a sum.
+
+
+def by_hand(model: Any, steps: int) -> None:
+    for k in range(steps):
+        model.optimizer.zero_grad()
+        model.train().training_step(ROWS[0]).backward()
+        model.optimizer.step()
+        if k % 2:
+            model.eval().training_step(ROWS[0])
+
+
+def by_lightning(model: Any, callbacks: int, folder: Path) -> None:
+    from gradagrad.integrations.lightning import GradaGradCallback, pl
+
+    own = [GradaGradCallback(log=False)] * callbacks
+    quiet = {"logger": False, "num_sanity_val_steps": 0, "accelerator": "cpu", "default_root_dir": folder}
+    trainer = pl.Trainer(max_epochs=6, check_val_every_n_epoch=2, callbacks=own, **quiet)
+    trainer.fit(model, DataLoader(ROWS), DataLoader(ROWS))
+
+
+def by_hugging_face(model: Any, callbacks: int, folder: Path) -> None:
+    transformers = pytest.importorskip("transformers", reason="needs the frameworks extra")
+    from gradagrad.integrations.transformers import GradaGradCallback
+
+    own: Any = {"optimizers": (model.optimizer, None), "callbacks": [GradaGradCallback(log=False)] * callbacks}
+    arguments = transformers.TrainingArguments(
+        str(folder), max_steps=6, eval_steps=2, save_steps=2, eval_strategy="steps", lr_scheduler_type="constant",
+        max_grad_norm=0.0, report_to=[], use_cpu=True,
+    )  # fmt: skip
+    transformers.Trainer(model, arguments, train_dataset=ROWS, eval_dataset=ROWS, **own).train()
+
+
+@pytest.mark.parametrize("callbacks", [1, 2])
+@pytest.mark.parametrize("fit", [by_lightning, by_hugging_face])
+def test_callbacks_and_averaged_together_take_the_average_once(fit: Any, callbacks: int, tmp_path: Path) -> None:
+    expected, found = watched(), watched()
+    by_hand(expected, 6)
+    fit(found, callbacks, tmp_path)
+    averages = [average for average in expected.evaluated[1::4] for _ in range(4)]
+    assert not any(map(torch.equal, expected.evaluated[0], averages[0]))
+    torch.testing.assert_close([*found.evaluated, found.now()], [*averages, averages[-1]], rtol=0, atol=0)
+    found.optimizer.train()
+    by_hand(expected, 2)
+    by_hand(found, 2)
+    torch.testing.assert_close(found.trained, expected.trained, rtol=0, atol=0)
+
+
+def test_ctrl_c_in_an_evaluation_leaves_an_optimizer_that_knows_its_mode(tmp_path: Path) -> None:
+    expected, found = watched(), watched(interrupted=True)
+    by_hand(expected, 4)
+    with pytest.raises(KeyboardInterrupt):
+        by_hugging_face(found, 1, tmp_path)
+    with pytest.raises(RuntimeError, match=r"in eval mode: .* Call optimizer\.train\(\)"):
+        found.optimizer.step()
+    found.optimizer.train()
+    torch.testing.assert_close(found.now(), expected.trained[2], rtol=0, atol=0)

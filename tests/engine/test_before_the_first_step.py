@@ -1,6 +1,7 @@
 """Optimizers before their first step: checkpoints of them, changed settings, parameters without memory."""
 
 import copy
+import sys
 
 import pytest
 import torch
@@ -97,6 +98,21 @@ def test_parameters_without_memory_or_gradients_wait():
     added.grad = torch.ones(2)
     optimizer.step()
     assert set(optimizer.state) == {added}
+
+
+@every_kind
+def test_a_first_step_calls_as_much_for_each_group(kind):
+    calls = []
+    for n in (20, 20, 40):  # The first step of a process loads the kernel.
+        params = [torch.nn.Parameter(torch.ones(2)) for _ in range(n)]
+        optimizer = make(kind, [{"params": [p]} for p in params])
+        for p in params:
+            p.grad = torch.full((2,), 1e-3)
+        calls.append(0)
+        sys.setprofile(lambda *_: calls.append(calls.pop() + 1))
+        optimizer.step()
+        sys.setprofile(None)
+    assert calls[2] < 2.3 * calls[1]
 
 
 def test_a_large_table_is_written_once():

@@ -10,6 +10,7 @@ from torch.amp.grad_scaler import GradScaler
 
 from gradagrad import GradaGrad
 from gradagrad import precision as rounding
+from gradagrad.codegen import cpp
 from gradagrad.kernel import load as kernel
 from tests.engine.kernel_batches import needs_kernel
 
@@ -49,6 +50,16 @@ def test_a_damaged_kernel_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path)
     assert not status.loaded
     assert "does not fit torch" in str(status)
     assert "pip install" in str(status)
+
+
+@needs_kernel
+def test_a_kernel_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("GRADAGRAD_KERNEL_PATH", raising=False)
+    assert kernel.kernel_status.__wrapped__().loaded
+    monkeypatch.setattr(cpp._Header, "text", lambda _: "another rule")
+    status = kernel.kernel_status.__wrapped__()
+    assert not status.loaded
+    assert "built from other rules or C++ sources than this source tree has. Build it again: python" in str(status)
 
 
 SCALED: dict[str, dict[str, Any]] = {kind: {"kind": kind} for kind in KINDS} | {

@@ -90,9 +90,7 @@ def noisy_least_squares(double, clock=0.0, gamma0=1e-4, lr=1.0, elements=4096):
 
 
 @pytest.mark.parametrize(
-    "start",
-    [{}, {"clock": 1e5}, {"clock": 1.5e7}, {"gamma0": 1e-12}, {"lr": 1e-10, "clock": 1e6}],
-    ids=str,
+    "start", [{}, {"clock": 1e5}, {"clock": 1.5e7}, {"gamma0": 1e-12}, {"lr": 1e-10, "clock": 1e6}], ids=str
 )
 def test_float32_follows_double(start):
     """Without double precision all numbers are float32: the sum of weights neither overflows nor vanishes."""

@@ -18,11 +18,7 @@ def test_inject_hyperparams(make):
     """Every float becomes traced, and nothing changes; a schedule changes what it names."""
     plain = {"momentum": gradagrad, "group": gradagrad, "auto": auto_gradagrad}
     name = next(k for k, v in OPTIMIZERS.items() if v is make)
-    options = {
-        "momentum": {"momentum": 0.9, "rho": 10.0},
-        "group": {"granularity": "group"},
-        "auto": {"gamma0": 1e-2},
-    }
+    options = {"momentum": {"momentum": 0.9, "rho": 10.0}, "group": {"granularity": "group"}, "auto": {"gamma0": 1e-2}}
     rate = 1.0 if name == "auto" else 0.3
     injected = optax.inject_hyperparams(plain[name])(rate, **options[name])
     expected = train(plain[name](rate, **options[name]), parameters(), 5)[0]

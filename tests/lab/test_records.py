@@ -17,7 +17,7 @@ from gradagrad_lab import methods, pool
 from gradagrad_lab.context import Context
 from gradagrad_lab.errors import OUTPUT, UserError
 from gradagrad_lab.problems.toy import AbsoluteValue
-from gradagrad_lab.records import MARKER, SCHEMA, Record, RecordStore, key_of, prepare
+from gradagrad_lab.records import MARKER, SCHEMA, Record, RecordStore, RunFile, key_of, prepare
 from gradagrad_lab.study import Method, Run, runs_of
 from gradagrad_lab.train import train
 
@@ -97,6 +97,21 @@ def test_two_commands_in_one_folder_keep_each_other_s_runs(tmp_path: Path) -> No
         stores[seed % 2].add(a_record(a_run(seed=seed)))
         stores[seed % 2].write()
     assert all(RecordStore(tmp_path).find(a_run(seed=seed)) is not None for seed in range(4))
+
+
+def test_a_run_that_another_command_trained_again_is_not_written_back(tmp_path: Path) -> None:
+    def save(file: RunFile, number: int, *paths: tuple[str, ...]) -> None:
+        for own in paths:
+            file.put({"0": number}, *own)
+        file.save()
+
+    path = tmp_path / "runs.json"
+    save(RunFile(path), 1, ("a",), ("held-out", "ours"))
+    early = RunFile(path)
+    save(RunFile(path), 2, ("a",), ("held-out", "ours"))
+    save(early, 3, ("b",), ("held-out", "other"))
+    expected = {"a": {"0": 2}, "b": {"0": 3}, "held-out": {"ours": {"0": 2}, "other": {"0": 3}}}
+    assert early.runs == RunFile(path).runs == expected
 
 
 def changed(**content: Any) -> Callable[[str], str]:

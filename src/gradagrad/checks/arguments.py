@@ -197,8 +197,8 @@ def _did_you_mean(value: object, known: Iterable[str | None]) -> str:
     return f"Did you mean {near[0]!r}?" if near else ""
 
 
-def explains_unknown(table: Table) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """Has a constructor explain arguments that only other optimizers have, and misspelt ones."""
+def explains_unknown(elsewhere: Mapping[str, str]) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """Has a constructor explain arguments that only others have, and misspelt ones."""
 
     def explaining(init: Callable[P, None]) -> Callable[P, None]:
         known = [*signature(init).parameters]
@@ -206,7 +206,7 @@ def explains_unknown(table: Table) -> Callable[[Callable[P, None]], Callable[P, 
         @wraps(init)
         def checking(*args: P.args, **kwargs: P.kwargs) -> None:
             for name in kwargs.keys() - known:
-                if remedy := table.elsewhere.get(name) or _did_you_mean(name, known):
+                if remedy := elsewhere.get(name) or _did_you_mean(name, known):
                     raise TypeError(f"{type(args[0]).__name__} has no argument {name}. {remedy}")
             init(*args, **kwargs)
 

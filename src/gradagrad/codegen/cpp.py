@@ -4,6 +4,7 @@ Each traced function becomes a loop over *streams*, arrays of equal length: ``x`
 the phases pass on (sums, factors, statistics). Numbers that depend on settings alone are computed before the loop.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -218,11 +219,13 @@ class _Header:
 
 
 def header() -> str:
-    """The text of rules_generated.h."""
+    """The text of rules_generated.h. Its last string is a digest of all sources, which a kernel then contains."""
     result = _Header()
     for place in range(len(VARIANTS)):
         result.add(place)
-    return result.text()
+    sources = [path.read_bytes() for path in sorted(PATH.parent.glob("*.*")) if path != PATH]
+    digest = hashlib.sha256(b"".join([result.text().encode(), *sources])).hexdigest()
+    return f'{result.text()}\n[[gnu::used]] static const char sources[] = "{digest}";\n'
 
 
 PATH = Path(__file__).parent.parent / "kernel" / "csrc" / "rules_generated.h"

@@ -18,14 +18,15 @@ from gradagrad.engine.batch import Batch
 from gradagrad.engine.plan import KeptState, Plan
 from gradagrad.engine.state import begin, has_stepped, mark_idle
 from gradagrad.monitoring.diagnostics import GroupDiagnostics, describe, show, show_start
-from gradagrad.monitoring.first_step import FirstStep, warn_of_nan
+from gradagrad.monitoring.first_step import FirstStep, last_is_nan, warn_of_nan
 from gradagrad.rules.rule import Rule
 from gradagrad.rules.scope import Scope
 from gradagrad.torch_ops.ops import wrap_cpu_scalars
 from gradagrad.torch_ops.views import catch_up
 
 _LOOKS = 250
-"""The search for NaN in parameters comes after 10 steps, and then once in so many, because it reads all of them."""
+"""The search for NaN in parameters comes after 10 steps, and then once in so many, because it reads all of them. Every
+25 steps one number is read: a loss of NaN makes nearly all parameters NaN."""
 
 
 class EngineOptimizer(Optimizer, ABC):
@@ -145,7 +146,8 @@ class EngineOptimizer(Optimizer, ABC):
         self._step_groups(is_first)
         if self._counted is not None and not torch.compiler.is_compiling():
             self._counted += 1
-            if self._counted % _LOOKS == 10 and warn_of_nan(self):
+            due = self._counted % 25 == 10 and (self._counted % _LOOKS == 10 or last_is_nan(self))
+            if due and warn_of_nan(self):
                 self._counted = None
         return loss
 

@@ -27,10 +27,7 @@ from gradagrad.sharding import TableShard
 
 
 def optimizer_for(
-    model: torch.nn.Module,
-    make: Callable[[dict[str, torch.nn.Parameter]], EngineOptimizer],
-    *,
-    in_lookup: bool = False,
+    model: torch.nn.Module, make: Callable[[dict[str, torch.nn.Parameter]], EngineOptimizer], *, in_lookup: bool = False
 ) -> TableOptimizer:
     """An optimizer for all parameters of a ``DistributedModelParallel`` that FBGEMM does not step itself.
 

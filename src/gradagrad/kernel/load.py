@@ -86,12 +86,15 @@ def kernel_status() -> KernelStatus:
         record = build_record()
         reason, remedy = _REASONS.get(record.get("kind", ""), _REASONS[""])
         compiler = record.get("compiler", "the compiler")
-        words = {
-            "detail": str(record.get("detail", "")).rstrip("."),
-            "compiler": compiler,
-            "other": "g++" if "clang" in compiler else "clang++",
-        }
+        detail, other = str(record.get("detail", "")).rstrip("."), "g++" if "clang" in compiler else "clang++"
+        words = {"detail": detail, "compiler": compiler, "other": other}
         return KernelStatus(False, None, reason.format(**words), remedy.format(**words))
+    if not chosen and Path(__file__).with_name("csrc").is_dir():  # A source tree may have changed since.
+        from gradagrad.codegen import cpp  # No installed wheel needs it.
+
+        if cpp.header().split('"')[-2].encode() not in found[-1].read_bytes():
+            reason = f"{found[-1].name} was built from other rules or C++ sources than this source tree has."
+            return KernelStatus(False, str(found[-1]), reason, "Build it again: python setup.py build_ext --inplace")
     try:
         torch.ops.load_library(found[-1])
     except (OSError, RuntimeError) as error:

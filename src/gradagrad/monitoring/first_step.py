@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
@@ -82,6 +83,13 @@ class FirstStep:
             stacklevel=6,  # past step and the two wrappers torch puts around it
         )
         return True
+
+
+def last_is_nan(optimizer: EngineOptimizer) -> bool:
+    """Whether the last number of the last parameter is not finite, as far as the host knows without waiting."""
+    parameter = optimizer.param_groups[-1]["params"][-1]
+    known = type(parameter) is torch.nn.Parameter and parameter.is_cpu and parameter.numel()
+    return bool(known) and not cmath.isfinite(parameter.detach()[(-1,) * parameter.dim()].item())
 
 
 def warn_of_nan(optimizer: EngineOptimizer) -> bool:

@@ -9,10 +9,4 @@ They have the same rules, arguments and messages as the torch classes. Install t
 from gradagrad.optax.auto import AutoGradaGradState, auto_gradagrad, auto_gradagrad_eval_params
 from gradagrad.optax.transforms import GradaGradState, gradagrad
 
-__all__ = [
-    "AutoGradaGradState",
-    "GradaGradState",
-    "auto_gradagrad",
-    "auto_gradagrad_eval_params",
-    "gradagrad",
-]
+__all__ = ["AutoGradaGradState", "GradaGradState", "auto_gradagrad", "auto_gradagrad_eval_params", "gradagrad"]

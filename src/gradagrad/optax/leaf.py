@@ -7,16 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from gradagrad.optax.arrays import (
-    Array,
-    ArrayOps,
-    Blocks,
-    as_real,
-    block_dtype,
-    computing_dtype,
-    in_precision,
-    touched,
-)
+from gradagrad.optax.arrays import Array, ArrayOps, Blocks, as_real, block_dtype, computing_dtype, in_precision, touched
 from gradagrad.rules.gradagrad import is_off
 from gradagrad.rules.rule import Field, Rule
 

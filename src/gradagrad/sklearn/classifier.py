@@ -11,8 +11,9 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from gradagrad.checks.arguments import explains_unknown
 from gradagrad.sklearn.descent import Floats
-from gradagrad.sklearn.estimator import LinearEstimator
+from gradagrad.sklearn.estimator import NO_RATE, LinearEstimator
 from gradagrad.sklearn.losses import Hinge, Logistic, Softmax
 from gradagrad.sklearn.training import Model
 
@@ -72,6 +73,7 @@ class GradaGradClassifier(LinearClassifierMixin, LinearEstimator):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
+    @explains_unknown(NO_RATE)
     def __init__(
         self,
         loss: str = "softmax",

@@ -28,6 +28,7 @@ WEAK = 1e-4
 """The penalty strength of SGDClassifier."""
 LARGEST = 1e300
 """The difference of two larger numbers may overflow."""
+NO_RATE: dict[str, str] = dict.fromkeys(("learning_rate", "eta0"), "Leave it out: there is no learning rate to choose.")
 
 
 class LinearEstimator(SparseCoefMixin, BaseEstimator):

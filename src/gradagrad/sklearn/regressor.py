@@ -11,9 +11,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gradagrad.checks.arguments import explains_unknown
 from gradagrad.sklearn.batches import Moments
 from gradagrad.sklearn.descent import Floats
-from gradagrad.sklearn.estimator import LinearEstimator, scale_of
+from gradagrad.sklearn.estimator import NO_RATE, LinearEstimator, scale_of
 from gradagrad.sklearn.losses import Huber, Loss
 from gradagrad.sklearn.training import Model
 
@@ -51,6 +52,7 @@ class GradaGradRegressor(RegressorMixin, LinearEstimator):
         "epsilon": [Interval(Real, 0, math.inf, closed="right")],
     }
 
+    @explains_unknown(NO_RATE)
     def __init__(
         self,
         loss: str = "squared_error",

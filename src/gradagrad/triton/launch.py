@@ -109,8 +109,7 @@ def specs_of(batch: Batch, common: Spec) -> list[Spec]:
             rounded |= batch.plan.stochastic_rounding and types["x"] == torch.bfloat16
             names = ["x", "g", *(f.key for f in batch.plan.fields)]
             known[key] = common._replace(
-                dtypes=tuple((name, _name(types[name])) for name in names),
-                counter=common.counter if rounded else "",
+                dtypes=tuple((name, _name(types[name])) for name in names), counter=common.counter if rounded else ""
             )
         result.append(known[key])
     return result

@@ -101,7 +101,7 @@ class Records(RunFile):
 
     def add(self, job: Job, found: dict[str, Any]) -> None:
         rule = {"rule": self._rule} if job.method.startswith(OURS) else {}
-        self.runs[job.key] = {**found, "made": self.note(), **rule}
+        self.put({**found, "made": self.note(), **rule}, job.key)
         self.save()
 
     def get(self, job: Job, averaged: bool = False) -> dict[str, Any] | None:
