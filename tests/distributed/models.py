@@ -14,7 +14,6 @@ GRANULARITIES = ("element", "row", "tensor", "group")
 # Small steps on an easy problem, so that rounding is not amplified, with growth in every granularity.
 SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {"lr": 1e-3},
-    "travelled": {"lr": 1e-3, "gamma_max": "travelled", "rho": 10.0},
     "momentum": {"lr": 1e-3, "momentum": 0.9, "rho": 4.0, "weight_decay": 0.01},
     "bounded": {"lr": 1e-3, "grad_bound": 2.0, "gamma_max": 1.0, "growth_limit": 1.5, "lr_decay": 1e-3},
 }

@@ -45,9 +45,9 @@ def compute(frame: Frame) -> Results:
     start = np.full((len(RHOS), len(CAPS), len(seeds)), DIAMETER / 2)
     signs: Floats = start
 
-    def top(x: Floats) -> Floats:
-        travelled = START + rho / 2 * np.abs(x - start)
-        return np.where(none | printed, np.inf, np.where(soft, DIAMETER, travelled))
+    def far(x: Floats) -> Floats:
+        soft_cap = (DIAMETER - START) * 2 / rho
+        return np.where(none | printed, np.inf, np.where(soft, soft_cap, x - start)) ** 2
 
     def gradient(k: int, x: Floats) -> Floats:
         nonlocal signs
@@ -56,7 +56,7 @@ def compute(frame: Frame) -> Results:
         return np.broadcast_to(signs[k % 4096], x.shape)
 
     mean, counts, rates, gaps = np.zeros(start.shape), checkpoints(steps), [], []
-    for k, step in enumerate(follow(gradient, start, steps, settings, top)):
+    for k, step in enumerate(follow(gradient, start, steps, settings, far)):
         mean += (step.x - mean) / (k + 1)
         if k + 1 in counts:
             rates.append(np.log(step.next_gamma / np.sqrt(step.next_alpha)).mean(axis=2))

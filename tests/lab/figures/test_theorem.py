@@ -4,6 +4,7 @@ Each coordinate is a problem of its own. Where a bound is nearly reached, two th
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,12 +49,12 @@ class Problems:
         far = x - self.target
         return self.scale * np.where(self.kind == 0, abs(far), (np.logaddexp(4 * far, -4 * far) - np.log(2)) / 4)
 
-    def run(self, top: Callable[[Floats], Floats] | None = None) -> list[Step]:
+    def run(self, far: Callable[[Floats], Floats] | None = None) -> list[Step]:
         def project(x: Floats, metric: Floats) -> Floats:
             return np.where(self.kind == 4, x, np.clip(x, -1, 1))
 
         s = self.settings = Settings(self.gamma0, self.rho, self.beta, grad_bound=1.0, project=project)
-        return list(follow(self.gradient, self.x0, STEPS, s, top))
+        return list(follow(self.gradient, self.x0, STEPS, s, far))
 
 
 def worst(left: Floats, right: Floats) -> float:
@@ -64,9 +65,8 @@ def worst(left: Floats, right: Floats) -> float:
 def test_theorem_d(beta: float, cap: str) -> None:
     """Lemma 1, Theorem 2, (i) to (iii), the bound on α and the lemmas on m and on the growth of γ, after every step."""
     p = Problems((0.3, 1, 2, 5, 10, 30) if beta == 0 else (0.3, 1, 2, 10), beta)
-    start = np.maximum(p.gamma0, 2.0)
-    tops = {"none": None, "soft": lambda x: start, "travelled": lambda x: p.gamma0 + p.rho / 2 * abs(x - p.x0)}
-    steps = p.run(tops[cap])
+    soft = ((np.maximum(p.gamma0, 2.0) - p.gamma0) * 2 / p.rho) ** 2
+    steps = p.run({"none": None, "soft": lambda x: soft, "travelled": lambda x: (x - p.x0) ** 2}[cap])
     sums = TheoremD(p.settings, 1 + abs(p.target))
     error = iterate = loss = np.zeros(N)
     tight, path, M = dict.fromkeys(("i", "ii", "iii", "alpha", "growth", "path"), 0.0), np.zeros(N), 0.0
@@ -149,12 +149,14 @@ def test_without_a_cap_sign_noise_slows_the_step() -> None:
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.9])
-def test_the_runs_are_the_optimizer_s(beta: float) -> None:
-    s = Settings(0.7, 3.0, beta, gamma_max=1.5, grad_bound=2.0, project=lambda x, _: np.clip(x, -0.5, 0.5))
+@pytest.mark.parametrize("cap", [1.5, "travelled"])
+def test_the_runs_are_the_optimizer_s(beta: float, cap: Any) -> None:
+    top, far = (1.5, None) if cap == 1.5 else (None, np.square)  # x starts from 0.
+    s = Settings(0.7, 3.0, beta, gamma_max=top, grad_bound=2.0, project=lambda x, _: np.clip(x, -0.5, 0.5))
     g = np.random.default_rng(1).normal(size=(40, 6)).clip(-2, 2)
-    p, options = torch.zeros(6, dtype=torch.float64, requires_grad=True), {"gamma_max": 1.5, "grad_bound": 2.0}
+    p, options = torch.zeros(6, dtype=torch.float64, requires_grad=True), {"gamma_max": cap, "grad_bound": 2.0}
     optimizer = GradaGrad([p], 0.7, rho=3.0, momentum=beta, projection=Box(-0.5, 0.5), eps=0.0, **options)
-    for k, step in enumerate(follow(lambda k, x: g[k], np.zeros(6), 40, s)):
+    for k, step in enumerate(follow(lambda k, x: g[k], np.zeros(6), 40, s, far)):
         assert p.detach().numpy() == pytest.approx(step.x, abs=1e-12)
         p.grad = torch.as_tensor(g[k])
         optimizer.step()
