@@ -1,13 +1,17 @@
 """Figure 5, which the paper does not have: can the upper bound on γ be removed? It uses the hardest kind of noise.
 
 f(x) = εx over [0, D], with gradients ±1 of mean ε. The minimum is the edge at 0, and γ grows by chance agreement alone.
+Beside it, the γ of AutoGradaGrad, which has no cap either: its votes bring it down.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gradagrad.rules import auto
 from gradagrad.rules.gradagrad import Settings
+from gradagrad.sklearn.ops import ArrayOps
+from gradagrad.torch_ops.ops import reduction
 from gradagrad_lab.figures.bound import checkpoints, plan
 from gradagrad_lab.figures.theorem import follow
 from gradagrad_lab.report import style
@@ -19,15 +23,24 @@ CAPS = {"no cap": "others", "D∞, as printed": "adagrad", "D∞, v as below it"
 """The caps on γ, and how they are drawn."""
 SLOPE, DIAMETER, START = 0.1, 2.0, 0.5
 """ε, D and γ₀."""
+NOISY: dict[str, tuple[Any, float]] = {
+    "(x − 1)²/2": (np.positive, 1), "|x − 1|": (np.sign, 1), "f = 0": (np.zeros_like, 1), "|x|": (np.sign, 0)
+}  # fmt: skip
+"""Slopes and minima of losses of one element. AutoGradaGrad sees them with normal noise of size 1, from minimum + 1."""
 STEPS, SEEDS = {True: 16_384, False: 131_072}, 20
 
 
 class Results(NamedTuple):
-    """Means over seeds, (ρ, cap, step): of γ/√α (geometric), and of f(x̄) − f*."""
+    """Means over seeds, (ρ, cap, step): of γ/√α (geometric), and of f(x̄) − f*; (loss, step): of AutoGradaGrad's log γ.
+
+    ``stopped``: the runs on |x| whose average ends more than 0.01 from 0.
+    """
 
     steps: Floats
     rate: Floats
     gap: Floats
+    gamma: Floats
+    stopped: int
 
     def exponent(self, curve: Floats) -> float:
         """The exponent of the number of steps, fitted to the later half of its logarithmic scale."""
@@ -61,23 +74,48 @@ def compute(frame: Frame) -> Results:
         if k + 1 in counts:
             rates.append(np.log(step.next_gamma / np.sqrt(step.next_alpha)).mean(axis=2))
             gaps.append(SLOPE * mean.mean(axis=2))
-    return Results(counts, np.exp(np.stack(rates, axis=2)), np.stack(gaps, axis=2))
+    return Results(counts, np.exp(np.stack(rates, axis=2)), np.stack(gaps, axis=2), *gammas(seeds, counts))
+
+
+def gammas(seeds: tuple[int, ...], counts: Floats) -> tuple[Floats, int]:
+    """AutoGradaGrad's part of the results. Every run has one tensor of one element."""
+    rule, s, ops, shape = auto.RULE, auto.Settings(), ArrayOps(), (len(NOISY), len(seeds))
+    state = {field.key: np.full(shape, getattr(s, str(field.start), field.start)) for field in rule.fields(s)}
+    best = np.array([[place] * len(seeds) for _, place in NOISY.values()])
+    state["x"], draws, found = best + 1.0, [np.random.default_rng([seed, 6]) for seed in seeds], []
+    for k in range(int(counts[-1])):
+        slopes = np.stack([slope(x) for (slope, _), x in zip(NOISY.values(), state["x"] - best, strict=True)])
+        block, factors = rule.decide((), state, s, ops)
+        given = {**state, "g": slopes + [draw.normal() for draw in draws]}
+        new, statistics = rule.move(given, factors, s, reduction("element"), ops)
+        totals = rule.report(statistics, block, 1.0, s, ops)
+        state = {**rule.learn(statistics, totals, block, s, ops), **new}
+        if k + 1 in counts:
+            found.append(np.log(state["gamma"]).mean(axis=1))
+    return np.exp(np.stack(found, axis=1)), int((np.abs(rule.average(state, s)[-1]) > 0.01).sum())
 
 
 def draw(results: Results) -> list[Picture]:
     """f at the average with each cap, and the step without a cap."""
     panels = [Panel(lambda axes, i=i: _gaps(axes, results, i), f"f(average), ρ = {RHOS[i]:g}") for i in (0, 2)]
-    panels += [Panel(lambda axes: _rates(axes, results), "Step γ/√α without a cap")]
+    ours = [(f"ρ = {rho:g}", row[0], -1 / (1 + rho), -1, 1.5) for rho, row in zip(RHOS, results.rate, strict=True)]
+    auto_ours = [
+        *zip(NOISY, results.gamma, (-1, np.nan, -0.36, np.nan), (14, 27, 8, 21), (3, 3, 0.1, 2), strict=True)
+    ]
+    panels += [Panel(lambda axes: _falls(axes, results.steps, ours), "Step γ/√α without a cap")]
+    panels += [Panel(lambda axes: _falls(axes, results.steps, auto_ours), "γ of AutoGradaGrad")]
     return [
         Picture(
             "Can the upper bound on γ be removed?",
             "figure5",
             f"f(x) = {SLOPE}x over [0, {DIAMETER:g}] with gradients ±1, from γ₀ = {START}, means over seeds. "
-            "The travelled cap γ₀ + (ρ/2)·|x − x₀| does not know D∞. Dotted: the slopes −1/(1 + ρ).",
-            "Three panels with logarithmic axes. Without a cap, f at the average falls slowly, at ρ = 10 hardly at "
-            "all; with each of three caps it falls along nearly straight lines. The last panel shows the uncapped "
-            "step falling along the predicted slopes.",
+            "The travelled cap γ₀ + (ρ/2)·|x − x₀| does not know D∞. Dotted: the slopes −1/(1 + ρ); for "
+            "AutoGradaGrad, on one element with normal noise, −1 and −0.36.",
+            "Four panels with logarithmic axes. Without a cap, f at the average falls slowly, at ρ = 10 hardly at "
+            "all; with each of three caps it falls along nearly straight lines. The third panel shows the uncapped "
+            "step falling along the predicted slopes, the last one AutoGradaGrad's γ falling from 0.1 on.",
             panels,
+            columns=2,
         )
     ]
 
@@ -88,13 +126,14 @@ def _gaps(axes: Any, results: Results, i: int) -> None:
     axes.set(xscale="log", yscale="log", xlabel="iterates averaged", ylim=(results.gap.min() / 2, 0.15))
 
 
-def _rates(axes: Any, results: Results) -> None:
-    for rho, (curve, *_), shade in zip(RHOS, results.rate, style.ramp(len(RHOS)), strict=True):
-        axes.plot(results.steps, curve, color=shade, label=f"ρ = {rho:g}")
-        slope = curve[-1] * (results.steps / results.steps[-1]) ** (-1 / (1 + rho))
-        axes.plot(results.steps, slope, color=shade, linestyle=(0, (1, 2)))
-        style.note(axes, f"ρ = {rho:g}", (results.steps[-1], 1.5 * curve[-1]), shade=shade, fontsize=8, ha="right")
-    axes.set(xscale="log", yscale="log", xlabel="step k", ylim=(results.rate.min() / 1.5, 1))
+def _falls(axes: Any, steps: Floats, curves: list[tuple[str, Floats, float, int, float]]) -> None:
+    """Curves with the slopes they should have, and labels so far above these places."""
+    for (name, curve, slope, place, lift), shade in zip(curves, style.ramp(len(curves)), strict=True):
+        axes.plot(steps, curve, color=shade, label=name)
+        line = curve[-1] * (steps / steps[-1]) ** slope
+        axes.plot(steps, np.where(line < 1, line, np.nan), color=shade, linestyle=(0, (1, 2)))
+        style.note(axes, name, (steps[place], lift * curve[place]), shade=shade, fontsize=8, ha="right")
+    axes.set(xscale="log", yscale="log", xlabel="step k", ylim=(None, 1))
     axes.tick_params(which="minor", labelleft=False)
 
 
@@ -103,6 +142,7 @@ def claims(results: Results) -> list[Claim]:
     rate, predicted = np.array([results.exponent(row[0]) for row in results.rate]), -1 / (1 + RHOS)
     none, *caps = np.array([[results.exponent(curve) for curve in row] for row in results.gap]).T
     ratio = results.gap[:, :, -1] / results.gap[:, 1:2, -1]
+    falls = [results.exponent(curve) for curve in results.gamma]
     off, over = np.abs(rate - predicted).max(), ratio[:, 3].max()
     at = f"at ρ = {', '.join(f'{rho:g}' for rho in RHOS)}"
     return [
@@ -130,6 +170,16 @@ def claims(results: Results) -> list[Claim]:
             whose="ours",
             criterion="at most twice f with the printed cap at the end, for every ρ",
             number=f"{over:.1f} times the printed cap's at most",
+        ),
+        Claim(
+            "AutoGradaGrad needs no cap: its votes bring γ down under noise.",
+            f"Exponents of k on {', '.join(NOISY)}: {listed(falls)}. But on |x| the average of {results.stopped} runs "
+            f"ends more than 0.01 from 0: the limit of γ falls with the size of x, and γ goes on falling.",
+            "holds in part" if results.stopped else "holds" if max(falls[:2]) < -0.5 else "does not hold",
+            whose="ours",
+            criterion="faster than 1/√k on both losses with the minimum at 1, and no run on |x| that stops early",
+            fixed="after",
+            number=f"{results.stopped} runs on |x| stop early",
         ),
     ]
 
