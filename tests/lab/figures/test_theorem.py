@@ -94,12 +94,13 @@ def test_theorem_d(beta: float, cap: str) -> None:
             free = step.gamma * np.sqrt(1 + np.maximum(p.rho * step.g * step.m - step.g**2, 0) / step.alpha)
             assert cap != "none" or np.allclose(step.next_gamma, free, rtol=1e-9), "Lemma 4's clip binds"
             found["growth"] = worst(step.next_gamma - step.gamma - 1e-13, reach)
-            found["path"] = worst(step.next_gamma, p.gamma0 + p.rho / 2 * path)
+            found["path"] = worst(step.next_gamma - p.gamma0 - 1e-13, p.rho / 2 * path)
         for name, ratio in found.items():
             assert ratio <= 1 + 1e-9, (name, k, ratio)
             tight[name] = max(tight[name], ratio)
     assert worst(abs(M), p.rho * beta / (1 - beta) + 1 / np.sqrt(1 - beta)) <= 1 + 1e-9
-    assert min(tight[name] for name in tight if cap == "none" or name not in ("growth", "path")) > 2 / 3
+    assert cap != "none" or tight["path"] > (0.1 if beta else 0.4), "at most half is reached"
+    assert min(tight[name] for name in tight if name != "path" and (cap == "none" or name != "growth")) > 2 / 3
 
 
 @pytest.mark.parametrize("rho", [0.1, 0.3, 0.62, 1.0, 2.0, 10.0, 30.0])
@@ -182,6 +183,6 @@ def test_the_verdicts_follow_from_the_runs(tmp_path, monkeypatch: pytest.MonkeyP
     context = Context(out=tmp_path, seeds=4)
     section, answer = conduct(bound.STUDY, context), conduct(figure5.STUDY, context)
     assert [claim.verdict for claim in section.claims] == ["holds", "holds"]
-    assert [claim.verdict for claim in answer.claims] == ["does not hold", "holds", "holds"]
+    assert [claim.verdict for claim in answer.claims] [:3] == ["does not hold", "holds", "holds"]
     broken = [curve._replace(gaps=curve.gaps * 1e6) for curve in bound.measure("logistic", (0, 1), 16, 0.0)]
     assert {claim.verdict for claim in bound.claims(broken)} == {"does not hold"}
