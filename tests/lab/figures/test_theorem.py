@@ -183,6 +183,6 @@ def test_the_verdicts_follow_from_the_runs(tmp_path, monkeypatch: pytest.MonkeyP
     context = Context(out=tmp_path, seeds=4)
     section, answer = conduct(bound.STUDY, context), conduct(figure5.STUDY, context)
     assert [claim.verdict for claim in section.claims] == ["holds", "holds"]
-    assert [claim.verdict for claim in answer.claims] [:3] == ["does not hold", "holds", "holds"]
+    assert [claim.verdict for claim in answer.claims][:3] == ["does not hold", "holds", "holds"]
     broken = [curve._replace(gaps=curve.gaps * 1e6) for curve in bound.measure("logistic", (0, 1), 16, 0.0)]
     assert {claim.verdict for claim in bound.claims(broken)} == {"does not hold"}
