@@ -46,7 +46,7 @@ class AutoOracle:
         self.tensors = [Tensor(y, gamma0, rate) for y, rate in zip(tensors, rates, strict=True)]
         self.k, self.common, self.v, self.weights, self.fallen = 0, gamma0, 0.0, 0.0, 1.0
         self.beta, self.decay, self.guard, self.gamma_max = beta, decay, guard, gamma_max
-        self.largest_lr, self.measured, self.limited = 0.0, 0, 0.0
+        self.largest_lr, self.measured, self.limited, self.trend = 0.0, 0, 0.0, 0.0
 
     def step(self, gradients: Sequence[Sequence[float] | None], schedule: float = 1.0) -> None:
         """One step; None is a tensor without a gradient. ``schedule`` is what a scheduler makes of every lr."""
@@ -101,6 +101,8 @@ class AutoOracle:
         agreements = [sqrt(tensor.gamma) * self.fallen * tensor.agreement for tensor in tensors]
         P = sum(own * self.common / tensor.gamma for own, tensor in zip(agreements, tensors, strict=True))
         self.v += (P * P - self.v) * r
+        S = self.common * sum(tensor.slope for tensor in tensors)
+        self.trend += (max(min(2.0 * P / S, 1.0), -1.0) - self.trend) / 100 if S > 0.0 else -self.trend / 100
         largest = max(1.0 / sqrt(k), 0.1)
         common_vote = _clipped(P / sqrt(k * self.v), largest) if self.v > 0.0 else 0.0
         for own, tensor in zip(agreements, tensors, strict=True):
@@ -115,7 +117,7 @@ class AutoOracle:
             if is_first:
                 gamma = 0.03 * tensor.limit
             elif gamma > tensor.limit:
-                held = max(min(2.0 - 2.0 * own / (tensor.gamma * tensor.slope), 1.0), 0.0)
+                held = max(min(2.0 - 4.0 * self.trend, 1.0), 0.0)
                 gamma = exp(log(gamma) - 0.2 * held * (log(gamma) - log(tensor.limit)))
             tensor.gamma = min(gamma, self.gamma_max)
         self.measured = k if is_due else self.measured

@@ -146,6 +146,7 @@ class Shared(NamedTuple):
     common_gamma: float
     common_square: float
     measured: float
+    trend: float
     limited: float
     largest_lr: float
 
@@ -212,7 +213,7 @@ class Oracle:
         params = every_parameter(optimizer)
         numbers = shared(optimizer)
         assert numbers.clock == own.k
-        found = [own.weights, own.common, own.v, own.measured, own.limited, own.largest_lr]
+        found = [own.weights, own.common, own.v, own.measured, own.trend, own.limited, own.largest_lr]
         close("shared", numbers[2:], found, rtol, 1e-15)
         optimizer.state_dict()  # Idle rows catch up.
         for p, average, tensor in zip(params, averages_of(optimizer), own.tensors, strict=True):

@@ -45,7 +45,7 @@ class AutoTensor:
     agreement_square: float = 0.0
     limit: float = math.inf
     slope: float = 0.0
-    """What a step takes off the loss to first order, divided by γ."""
+    """What a step takes off the loss to first order, divided by γ, when it was last measured."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class AutoState:
     agreement_square: float = 0.0
     measured: int = 0
     """The step in which limits were last measured."""
+    trend: float = 0.0
+    """How strongly gradients agree, from −1 to 1, a mean over 100 steps."""
 
 
 def auto_gradagrad(
@@ -108,18 +110,20 @@ def auto_gradagrad(
     log_mean = sum(y.numel() * math.log(t.gamma) for y, t in zip(ys, tensors, strict=True)) / elements
     common = sum(own * math.exp(log_mean) / t.gamma for own, t in zip(agreements, tensors, strict=True))
     common_vote, common_square = _vote(common, state.agreement_square, k)
+    promised = math.exp(log_mean) * sum(t.slope for t in state.tensors)
+    agrees = max(-1.0, min(1.0, 2 * common / promised)) if promised else 0.0
+    trend = state.trend + (agrees - state.trend) / 100
+    held = max(0.0, min(1.0, 2 - 4 * trend))  # While gradients agree strongly, as in linear models, limits let go.
     for place, (own, t) in enumerate(zip(agreements, tensors, strict=True)):
         vote, square = _vote(own, t.agreement_square, k)
         log_gamma = math.log(t.gamma * (1 + (vote + common_vote) / 2))
         log_gamma += (log_mean - math.log(t.gamma)) * 0.5 / (k + 1)
         if state.tensors[place].limit == math.inf > t.limit:  # Its first gradient has measured the limit.
             log_gamma = math.log(0.03 * t.limit)
-        if t.slope > 0:  # Where gradients agree as strongly as the step itself promises, the limit does not hold.
-            held = max(0.0, min(1.0, 2 - 2 * own / (t.gamma * t.slope)))
-            log_gamma -= 0.2 * held * max(0.0, log_gamma - math.log(t.limit))
+        log_gamma -= 0.2 * held * max(0.0, log_gamma - math.log(t.limit))
         tensors[place] = replace(t, gamma=math.exp(log_gamma), agreement_square=square)
     measured = k if due else state.measured
-    return new_ys, AutoState(tensors, math.exp(log_mean), k, weights, common_square, measured)
+    return new_ys, AutoState(tensors, math.exp(log_mean), k, weights, common_square, measured, trend)
 
 
 def _vote(agreement: float, square: float, k: int) -> tuple[float, float]:

@@ -36,6 +36,7 @@ class AutoGradaGradState(NamedTuple):
     common_gamma: Any
     common_square: Any
     measured: Any
+    trend: Any
     limited: Any
     largest_lr: Any
     beta: Any

@@ -23,13 +23,14 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     log γ ← log(γ·(1 + (u + U)/2)) + (log G − log γ)·½/(k+1)
     log γ ← log γ − 0.2·o·max(0, log γ − log L)  a γ above its limit L is drawn back …
     L   = 0.06·max(0.03, rms y')/rms(g/√a)      … where a step would move a tensor by 6 % of its own size
-    S   = γ·Σ g·g/√a                            what a step takes off the loss to first order
-    o   = 2 − 2·P/S, clipped to [0, 1]          where gradients agree as strongly as that, L does not hold
+    S   = G·Σ g·g/√a, over all tensors          what a step takes off the loss to first order
+    t  += (2·Σ P·G/γ / S − t)/100               the trend: how strongly gradients agree, each clipped to ±1 …
+    o   = 2 − 4·t, clipped to [0, 1]            … and from a trend of a half on limits do not hold
     c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
 
 The root mean squares (rms) are over the elements where g ≠ 0, and that of g/√a counts as at least 0.3 and at most 1.
-L and S/γ are measured in each of the first steps, and later in every fifteenth. γ₀ serves until a tensor's L is first
-measured, which its first gradient does. Then γ starts at 0.03·L.
+L and Σ g·g/√a are measured in each of the first steps, and later in every fifteenth. γ₀ serves until a tensor's L is
+first measured, which its first gradient does. Then γ starts at 0.03·L.
 
 G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
 it, and tensors can be stepped one by one.
@@ -39,7 +40,9 @@ here                  meaning
 ====================  =============================================================================================
 ``B``, ``e``, ``D``   fields "accumulator", "offset" and "displacement", one number for each element
 ``gamma``, ``v``      fields "gamma" and "agreement_square", for each tensor
-``L``, ``S/γ``        fields "limit", 0 while it is not known, and "slope", for each tensor
+``L``                 field "limit", for each tensor; 0 while it is not known
+"slope"               Σ g·g/√a when it was last measured, for each tensor
+``t``                 field "trend", shared by all tensors
 ``k``, ``c``, ``W``   fields "clock", "displacement_scale" and "weight_total", shared by all tensors
 ``G``, ``V``          fields "common_gamma" and "common_square", shared by all tensors
 "measured"            the step in which limits were last measured, shared by all tensors
@@ -95,8 +98,10 @@ SELDOM = 15
 """Steps from one measurement of the limits to the next: the size of a tensor changes slowly. It is odd, so that tensors
 with a gradient in every second step are measured too."""
 FREE = 0.5
-"""Above this share of S agreement loosens the limit, and from S on nothing is drawn back. The weights of a linear model
-must grow many-fold, and gradients agree while they do. Behind saturated units they do not."""
+"""Limits let go while the trend rises to this, from half of it on. The weights of a linear model must grow many-fold,
+and gradients agree while they do. Behind saturated units they do not."""
+TREND = 100
+"""The trend is a mean over this many steps, because deep nets agree as strongly in their first thirty."""
 STAY = 1000
 """Diagnostics average over this many steps how much was above its limit."""
 
@@ -144,6 +149,7 @@ class AutoRule(Rule):
             Field("common_gamma", "shared", start="gamma0", least=0.0),
             Field("common_square", "shared", least=0.0),
             Field("measured", "shared", least=0.0),
+            Field("trend", "shared"),
             Field("limited", "shared", least=0.0),
             Field("largest_lr", "shared", least=0.0),
         )
@@ -215,10 +221,10 @@ class AutoRule(Rule):
     def report(
         self, statistics: Sequence[Array], block: Block, size: Array, s: Settings, ops: Ops
     ) -> tuple[Array, ...]:
-        """A tensor's part of the common agreement, and of the means of log γ and of what is limited over elements."""
+        """A tensor's part of the common agreement, of the means of log γ and of what is limited, and of S."""
         gamma, limit = block["gamma"], block["limit"]
         above = ops.where(ops.less(0.0, limit), ops.where(ops.less(limit, gamma), size, 0.0), 0.0)
-        return statistics[0] / ops.sqrt(gamma), ops.log(gamma) * size, size, above
+        return statistics[0] / ops.sqrt(gamma), ops.log(gamma) * size, size, above, block["slope"]
 
     def learn(
         self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
@@ -229,16 +235,16 @@ class AutoRule(Rule):
         mean, above = totals[1] / size, totals[3] / size
         common_gamma = ops.exp(mean)
         unit = c * _fallen(self.weight(k, block, ops), k, block["weight_total"], ops)
-        agreement = ops.sqrt(gamma) * unit * statistics[0]
-        own_vote, own_square = _vote(agreement, block["agreement_square"], k, ops)
+        own_vote, own_square = _vote(ops.sqrt(gamma) * unit * statistics[0], block["agreement_square"], k, ops)
         common_vote, common_square = _vote(common_gamma * unit * totals[0], block["common_square"], k, ops)
         pulled = ops.exp((mean - ops.log(gamma)) * (PULL / (k + 1.0)))
         new_gamma = gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled
         limit, slope = self.limit(statistics, block, ops)
         known = ops.where(ops.less(0.0, limit), limit, ops.largest)
         excess = ops.maximum(ops.log(new_gamma / known), 0.0)
-        strength = agreement / ops.maximum(gamma * slope, ops.tiny)
-        held = ops.maximum(ops.minimum((1.0 - strength) / (1.0 - FREE), 1.0), 0.0)
+        agrees = ops.maximum(ops.minimum(unit * totals[0] / ops.maximum(totals[4] * FREE, ops.tiny), 1.0), -1.0)
+        trend = block["trend"] + (agrees - block["trend"]) / TREND
+        held = ops.maximum(ops.minimum(2.0 - trend * (2.0 / FREE), 1.0), 0.0)
         new_gamma = ops.maximum(new_gamma * ops.exp(excess * held * -BACK), ops.tiny)
         begins = ops.where(ops.less(0.0, block["limit"]), 0.0, limit)
         new_gamma = ops.where(ops.less(0.0, begins), begins * START, new_gamma)
@@ -250,6 +256,7 @@ class AutoRule(Rule):
             "limit": limit,
             "slope": slope,
             "measured": ops.where(ops.less(0.0, self.is_due(k, block, ops)), k, block["measured"]),
+            "trend": trend,
             "limited": block["limited"] + (above - block["limited"]) / ops.minimum(k, STAY),
             "displacement_scale": c - c * FADE / (k + 1.0),
             "common_gamma": common_gamma,
@@ -259,7 +266,7 @@ class AutoRule(Rule):
         return {**block, **dict(zip(learned, values, strict=True))}
 
     def limit(self, statistics: Sequence[Array], block: Block, ops: Ops) -> tuple[Array, Array]:
-        """The largest γ that a tensor's size allows, and S/γ. Both stay where no gradient was measured but 0."""
+        """The largest γ that a tensor's size allows, and Σ g·g/√a. Both stay where no gradient was measured but 0."""
         moved = ops.maximum(statistics[4], 1.0)
         size, pace = ops.sqrt(statistics[1] / moved), ops.sqrt(statistics[2] / moved)
         new = ops.maximum(size, SMALL) * SHARE / ops.maximum(ops.minimum(pace, 1.0), SLOWEST)

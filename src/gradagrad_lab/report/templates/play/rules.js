@@ -95,7 +95,7 @@ function gradagradRates({ growth, accumulator, lr }) {
   return { gamma: t0, growth: growth, rate: t3 };
 }
 
-function autoDecide({ gamma, agreement_square, limit, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, limited, largest_lr, lr }) {
+function autoDecide({ gamma, agreement_square, limit, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, trend, limited, largest_lr, lr }) {
   const t0 = clock + 1.0;
   const t1 = t0 * t0;
   const t2 = t1 * t0;
@@ -136,7 +136,7 @@ function autoDecide({ gamma, agreement_square, limit, slope, clock, displacement
   const t37 = t34 < t36;
   const t38 = t37 ? 1.0 : 0.0;
   const t39 = t32 ? t38 : 1.0;
-  return { gamma: gamma, agreement_square: agreement_square, limit: limit, slope: slope, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, measured: measured, limited: limited, largest_lr: t27, factor0: t7, factor1: t10, factor2: t13, factor3: t26, factor4: t30, factor5: t31, factor6: t22, factor7: t39 };
+  return { gamma: gamma, agreement_square: agreement_square, limit: limit, slope: slope, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, measured: measured, trend: trend, limited: limited, largest_lr: t27, factor0: t7, factor1: t10, factor2: t13, factor3: t26, factor4: t30, factor5: t31, factor6: t22, factor7: t39 };
 }
 
 function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, factor2, factor3, factor4, factor5, factor6, beta }) {
@@ -208,7 +208,7 @@ function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, f
   return { x: t42, accumulator: t12, offset: t26, displacement: t41, statistic0: t52, statistic1: t55, statistic2: t58, statistic3: t61, statistic4: t64 };
 }
 
-function autoReport({ statistic0, gamma, limit, elements }) {
+function autoReport({ statistic0, gamma, limit, slope, elements }) {
   const t0 = 0.0 < limit;
   const t1 = limit < gamma;
   const t2 = t1 ? elements : 0.0;
@@ -217,10 +217,10 @@ function autoReport({ statistic0, gamma, limit, elements }) {
   const t5 = statistic0 / t4;
   const t6 = Math.log(gamma);
   const t7 = t6 * elements;
-  return { total0: t5, total1: t7, total2: elements, total3: t3 };
+  return { total0: t5, total1: t7, total2: elements, total3: t3, total4: slope };
 }
 
-function autoLearn({ statistic0, statistic1, statistic2, statistic3, statistic4, total0, total1, total2, total3, gamma, agreement_square, limit, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, limited, largest_lr }) {
+function autoLearn({ statistic0, statistic1, statistic2, statistic3, statistic4, total0, total1, total2, total3, total4, gamma, agreement_square, limit, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, trend, limited, largest_lr }) {
   const t0 = Math.max(total2, 1.0);
   const t1 = total1 / t0;
   const t2 = total3 / t0;
@@ -310,32 +310,38 @@ function autoLearn({ statistic0, statistic1, statistic2, statistic3, statistic4,
   const t86 = t61 / t85;
   const t87 = Math.log(t86);
   const t88 = Math.max(t87, 0.0);
-  const t89 = gamma * t83;
-  const t90 = Math.max(t89, TINY);
-  const t91 = t17 / t90;
-  const t92 = 1.0 - t91;
-  const t93 = t92 / 0.5;
-  const t94 = Math.min(t93, 1.0);
-  const t95 = Math.max(t94, 0.0);
-  const t96 = t88 * t95;
-  const t97 = t96 * -0.2;
-  const t98 = Math.exp(t97);
-  const t99 = t61 * t98;
-  const t100 = Math.max(t99, TINY);
-  const t101 = t72 ? 0.0 : t82;
-  const t102 = 0.0 < t101;
-  const t103 = t101 * 0.03;
-  const t104 = t102 ? t103 : t100;
-  const t105 = 0.0 < t78;
-  const t106 = t105 ? clock : measured;
-  const t107 = t2 - limited;
-  const t108 = Math.min(clock, 1000.0);
-  const t109 = t107 / t108;
-  const t110 = limited + t109;
-  const t111 = displacement_scale * 0.5;
-  const t112 = t111 / t53;
-  const t113 = displacement_scale - t112;
-  return { gamma: t104, agreement_square: t25, limit: t82, slope: t83, clock: clock, displacement_scale: t113, weight_total: weight_total, common_gamma: t3, common_square: t43, measured: t106, limited: t110, largest_lr: largest_lr };
+  const t89 = t14 * total0;
+  const t90 = total4 * 0.5;
+  const t91 = Math.max(t90, TINY);
+  const t92 = t89 / t91;
+  const t93 = Math.min(t92, 1.0);
+  const t94 = Math.max(t93, -1.0);
+  const t95 = t94 - trend;
+  const t96 = t95 / 100.0;
+  const t97 = trend + t96;
+  const t98 = t97 * 4.0;
+  const t99 = 2.0 - t98;
+  const t100 = Math.min(t99, 1.0);
+  const t101 = Math.max(t100, 0.0);
+  const t102 = t88 * t101;
+  const t103 = t102 * -0.2;
+  const t104 = Math.exp(t103);
+  const t105 = t61 * t104;
+  const t106 = Math.max(t105, TINY);
+  const t107 = t72 ? 0.0 : t82;
+  const t108 = 0.0 < t107;
+  const t109 = t107 * 0.03;
+  const t110 = t108 ? t109 : t106;
+  const t111 = 0.0 < t78;
+  const t112 = t111 ? clock : measured;
+  const t113 = t2 - limited;
+  const t114 = Math.min(clock, 1000.0);
+  const t115 = t113 / t114;
+  const t116 = limited + t115;
+  const t117 = displacement_scale * 0.5;
+  const t118 = t117 / t53;
+  const t119 = displacement_scale - t118;
+  return { gamma: t110, agreement_square: t25, limit: t82, slope: t83, clock: clock, displacement_scale: t119, weight_total: weight_total, common_gamma: t3, common_square: t43, measured: t112, trend: t97, limited: t116, largest_lr: largest_lr };
 }
 
 function autoAverage({ x, offset, beta }) {
@@ -367,7 +373,7 @@ function autoRates({ accumulator, gamma, clock, largest_lr, lr, gamma0 }) {
 const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoDecide, autoMove, autoReport, autoLearn, autoAverage, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
-  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, limit: 0.0, slope: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0, measured: 0.0, limited: 0.0, largest_lr: 0.0 },
+  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, limit: 0.0, slope: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0, measured: 0.0, trend: 0.0, limited: 0.0, largest_lr: 0.0 },
   beta: 0.6,
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;
