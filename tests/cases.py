@@ -50,6 +50,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "bound_momentum": {"grad_bound": 3.0, "momentum": 0.9},
     "cap": {"gamma_max": 0.5},
     "cap_momentum": {"gamma_max": 0.5, "momentum": 0.5},
+    "travelled": {"gamma_max": "travelled", "rho": 10.0},
+    "travelled_box": {"gamma_max": "travelled", "rho": 10.0, "momentum": 0.5, "projection": Box(-0.5, 0.5)},
     "limit": {"growth_limit": 1.1},
     "start": {"initial_accumulator_value": 0.3},
     "eps": {"eps": 0.1, "momentum": 0.5},

@@ -44,8 +44,12 @@ def algorithm_1(
     r: float | Callable[[Vector, Vector], float],
     alpha_0: float = 0.0,
     eps: float = 0.0,
+    travelled: bool = False,
 ) -> Trace:
-    """GradaGrad, simplified scalar variant. ``r`` is a number as printed, or formed from (g_k, g_{k-1}) by Lemma 4."""
+    """GradaGrad, simplified scalar variant. ``r`` is a number as printed, or formed from (g_k, g_{k-1}) by Lemma 4.
+
+    ``travelled``: docs/theory.md's cap on γ, which needs no D∞, at γ_0 + ρ/2·|x − x_0|.
+    """
     d = len(x_0)
     x, g_previous, alpha, gamma = list(x_0), [0.0] * d, alpha_0, gamma_0
     trace = Trace(x=[list(x)], gamma=[[gamma]], alpha=[[alpha]])
@@ -57,7 +61,8 @@ def algorithm_1(
         else:
             limit = r(g, g_previous) if callable(r) else r
             v = max(v, -limit * alpha)
-            gamma = gamma * math.sqrt(1 - v / alpha)
+            cap = gamma_0 + rho / 2 * math.dist(x, x_0) if travelled else math.inf
+            gamma = max(gamma, min(gamma * math.sqrt(1 - v / alpha), cap))
         a = (math.sqrt(alpha) + eps) / gamma
         if a > 0:
             x = [x[i] - g[i] / a for i in range(d)]
@@ -85,6 +90,7 @@ def algorithm_2(
     r: float = math.inf,
     alpha_0: float = 0.0,
     eps: float = 0.0,
+    travelled: bool = False,
 ) -> Trace:
     """GradaGrad. Without ``G``, v_0 = g_0²; ``r`` bounds r_{i,k} as in Algorithm 1; ``proj`` is given (z', A_{k+1})."""
     d = len(x_0)
@@ -107,7 +113,8 @@ def algorithm_2(
             else:
                 r_i = min((rho * m[i] / g[i]) ** 2 - 1, r)
                 v = max(v, -r_i * alpha[i])
-                gamma[i] = min(gamma[i] * math.sqrt(1 - v / alpha[i]), D)
+                cap = gamma_0 + rho / 2 * abs(x[i] - x_0[i]) if travelled else D
+                gamma[i] = max(gamma[i], min(gamma[i] * math.sqrt(1 - v / alpha[i]), cap))
             A[i] = (math.sqrt(alpha[i]) + eps) / gamma[i]
         z = [z[i] - g[i] / A[i] if A[i] > 0 else z[i] for i in range(d)]
         if proj is not None:

@@ -32,7 +32,7 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-13}
 OPTIONS = {
     "plain": {},
     "momentum": {"momentum": 0.9, "gamma_max": 2.0, "weight_decay": 0.1},
-    "box": {"projection": Box(-0.5, 0.5), "rho": 10.0},
+    "box": {"projection": Box(-0.5, 0.5), "rho": 10.0, "gamma_max": "travelled"},
 }
 AUTO = {"plain": {}, "no guard": {"guard": False}, "decay": {"weight_decay": 0.1, "maximize": True}}
 CASES = [*((k, o) for k in GRANULARITIES for o in OPTIONS.items()), *(("auto", o) for o in AUTO.items())]

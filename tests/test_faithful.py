@@ -55,6 +55,8 @@ def of_paper(options):
     names["initial_accumulator_value"] = "alpha_0"
     translated = {names[k]: v for k, v in options.items() if k in names}
     translated.setdefault("eps", 1e-10)
+    if translated.get("D") == "travelled":
+        translated |= {"D": math.inf, "travelled": True}
     if "growth_limit" in options:
         translated["r"] = options["growth_limit"] ** 2 - 1
     if isinstance(options.get("projection"), Box):
@@ -85,7 +87,9 @@ def test_element_is_algorithm_2(name, lr, driver):
 
 
 SCALAR_OPTIONS = {
-    k: v for k, v in OPTIONS.items() if not v.keys() & {"grad_bound", "gamma_max", "projection", "momentum"}
+    k: v
+    for k, v in OPTIONS.items()
+    if not v.keys() & {"grad_bound", "projection", "momentum"} and v.get("gamma_max", "travelled") == "travelled"
 }
 
 
@@ -99,7 +103,7 @@ def test_shared_blocks_are_algorithm_1(name, granularity, driver):
     x_0 = [0.1 * i - 0.3 for i in range(11)]
     rho, limit = options.get("rho", 2.0), options.get("growth_limit", math.inf if granularity == "row" else 2.0)
     lemma = oracle.lemma_r(rho)
-    settings = of_paper(options)
+    settings = {key: value for key, value in of_paper(options).items() if key != "D"}
     settings["r"] = lambda g, previous: min(lemma(g, previous), limit**2 - 1)
     gradient = noisy(3, 11)
     paper = oracle.algorithm_1(gradient, x_0, STEPS, gamma_0=0.01, **settings)

@@ -66,6 +66,7 @@ PAPER = [
     {"rho": 0.0, "initial_accumulator_value": 0.5, "eps": 0.01},
     {"grad_bound": 2.0},
     {"gamma_max": 0.2},
+    {"gamma_max": "travelled", "rho": 10.0},
     {"growth_limit": 1.1},
     {"lr_decay": 0.1},
     {"maximize": True},

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch import Tensor
@@ -11,8 +11,7 @@ from torch.optim.optimizer import ParamsT
 from gradagrad.checks.arguments import GRADAGRAD, explains_unknown
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.projections import Checked, Projection
-from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
-from gradagrad.rules.rule import settings_of
+from gradagrad.rules.gradagrad import RULE, Settings, settings_from
 from gradagrad.rules.scope import Scope
 
 
@@ -63,7 +62,8 @@ class GradaGrad(EngineOptimizer):
         initial_accumulator_value: what :math:`\alpha` starts from.
         eps: added to :math:`\sqrt\alpha`.
         grad_bound: :math:`G_\infty`; None uses the first gradient.
-        gamma_max: :math:`D_\infty`, a cap on :math:`\gamma`.
+        gamma_max: :math:`D_\infty`, a cap on :math:`\gamma`. ``"travelled"`` caps it at :math:`\gamma_0 +
+            \tfrac{\rho}{2} \|x - x_0\|`, the norm over what shares a step size; it costs one more number per element.
         growth_limit: largest factor by which :math:`\gamma` may grow in one step, Algorithm 1's :math:`\sqrt{1+r}`.
             None means 2 (r = 3) for ``"tensor"``, ``"group"`` and ``"all"``, and no limit for the other two;
             ``math.inf`` is no limit anywhere.
@@ -112,7 +112,7 @@ class GradaGrad(EngineOptimizer):
         initial_accumulator_value: float = 0.0,
         eps: float = 1e-10,
         grad_bound: float | None = None,
-        gamma_max: float = math.inf,
+        gamma_max: float | Literal["travelled"] = math.inf,
         growth_limit: float | None = None,
         projection: Projection | None = None,
         lazy: bool = False,
@@ -129,11 +129,9 @@ class GradaGrad(EngineOptimizer):
         super().__init__(params, defaults)
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:
-        return settings_of(
-            Settings,
+        return settings_from(
             group,
-            beta=group["momentum"],
-            growth_limit=limit_of_growth(group["growth_limit"], group["granularity"]),
+            group["granularity"],
             weight_decay=group["weight_decay"] if group["decoupled_weight_decay"] else 0.0,
             project=None if group["projection"] is None else Checked(group["projection"]),
         )

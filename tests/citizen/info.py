@@ -57,6 +57,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "large eps": {"lr": 0.1, "eps": 1e-3},
     "grad_bound": {"lr": 0.1, "grad_bound": 200.0},  # true for Rosenbrock too
     "gamma_max, growth_limit": {"lr": 0.1, "gamma_max": 0.4, "growth_limit": 1.1},
+    "gamma_max, travelled": {"lr": 0.1, "gamma_max": "travelled"},
     "box, momentum": {"lr": 0.1, "projection": projections.Box(-1.5, 1.5), "momentum": 0.5},
     "box, group": {"lr": 0.1, "projection": projections.Box(-1.5, 1.5), "granularity": "group"},
     "ball": {"lr": 0.1, "projection": Ball(3.0), "momentum": 0.5},

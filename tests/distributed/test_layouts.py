@@ -126,12 +126,13 @@ def test_the_kernel_steps_local_shards_as_torch_operations_do(world: World, gran
     world.run(check_layout, 2, "rows", granularity, torch.float32, {"fused": fused})
 
 
-@pytest.mark.parametrize("granularity", ["element", "tensor"])
+@pytest.mark.parametrize("granularity", ["element", "row", "tensor"])
 def test_options_that_look_at_gradients_and_points(world: World, granularity: str):
-    """Lazy rows (whole on each rank), a box, ascent and decay."""
+    """Lazy rows (whole on each rank), a box, ascent, decay, and a cap from the distance travelled."""
     options = {"projection": Box(-0.8, 0.8), "maximize": True, "weight_decay": 0.1}
     world.run(check_layout, 2, "mixed", granularity, torch.float64, options)
     world.run(check_layout, 2, "replicas", granularity, torch.float64, {"lazy": True})
+    world.run(check_layout, 2, "columns", granularity, torch.float64, {"gamma_max": "travelled", "rho": 5.0, "lr": 0.1})
 
 
 def check_partial_gradient(rank: int, size: int) -> None:

@@ -34,6 +34,8 @@ GRADAGRAD: dict[str, dict[str, Any]] = {
     "eps": {"eps": 0.1, "beta": 0.5},
     "capped": {"gamma_max": 0.12},
     "capped, momentum": {"gamma_max": 0.12, "beta": 0.9},
+    "travelled": {"travelled": True, "rho": 10.0},
+    "travelled, momentum": {"travelled": True, "beta": 0.9, "lazy": True, "project": Box(-0.5, 0.75)},
     "limited": {"growth_limit": 1.01, "beta": 0.9},
     "bounded": {"grad_bound": 2.0, "initial_accumulator_value": 0.5},
     "decoupled": {"weight_decay": 0.5, "beta": 0.9},

@@ -27,15 +27,16 @@ def test_rules_are_generated_without_torch():
 
 
 def test_every_setting_has_a_variant_that_has_its_options():
-    options = {"gamma_max": 1.0, "growth_limit": 1.1, "grad_bound": 1.0, "project": NonNegative(), "lazy": True}
+    options = {"gamma_max": 1.0, "growth_limit": 1.1, "grad_bound": 1.0, "project": NonNegative()}
+    options |= {"lazy": True, "travelled": True}
     for chosen, beta in itertools.product(itertools.product((False, True), repeat=len(options)), (0.0, 0.9)):
         given = {name: value for (name, value), use in zip(options.items(), chosen, strict=True) if use}
         place = variants.variant_of(gradagrad.Settings(beta=beta, **given))
         assert place is not None
         variant = variants.VARIANTS[place]
-        assert variant.static.lazy == given.get("lazy", False)
+        assert all(getattr(variant.static, name) == given.get(name, False) for name in ("lazy", "travelled"))
         assert ("beta" in variant.variable) == bool(beta)
-        assert set(given) - {"lazy", "project"} <= set(variant.variable)
+        assert set(given) - {"lazy", "project", "travelled"} <= set(variant.variable)
         assert ("projects" in variant.variable) or "project" not in given
     for guard in (False, True):
         place = variants.variant_of(auto.Settings(guard=guard))

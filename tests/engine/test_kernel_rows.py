@@ -20,6 +20,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "lazy, decoupled": {"lazy": True, "weight_decay": 0.1, "beta": 0.5},
     "maximize": {"maximize": True},
     "capped": {"gamma_max": 0.12},
+    "travelled": {"travelled": True, "rho": 10.0},
+    "travelled, lazy": {"travelled": True, "rho": 10.0, "lazy": True, "beta": 0.5},
     "projected": {"project": NonNegative(), "lazy": True},
     "decaying": {"lr_decay": 0.1},
 }

@@ -15,11 +15,12 @@ from gradagrad import AutoGradaGrad
 SHAPES: dict[str, tuple[int, ...]] = {"matrix": (4, 3), "vector": (5,), "number": (), "nothing": (0, 2)}
 
 # By name: the arguments that both halves take under the same name.
-_NAMES = ("plain", "rho10", "bound", "cap", "limit", "start", "eps", "box", "everything")
+_NAMES = ("plain", "rho10", "bound", "cap", "travelled", "travelled_box", "limit", "start", "eps", "box", "everything")
 OPTIONS: dict[str, dict[str, Any]] = {
     **{name: {k: v for k, v in cases.OPTIONS[name].items() if k != "momentum"} for name in _NAMES},
     "coupled": {"weight_decay": 0.1},
     "decoupled": {"weight_decay": 0.1, "decoupled_weight_decay": True},
+    "far decay": {"weight_decay": 0.1, "decoupled_weight_decay": True, "gamma_max": "travelled", "rho": 10.0},
     "lazy": {"lazy": True},
     "uphill": {"maximize": True},
 }

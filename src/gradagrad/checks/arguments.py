@@ -7,7 +7,7 @@ only one of them has (a tensor as lr, a schedule, dtypes) are checked in `gradag
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
@@ -31,6 +31,8 @@ class Number:
     remedy: str = ""
     optional: bool = False
     """Whether None is allowed."""
+    word: str = ""
+    """What is allowed besides numbers."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ GRADAGRAD = Table(
             "It is the largest gradient entry you expect; None uses the first gradient.",
             optional=True,
         ),
-        "gamma_max": _GAMMA_MAX,
+        "gamma_max": replace(_GAMMA_MAX, rule='a number > 0 or "travelled"', word="travelled"),
         "growth_limit": Number(
             "None or a number >= 1",
             lambda v: v >= 1.0,
@@ -139,8 +141,8 @@ def _shown(value: object) -> str:
 
 def check_number(name: str, value: Any, wanted: Number) -> Any:
     """The value as a plain float, or None where that is allowed; raises if it breaks the rule."""
-    if value is None and wanted.optional:
-        return None
+    if (value is None and wanted.optional) or (isinstance(value, str) and value == wanted.word != ""):
+        return value
     # numpy's bool is no Real; Python's is.
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(error_text(name, wanted.rule, value, wanted.remedy))

@@ -27,6 +27,8 @@ class _BoundedGradaGrad(gradagrad.GradaGradRule):
         self, sums: Sequence[Array], block: Block, s: Any, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         free, free_factors = super().decide(sums, block, s._replace(gamma_max=None), ops)
+        if s.travelled:
+            return free, free_factors
         capped, factors = super().decide(sums, block, s, ops)
         # An infinite cap would not do, because a growth of NaN is not below it either.
         chosen = ops.less(s.gamma_max, sys.float_info.max)
@@ -82,7 +84,7 @@ AUTO_ORDER = _numeric(auto.Settings())
 def _gradagrad(options: str, *, momentum: bool) -> Variant:
     full = "full" in options
     left_out = () if full else (*(name for name in _OPTIONS if name != gradagrad.GROWTH_LIMIT), *_BOX)
-    static = gradagrad.Settings(lazy="lazy" in options, beta=0.9 if momentum else 0.0)
+    static = gradagrad.Settings(lazy="lazy" in options, beta=0.9 if momentum else 0.0, travelled="capped" in options)
     return Variant(
         f"gradagrad_{options}{'_momentum' if momentum else ''}",
         _BoundedGradaGrad() if full else gradagrad.RULE,
@@ -103,7 +105,7 @@ def _auto(options: str) -> Variant:
 VARIANTS: tuple[Variant, ...] = (
     *(
         _gradagrad(options, momentum=momentum)
-        for options in ("plain", "full", "lazy", "lazy_full")
+        for options in ("plain", "full", "full_capped", "lazy", "lazy_full", "lazy_full_capped")
         for momentum in (False, True)
     ),
     *map(_auto, ("plain", "full", "guard", "guard_full")),
@@ -121,6 +123,7 @@ def variant_of(s: Any, scope: str = "element") -> int | None:
         return None
     plain = all(getattr(s, name) is None or (name == gradagrad.GROWTH_LIMIT and scope in SINGLE) for name in _OPTIONS)
     form = ("lazy" if plain else "lazy_full") if s.lazy else ("plain" if plain else "full")
+    form = f"{'lazy_' if s.lazy else ''}full_capped" if s.travelled else form
     return _PLACES[f"gradagrad_{form}{'' if is_off(s.beta) else '_momentum'}"]
 
 

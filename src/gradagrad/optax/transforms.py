@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import optax
 
 from gradagrad.checks.arguments import GRADAGRAD
 from gradagrad.optax.arguments import Numeric, checked
 from gradagrad.optax.step import method
-from gradagrad.rules.gradagrad import RULE, Settings, limit_of_growth
-from gradagrad.rules.rule import settings_of
+from gradagrad.rules.gradagrad import RULE, settings_from
 from gradagrad.rules.scope import Scope
 
 
@@ -23,6 +22,7 @@ class GradaGradState(NamedTuple):
     momentum: Any
     growth: Any
     accumulator: Any
+    travelled: Any = None
 
 
 def gradagrad(
@@ -37,7 +37,7 @@ def gradagrad(
     initial_accumulator_value: Numeric = 0.0,
     eps: Numeric = 1e-10,
     grad_bound: Numeric | None = None,
-    gamma_max: Numeric = math.inf,
+    gamma_max: Numeric | Literal["travelled"] = math.inf,
     growth_limit: Numeric | None = None,
     projection: Callable[[Any, Any], Any] | None = None,
     lazy: bool = False,
@@ -76,19 +76,14 @@ def gradagrad(
         True
     """
     arguments = checked(GRADAGRAD, locals())
-    settings = settings_of(
-        Settings,
-        arguments,
-        beta=arguments["momentum"],
-        growth_limit=limit_of_growth(arguments["growth_limit"], granularity),
-        project=projection,
-    )
+    settings = settings_from(arguments, granularity, project=projection)
+    decoupled = "rule" if settings.travelled else "beside"  # The rule sees all that x travels.
     return method(
         arguments,
         rule=RULE,
         settings=settings,
         scope=granularity,
         state=GradaGradState,
-        decay="beside" if decoupled_weight_decay else "coupled",
+        decay=decoupled if decoupled_weight_decay else "coupled",
         needs_params=projection is not None,
     ).transformation()

@@ -8,6 +8,7 @@ here                  meaning
 ``growth``            γ_k / γ₀: what the method has multiplied the learning rate's numerator by; starts at 1
 ``alpha``             α_k: the sum under the root (field "accumulator")
 ``gg``, ``gm``        Σ g² and Σ g·m over a *block*, the elements that share a step size
+``travelled``         x − x₀, kept only where it caps γ; ``far`` is its square, summed over the block
 ``rho``, ``beta``     adaptivity ρ and momentum β
 ``A``                 (√α + ε) / growth: the metric of the step, before the learning rate
 ``rate``, ``carry``   the factors: 1/A' and β·A'/A
@@ -20,10 +21,10 @@ A'/A = γ/γ' needs the root of 1 − v/α; where v ≥ 0 only α changes and A'
 """
 
 import math
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from gradagrad.rules.rule import Array, Block, Field, Ops, Reduction, Rule, Values
+from gradagrad.rules.rule import Array, Block, Field, Ops, Reduction, Rule, Values, settings_of
 from gradagrad.rules.scope import SINGLE
 
 
@@ -36,6 +37,7 @@ class Settings(NamedTuple):
     eps: Array = 1e-10
     weight_decay: Array = 0.0  # decoupled; coupled decay is part of g
     gamma_max: Array | None = None  # D∞
+    travelled: bool = False  # γ stays below γ₀ + ρ/2·|x − x₀|
     growth_limit: Array | None = None  # √(1 + r), Algorithm 1's fixed clip
     grad_bound: Array | None = None  # G∞
     initial_accumulator_value: Array = 0.0  # what α starts from
@@ -55,6 +57,13 @@ def limit_of_growth(given: Array | None, scope: str) -> Array | None:
     return 2.0 if given is None and scope in SINGLE else given
 
 
+def settings_from(given: Mapping[str, Any], scope: str, **others: Any) -> Settings:
+    """The settings from the user's arguments; ``others`` come on top."""
+    limit, word = limit_of_growth(given["growth_limit"], scope), isinstance(given["gamma_max"], str)
+    others |= {"beta": given["momentum"], "growth_limit": limit, "travelled": word}
+    return settings_of(Settings, {**given, "gamma_max": math.inf} if word else given, **others)
+
+
 class GradaGradRule(Rule):
     """Measure → decide → move."""
 
@@ -65,23 +74,26 @@ class GradaGradRule(Rule):
     decay_remedy = "use decoupled_weight_decay=True with lazy=True, which decays the touched rows."
 
     def fields(self, s: Settings) -> tuple[Field, ...]:
+        travelled = (Field("travelled", "element", lane=2),) if s.travelled else ()
         return (
             Field("momentum", "element"),
+            *travelled,
             Field("growth", "block", start=1.0, least=1.0, lane=1),
             # Both use one lane, because never both change in the same step.
             Field("accumulator", "block", start="initial_accumulator_value", least="initial_accumulator_value", lane=1),
         )
 
-    def measure(self, values: Values, s: Settings, sums: Reduction, ops: Ops) -> tuple[Array, Array]:
-        """Σ g² and Σ g·m."""
+    def measure(self, values: Values, s: Settings, sums: Reduction, ops: Ops) -> tuple[Array, ...]:
+        """Σ g² and Σ g·m, and Σ (x − x₀)² where it caps γ."""
         g, m = values["g"], values["momentum"]
-        return sums.dot(g, g), sums.dot(g, m)
+        far = (sums.dot(values["travelled"], values["travelled"]),) if s.travelled else ()
+        return sums.dot(g, g), sums.dot(g, m), *far
 
     def decide(
         self, sums: Sequence[Array], block: Block, s: Settings, ops: Ops
     ) -> tuple[dict[str, Array], tuple[Array, ...]]:
         """γ rises where v < 0, α where v > 0; ``surplus`` is −v."""
-        (gg, gm), growth, alpha = sums, block["growth"], block["accumulator"]
+        (gg, gm, *far), growth, alpha = sums, block["growth"], block["accumulator"]
         if is_off(s.rho):
             surplus = -gg
         else:
@@ -94,6 +106,9 @@ class GradaGradRule(Rule):
         if s.gamma_max is not None:
             cap = s.gamma_max / ops.maximum(s.lr, ops.tiny)
             surplus = ops.where(ops.less(growth, cap), surplus, -gg)  # at the cap: plain AdaGrad
+        if far:
+            reach = ops.sqrt(ops.maximum(far[0], ops.tiny)) * (s.rho * 0.5) / ops.maximum(s.lr, ops.tiny)
+            cap = ops.minimum(reach + 1.0, cap)  # α stays where it binds
         if s.grad_bound is not None:
             # α still at its start marks a block's first step; a lazy block's first step is its first non-zero gradient.
             square = s.grad_bound * s.grad_bound
@@ -115,8 +130,8 @@ class GradaGradRule(Rule):
             root = ops.sqrt(ops.where(grows, surplus / floored + 1.0, floored))
             increase = ops.where(grows, ops.minimum(clip, root), 1.0)
         new_growth = ops.minimum(growth * increase, cap)
-        if s.gamma_max is not None:
-            new_growth = ops.maximum(new_growth, growth)  # a schedule may lower the cap; growth never falls
+        if far or s.gamma_max is not None:
+            new_growth = ops.maximum(new_growth, growth)  # a schedule or a way back lowers the cap; growth never falls
         unlimited = alpha - ops.minimum(surplus, 0.0)
         new_alpha = ops.minimum(unlimited, ops.largest)
         after = {"growth": new_growth, "accumulator": new_alpha}
@@ -152,7 +167,8 @@ class GradaGradRule(Rule):
             new_x = start + (p - start) * share if carried else p
         if touched is not None:
             new_x, new_m = ops.where(touched, new_x, x), ops.where(touched, new_m, m)
-        return {"x": new_x, "momentum": new_m}, ()
+        travelled = {"travelled": values["travelled"] + (new_x - x)} if s.travelled else {}
+        return {"x": new_x, "momentum": new_m, **travelled}, ()
 
     def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         growth, alpha = block["growth"], block["accumulator"]

@@ -28,22 +28,18 @@ class Step(NamedTuple):
 
 
 def follow(
-    gradient: Callable[[int, Floats], Floats], x: Floats, steps: int, settings: Settings, top: Any = None
+    gradient: Callable[[int, Floats], Floats], x: Floats, steps: int, settings: Settings, far: Any = None
 ) -> Iterator[Step]:
-    """Steps with eps = 0, as in the paper. γ does not grow beyond ``top`` of the point x, which leaves α alone."""
+    """Steps with eps = 0, as in the paper. ``far`` of the point x is the square of what counts as travelled."""
     s = settings._replace(eps=0.0)
     m, growth, alpha = np.zeros(x.shape), np.ones(x.shape), np.zeros(x.shape)
     for k in range(steps):
         lag = s.beta / (1.0 - s.beta) * m * s.lr * growth / np.sqrt(alpha) if k else 0.0
         g = gradient(k, x)
+        seen = (g * g, g * m) if far is None else (g * g, g * m, far(x))
         with np.errstate(over="ignore"):  # α is 0 before the first step
-            after, factors = RULE.decide((g * g, g * m), {"growth": growth, "accumulator": alpha}, s, ArrayOps())
+            after, factors = RULE.decide(seen, {"growth": growth, "accumulator": alpha}, s, ArrayOps())
         new, sums = after["growth"], after["accumulator"]
-        if top is not None:
-            kept = np.maximum(growth, np.minimum(new, top(x) / s.lr))
-            # The factors are 1/A' and, with momentum, β·A'/A.
-            factors = (factors[0] * (kept / new), *(factor * (new / kept) for factor in factors[1:]))
-            new = kept
         moved, _ = RULE.move({"x": x, "g": g, "momentum": m}, factors, s, None, ArrayOps())  # pyright: ignore[reportArgumentType]
         yield Step(x, x - lag, g, m, s.lr * growth, alpha, s.lr * new, sums, np.sqrt(sums) - np.sqrt(alpha))
         x, m, growth, alpha = moved["x"], moved["momentum"], new, sums

@@ -34,6 +34,7 @@ GRADAGRAD: dict[str, dict[str, Any]] = {
     "initial_accumulator_value": {"initial_accumulator_value": 0.125},
     "grad_bound": {"grad_bound": 2.0},
     "gamma_max": {"gamma_max": 0.11},
+    "gamma_max, travelled": {"gamma_max": "travelled", "rho": 10.0, **BFLOAT16},
     "growth_limit": {"growth_limit": 1.01},
     "lazy": {"lazy": True, "momentum": 0.5},
 }

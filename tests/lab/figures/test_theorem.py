@@ -4,6 +4,7 @@ Each coordinate is a problem of its own. Where a bound is nearly reached, two th
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -48,12 +49,12 @@ class Problems:
         far = x - self.target
         return self.scale * np.where(self.kind == 0, abs(far), (np.logaddexp(4 * far, -4 * far) - np.log(2)) / 4)
 
-    def run(self, top: Callable[[Floats], Floats] | None = None) -> list[Step]:
+    def run(self, far: Callable[[Floats], Floats] | None = None) -> list[Step]:
         def project(x: Floats, metric: Floats) -> Floats:
             return np.where(self.kind == 4, x, np.clip(x, -1, 1))
 
         s = self.settings = Settings(self.gamma0, self.rho, self.beta, grad_bound=1.0, project=project)
-        return list(follow(self.gradient, self.x0, STEPS, s, top))
+        return list(follow(self.gradient, self.x0, STEPS, s, far))
 
 
 def worst(left: Floats, right: Floats) -> float:
@@ -64,9 +65,8 @@ def worst(left: Floats, right: Floats) -> float:
 def test_theorem_d(beta: float, cap: str) -> None:
     """Lemma 1, Theorem 2, (i) to (iii), the bound on α and the lemmas on m and on the growth of γ, after every step."""
     p = Problems((0.3, 1, 2, 5, 10, 30) if beta == 0 else (0.3, 1, 2, 10), beta)
-    start = np.maximum(p.gamma0, 2.0)
-    tops = {"none": None, "soft": lambda x: start, "travelled": lambda x: p.gamma0 + p.rho / 2 * abs(x - p.x0)}
-    steps = p.run(tops[cap])
+    soft = ((np.maximum(p.gamma0, 2.0) - p.gamma0) * 2 / p.rho) ** 2
+    steps = p.run({"none": None, "soft": lambda x: soft, "travelled": lambda x: (x - p.x0) ** 2}[cap])
     sums = TheoremD(p.settings, 1 + abs(p.target))
     error = iterate = loss = np.zeros(N)
     tight, path, M = dict.fromkeys(("i", "ii", "iii", "alpha", "growth", "path"), 0.0), np.zeros(N), 0.0
@@ -94,12 +94,13 @@ def test_theorem_d(beta: float, cap: str) -> None:
             free = step.gamma * np.sqrt(1 + np.maximum(p.rho * step.g * step.m - step.g**2, 0) / step.alpha)
             assert cap != "none" or np.allclose(step.next_gamma, free, rtol=1e-9), "Lemma 4's clip binds"
             found["growth"] = worst(step.next_gamma - step.gamma - 1e-13, reach)
-            found["path"] = worst(step.next_gamma, p.gamma0 + p.rho / 2 * path)
+            found["path"] = worst(step.next_gamma - p.gamma0 - 1e-13, p.rho / 2 * path)
         for name, ratio in found.items():
             assert ratio <= 1 + 1e-9, (name, k, ratio)
             tight[name] = max(tight[name], ratio)
     assert worst(abs(M), p.rho * beta / (1 - beta) + 1 / np.sqrt(1 - beta)) <= 1 + 1e-9
-    assert min(tight[name] for name in tight if cap == "none" or name not in ("growth", "path")) > 2 / 3
+    assert cap != "none" or tight["path"] > (0.1 if beta else 0.4), "at most half is reached"
+    assert min(tight[name] for name in tight if name != "path" and (cap == "none" or name != "growth")) > 2 / 3
 
 
 @pytest.mark.parametrize("rho", [0.1, 0.3, 0.62, 1.0, 2.0, 10.0, 30.0])
@@ -149,12 +150,14 @@ def test_without_a_cap_sign_noise_slows_the_step() -> None:
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.9])
-def test_the_runs_are_the_optimizer_s(beta: float) -> None:
-    s = Settings(0.7, 3.0, beta, gamma_max=1.5, grad_bound=2.0, project=lambda x, _: np.clip(x, -0.5, 0.5))
+@pytest.mark.parametrize("cap", [1.5, "travelled"])
+def test_the_runs_are_the_optimizer_s(beta: float, cap: Any) -> None:
+    top, far = (1.5, None) if cap == 1.5 else (None, np.square)  # x starts from 0.
+    s = Settings(0.7, 3.0, beta, gamma_max=top, grad_bound=2.0, project=lambda x, _: np.clip(x, -0.5, 0.5))
     g = np.random.default_rng(1).normal(size=(40, 6)).clip(-2, 2)
-    p, options = torch.zeros(6, dtype=torch.float64, requires_grad=True), {"gamma_max": 1.5, "grad_bound": 2.0}
+    p, options = torch.zeros(6, dtype=torch.float64, requires_grad=True), {"gamma_max": cap, "grad_bound": 2.0}
     optimizer = GradaGrad([p], 0.7, rho=3.0, momentum=beta, projection=Box(-0.5, 0.5), eps=0.0, **options)
-    for k, step in enumerate(follow(lambda k, x: g[k], np.zeros(6), 40, s)):
+    for k, step in enumerate(follow(lambda k, x: g[k], np.zeros(6), 40, s, far)):
         assert p.detach().numpy() == pytest.approx(step.x, abs=1e-12)
         p.grad = torch.as_tensor(g[k])
         optimizer.step()
@@ -180,6 +183,6 @@ def test_the_verdicts_follow_from_the_runs(tmp_path, monkeypatch: pytest.MonkeyP
     context = Context(out=tmp_path, seeds=4)
     section, answer = conduct(bound.STUDY, context), conduct(figure5.STUDY, context)
     assert [claim.verdict for claim in section.claims] == ["holds", "holds"]
-    assert [claim.verdict for claim in answer.claims] == ["does not hold", "holds", "holds"]
+    assert [claim.verdict for claim in answer.claims][:3] == ["does not hold", "holds", "holds"]
     broken = [curve._replace(gaps=curve.gaps * 1e6) for curve in bound.measure("logistic", (0, 1), 16, 0.0)]
     assert {claim.verdict for claim in bound.claims(broken)} == {"does not hold"}
