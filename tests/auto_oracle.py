@@ -23,9 +23,9 @@ class Tensor:
         self.squares = [0.0] * n
         """Σ i·g_i², of the gradients as the guard let them pass."""
         self.gamma, self.v, self.lr, self.agreement = gamma0, 0.0, lr, 0.0
-        self.limit = float("inf")
-        self.moved: list[tuple[float, float]] = []
-        """y and the direction of z for each element that has a gradient, in this step."""
+        self.limit, self.slope = float("inf"), 0.0
+        self.moved: list[tuple[float, float, float]] = []
+        """y, the direction of z and the gradient of each element that has one, in this step."""
 
 
 class AutoOracle:
@@ -88,7 +88,7 @@ class AutoOracle:
         if g != 0.0:
             now = tensor.y[i] + 0.3 * (tensor.mean[i] - tensor.y[i])
             tensor.d[i] += (judged - now) / (sqrt(tensor.gamma) * self.fallen)
-            tensor.moved.append((tensor.y[i], direction))
+            tensor.moved.append((tensor.y[i], direction, direction * sqrt(tensor.a[i])))
 
     def _learn(self, tensors: Sequence[Tensor]) -> None:
         k, r = self.k, max(2.0 / (self.k + 1), 2.0**-20)
@@ -111,17 +111,19 @@ class AutoOracle:
             is_first = tensor.moved and tensor.limit == float("inf")
             if tensor.moved and (is_due or is_first):
                 tensor.limit = _limit(tensor.moved)
+                tensor.slope = sum(direction * g for _, direction, g in tensor.moved)
             if is_first:
                 gamma = 0.03 * tensor.limit
             elif gamma > tensor.limit:
-                gamma = exp(log(gamma) - 0.2 * (log(gamma) - log(tensor.limit)))
+                held = max(min(2.0 - 2.0 * own / (tensor.gamma * tensor.slope), 1.0), 0.0)
+                gamma = exp(log(gamma) - 0.2 * held * (log(gamma) - log(tensor.limit)))
             tensor.gamma = min(gamma, self.gamma_max)
         self.measured = k if is_due else self.measured
 
 
-def _limit(moved: Sequence[tuple[float, float]]) -> float:
+def _limit(moved: Sequence[tuple[float, ...]]) -> float:
     """γ above which a step would move a tensor by more than 6 % of its size."""
-    size, pace = (sqrt(sum(a * a for a in column) / len(column)) for column in zip(*moved, strict=True))
+    size, pace = (sqrt(sum(row[i] ** 2 for row in moved) / len(moved)) for i in (0, 1))
     return 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
 
 

@@ -44,6 +44,8 @@ class AutoTensor:
     gamma: float
     agreement_square: float = 0.0
     limit: float = math.inf
+    slope: float = 0.0
+    """What a step takes off the loss to first order, divided by γ."""
 
 
 @dataclass(frozen=True)
@@ -95,12 +97,12 @@ def auto_gradagrad(
         moved = torch.where(g == 0, 0.0, 0.7 * (y - new_y) + 0.3 * (t.mean - mean)) / unit
         displacement = (t.displacement + moved) * (1 - 0.5 / (k + 1))
         # 3. Limit γ to steps of 6 % of the tensor's size.
-        limit, touched = t.limit, g != 0
+        limit, slope, touched = t.limit, t.slope, g != 0
         if (due or limit == math.inf) and touched.any():
             size, pace = (float(values[touched].square().mean().sqrt()) for values in (new_y, direction))
-            limit = 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
+            limit, slope = 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3), float((g * direction).sum())
         new_ys.append(new_y)
-        tensors.append(AutoTensor(z, mean, squares, displacement, t.gamma, t.agreement_square, limit))
+        tensors.append(AutoTensor(z, mean, squares, displacement, t.gamma, t.agreement_square, limit, slope))
     # 4. Learn: one step of AdaGrad for every log γ, by the tensor's own vote and a common one.
     elements = sum(y.numel() for y in ys)
     log_mean = sum(y.numel() * math.log(t.gamma) for y, t in zip(ys, tensors, strict=True)) / elements
@@ -112,7 +114,9 @@ def auto_gradagrad(
         log_gamma += (log_mean - math.log(t.gamma)) * 0.5 / (k + 1)
         if state.tensors[place].limit == math.inf > t.limit:  # Its first gradient has measured the limit.
             log_gamma = math.log(0.03 * t.limit)
-        log_gamma -= 0.2 * max(0.0, log_gamma - math.log(t.limit))
+        if t.slope > 0:  # Where gradients agree as strongly as the step itself promises, the limit does not hold.
+            held = max(0.0, min(1.0, 2 - 2 * own / (t.gamma * t.slope)))
+            log_gamma -= 0.2 * held * max(0.0, log_gamma - math.log(t.limit))
         tensors[place] = replace(t, gamma=math.exp(log_gamma), agreement_square=square)
     measured = k if due else state.measured
     return new_ys, AutoState(tensors, math.exp(log_mean), k, weights, common_square, measured)

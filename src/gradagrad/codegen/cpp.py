@@ -13,7 +13,7 @@ from gradagrad.codegen.trace import Function, Kind, Language, Operation, Symbol,
 from gradagrad.codegen.variants import VARIANTS, Variant, phases_of
 from gradagrad.rules.rule import PARAMETER_LANE, Field
 
-STREAMS = {"x": 0, "element": 2, "block": 6, "sum": 18, "total": 18, "factor": 22, "statistic": 30}
+STREAMS = {"x": 0, "element": 2, "block": 6, "sum": 19, "total": 19, "factor": 23, "statistic": 31}
 """The first index of each kind of stream, as in csrc/rules.h. Equal indices let variants share functions."""
 GIVEN = ("since", "now", "elements")
 """Follow the settings of every rule, for `idle` and `report`."""

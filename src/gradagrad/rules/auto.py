@@ -21,12 +21,14 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     u   = 0.85·P/√(k·v), clipped to ±s          a tensor's own vote, s = max(0.1, 1/√k) …
     V, U likewise from Σ P·G/γ                  … and the common vote
     log γ ← log(γ·(1 + (u + U)/2)) + (log G − log γ)·½/(k+1)
-    log γ ← log γ − 0.2·max(0, log γ − log L)   a γ above its limit L is drawn back …
+    log γ ← log γ − 0.2·o·max(0, log γ − log L)  a γ above its limit L is drawn back …
     L   = 0.06·max(0.03, rms y')/rms(g/√a)      … where a step would move a tensor by 6 % of its own size
+    S   = γ·Σ g·g/√a                            what a step takes off the loss to first order
+    o   = 2 − 2·P/S, clipped to [0, 1]          where gradients agree as strongly as that, L does not hold
     c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
 
 The root mean squares (rms) are over the elements where g ≠ 0, and that of g/√a counts as at least 0.3 and at most 1.
-L is measured in each of the first steps, and later in every fifteenth. γ₀ serves until a tensor's L is first measured,
+L and S/γ are measured in each of the first steps, and later in every fifteenth. γ₀ serves until a tensor's L is first measured,
 which its first gradient does. Then γ starts at 0.03·L.
 
 G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
@@ -37,7 +39,7 @@ here                  meaning
 ====================  =============================================================================================
 ``B``, ``e``, ``D``   fields "accumulator", "offset" and "displacement", one number for each element
 ``gamma``, ``v``      fields "gamma" and "agreement_square", for each tensor
-``L``                 field "limit", for each tensor; 0 while it is not known
+``L``, ``S/γ``        fields "limit", 0 while it is not known, and "slope", for each tensor
 ``k``, ``c``, ``W``   fields "clock", "displacement_scale" and "weight_total", shared by all tensors
 ``G``, ``V``          fields "common_gamma" and "common_square", shared by all tensors
 "measured"            the step in which limits were last measured, shared by all tensors
@@ -92,6 +94,9 @@ BACK = 0.2
 SELDOM = 15
 """Steps from one measurement of the limits to the next: the size of a tensor changes slowly. It is odd, so that tensors
 with a gradient in every second step are measured too."""
+FREE = 0.5
+"""Above this share of S agreement loosens the limit, and from S on nothing is drawn back. The weights of a linear model
+must grow many-fold, and gradients agree while they do. Behind saturated units they do not."""
 STAY = 1000
 """Diagnostics average over this many steps how much was above its limit."""
 
@@ -132,6 +137,7 @@ class AutoRule(Rule):
             Field("gamma", "block", start="gamma0", least=0.0),
             Field("agreement_square", "block", least=0.0),
             Field("limit", "block", least=0.0),
+            Field("slope", "block"),
             Field("clock", "shared", least=0.0),
             Field("displacement_scale", "shared", start=1.0, least=0.0),
             Field("weight_total", "shared", least=0.0),
@@ -203,7 +209,7 @@ class AutoRule(Rule):
         new_y = y - step
         new = {"x": new_y, "accumulator": new_B, "offset": new_e, "displacement": new_D}
         count = moves + new_y * 0.0  # Sums leave out what is not finite, so this one counts what the others contain.
-        measured = (felt * D, new_y * new_y * moves, direction * direction, count)
+        measured = (felt * D, new_y * new_y * moves, direction * direction, felt * direction, count)
         return new, tuple(map(sums.total, measured))
 
     def report(
@@ -223,14 +229,17 @@ class AutoRule(Rule):
         mean, above = totals[1] / size, totals[3] / size
         common_gamma = ops.exp(mean)
         unit = c * _fallen(self.weight(k, block, ops), k, block["weight_total"], ops)
-        own_vote, own_square = _vote(ops.sqrt(gamma) * unit * statistics[0], block["agreement_square"], k, ops)
+        agreement = ops.sqrt(gamma) * unit * statistics[0]
+        own_vote, own_square = _vote(agreement, block["agreement_square"], k, ops)
         common_vote, common_square = _vote(common_gamma * unit * totals[0], block["common_square"], k, ops)
         pulled = ops.exp((mean - ops.log(gamma)) * (PULL / (k + 1.0)))
         new_gamma = gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled
-        limit, due = self.limit(statistics, block, ops), self.is_due(k, block, ops)
+        limit, slope = self.limit(statistics, block, ops)
         known = ops.where(ops.less(0.0, limit), limit, ops.largest)
         excess = ops.maximum(ops.log(new_gamma / known), 0.0)
-        new_gamma = ops.maximum(new_gamma * ops.exp(excess * -BACK), ops.tiny)
+        strength = agreement / ops.maximum(gamma * slope, ops.tiny)
+        held = ops.maximum(ops.minimum((1.0 - strength) / (1.0 - FREE), 1.0), 0.0)
+        new_gamma = ops.maximum(new_gamma * ops.exp(excess * held * -BACK), ops.tiny)
         begins = ops.where(ops.less(0.0, block["limit"]), 0.0, limit)
         new_gamma = ops.where(ops.less(0.0, begins), begins * START, new_gamma)
         if s.gamma_max is not None:
@@ -239,7 +248,8 @@ class AutoRule(Rule):
             "gamma": new_gamma,
             "agreement_square": own_square,
             "limit": limit,
-            "measured": ops.where(ops.less(0.0, due), k, block["measured"]),
+            "slope": slope,
+            "measured": ops.where(ops.less(0.0, self.is_due(k, block, ops)), k, block["measured"]),
             "limited": block["limited"] + (above - block["limited"]) / ops.minimum(k, STAY),
             "displacement_scale": c - c * FADE / (k + 1.0),
             "common_gamma": common_gamma,
@@ -248,13 +258,14 @@ class AutoRule(Rule):
         values = _if_moved([*learned.values()], [block[key] for key in learned], s, ops)
         return {**block, **dict(zip(learned, values, strict=True))}
 
-    def limit(self, statistics: Sequence[Array], block: Block, ops: Ops) -> Array:
-        """The largest γ that a tensor's size allows. It stays where no gradient was measured, or none that is not 0."""
-        moved = ops.maximum(statistics[3], 1.0)
+    def limit(self, statistics: Sequence[Array], block: Block, ops: Ops) -> tuple[Array, Array]:
+        """The largest γ that a tensor's size allows, and S/γ. They stay where no gradient was measured that is not 0."""
+        moved = ops.maximum(statistics[4], 1.0)
         size, pace = ops.sqrt(statistics[1] / moved), ops.sqrt(statistics[2] / moved)
         new = ops.maximum(size, SMALL) * SHARE / ops.maximum(ops.minimum(pace, 1.0), SLOWEST)
         due = ops.where(ops.less(0.0, block["limit"]), self.is_due(block["clock"], block, ops), 1.0)
-        return ops.where(ops.less(0.5, due * statistics[3]), new, block["limit"])
+        renewed = ops.less(0.5, due * statistics[4])
+        return ops.where(renewed, new, block["limit"]), ops.where(renewed, statistics[3], block["slope"])
 
     def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         largest = ops.maximum(block["largest_lr"], s.lr if s.top_lr is None else s.top_lr)

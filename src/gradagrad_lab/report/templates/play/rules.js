@@ -95,7 +95,7 @@ function gradagradRates({ growth, accumulator, lr }) {
   return { gamma: t0, growth: growth, rate: t3 };
 }
 
-function autoDecide({ gamma, agreement_square, limit, clock, displacement_scale, weight_total, common_gamma, common_square, measured, limited, largest_lr, lr }) {
+function autoDecide({ gamma, agreement_square, limit, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, limited, largest_lr, lr }) {
   const t0 = clock + 1.0;
   const t1 = t0 * t0;
   const t2 = t1 * t0;
@@ -136,7 +136,7 @@ function autoDecide({ gamma, agreement_square, limit, clock, displacement_scale,
   const t37 = t34 < t36;
   const t38 = t37 ? 1.0 : 0.0;
   const t39 = t32 ? t38 : 1.0;
-  return { gamma: gamma, agreement_square: agreement_square, limit: limit, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, measured: measured, limited: limited, largest_lr: t27, factor0: t7, factor1: t10, factor2: t13, factor3: t26, factor4: t30, factor5: t31, factor6: t22, factor7: t39 };
+  return { gamma: gamma, agreement_square: agreement_square, limit: limit, slope: slope, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, measured: measured, limited: limited, largest_lr: t27, factor0: t7, factor1: t10, factor2: t13, factor3: t26, factor4: t30, factor5: t31, factor6: t22, factor7: t39 };
 }
 
 function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, factor2, factor3, factor4, factor5, factor6, beta }) {
@@ -189,19 +189,23 @@ function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, f
   const t46 = t42 * t42;
   const t47 = t46 * t1;
   const t48 = t21 * t21;
-  const t49 = t45 * 0.0;
-  const t50 = t49 !== 0.0;
-  const t51 = t50 ? 0.0 : t45;
-  const t52 = t47 * 0.0;
-  const t53 = t52 !== 0.0;
-  const t54 = t53 ? 0.0 : t47;
-  const t55 = t48 * 0.0;
-  const t56 = t55 !== 0.0;
-  const t57 = t56 ? 0.0 : t48;
-  const t58 = t44 * 0.0;
-  const t59 = t58 !== 0.0;
-  const t60 = t59 ? 0.0 : t44;
-  return { x: t42, accumulator: t12, offset: t26, displacement: t41, statistic0: t51, statistic1: t54, statistic2: t57, statistic3: t60 };
+  const t49 = t20 * t21;
+  const t50 = t45 * 0.0;
+  const t51 = t50 !== 0.0;
+  const t52 = t51 ? 0.0 : t45;
+  const t53 = t47 * 0.0;
+  const t54 = t53 !== 0.0;
+  const t55 = t54 ? 0.0 : t47;
+  const t56 = t48 * 0.0;
+  const t57 = t56 !== 0.0;
+  const t58 = t57 ? 0.0 : t48;
+  const t59 = t49 * 0.0;
+  const t60 = t59 !== 0.0;
+  const t61 = t60 ? 0.0 : t49;
+  const t62 = t44 * 0.0;
+  const t63 = t62 !== 0.0;
+  const t64 = t63 ? 0.0 : t44;
+  return { x: t42, accumulator: t12, offset: t26, displacement: t41, statistic0: t52, statistic1: t55, statistic2: t58, statistic3: t61, statistic4: t64 };
 }
 
 function autoReport({ statistic0, gamma, limit, elements }) {
@@ -216,7 +220,7 @@ function autoReport({ statistic0, gamma, limit, elements }) {
   return { total0: t5, total1: t7, total2: elements, total3: t3 };
 }
 
-function autoLearn({ statistic0, statistic1, statistic2, statistic3, total0, total1, total2, total3, gamma, agreement_square, limit, clock, displacement_scale, weight_total, common_gamma, common_square, measured, limited, largest_lr }) {
+function autoLearn({ statistic0, statistic1, statistic2, statistic3, statistic4, total0, total1, total2, total3, gamma, agreement_square, limit, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, limited, largest_lr }) {
   const t0 = Math.max(total2, 1.0);
   const t1 = total1 / t0;
   const t2 = total3 / t0;
@@ -279,7 +283,7 @@ function autoLearn({ statistic0, statistic1, statistic2, statistic3, total0, tot
   const t59 = t58 + 1.0;
   const t60 = gamma * t59;
   const t61 = t60 * t56;
-  const t62 = Math.max(statistic3, 1.0);
+  const t62 = Math.max(statistic4, 1.0);
   const t63 = statistic1 / t62;
   const t64 = Math.sqrt(t63);
   const t65 = statistic2 / t62;
@@ -297,32 +301,41 @@ function autoLearn({ statistic0, statistic1, statistic2, statistic3, total0, tot
   const t77 = t74 < t76;
   const t78 = t77 ? 1.0 : 0.0;
   const t79 = t72 ? t78 : 1.0;
-  const t80 = t79 * statistic3;
+  const t80 = t79 * statistic4;
   const t81 = 0.5 < t80;
   const t82 = t81 ? t71 : limit;
-  const t83 = 0.0 < t82;
-  const t84 = t83 ? t82 : LARGEST;
-  const t85 = t61 / t84;
-  const t86 = Math.log(t85);
-  const t87 = Math.max(t86, 0.0);
-  const t88 = t87 * -0.2;
-  const t89 = Math.exp(t88);
-  const t90 = t61 * t89;
-  const t91 = Math.max(t90, TINY);
-  const t92 = t72 ? 0.0 : t82;
-  const t93 = 0.0 < t92;
-  const t94 = t92 * 0.03;
-  const t95 = t93 ? t94 : t91;
-  const t96 = 0.0 < t78;
-  const t97 = t96 ? clock : measured;
-  const t98 = t2 - limited;
-  const t99 = Math.min(clock, 1000.0);
-  const t100 = t98 / t99;
-  const t101 = limited + t100;
-  const t102 = displacement_scale * 0.5;
-  const t103 = t102 / t53;
-  const t104 = displacement_scale - t103;
-  return { gamma: t95, agreement_square: t25, limit: t82, clock: clock, displacement_scale: t104, weight_total: weight_total, common_gamma: t3, common_square: t43, measured: t97, limited: t101, largest_lr: largest_lr };
+  const t83 = t81 ? statistic3 : slope;
+  const t84 = 0.0 < t82;
+  const t85 = t84 ? t82 : LARGEST;
+  const t86 = t61 / t85;
+  const t87 = Math.log(t86);
+  const t88 = Math.max(t87, 0.0);
+  const t89 = gamma * t83;
+  const t90 = Math.max(t89, TINY);
+  const t91 = t17 / t90;
+  const t92 = 1.0 - t91;
+  const t93 = t92 / 0.5;
+  const t94 = Math.min(t93, 1.0);
+  const t95 = Math.max(t94, 0.0);
+  const t96 = t88 * t95;
+  const t97 = t96 * -0.2;
+  const t98 = Math.exp(t97);
+  const t99 = t61 * t98;
+  const t100 = Math.max(t99, TINY);
+  const t101 = t72 ? 0.0 : t82;
+  const t102 = 0.0 < t101;
+  const t103 = t101 * 0.03;
+  const t104 = t102 ? t103 : t100;
+  const t105 = 0.0 < t78;
+  const t106 = t105 ? clock : measured;
+  const t107 = t2 - limited;
+  const t108 = Math.min(clock, 1000.0);
+  const t109 = t107 / t108;
+  const t110 = limited + t109;
+  const t111 = displacement_scale * 0.5;
+  const t112 = t111 / t53;
+  const t113 = displacement_scale - t112;
+  return { gamma: t104, agreement_square: t25, limit: t82, slope: t83, clock: clock, displacement_scale: t113, weight_total: weight_total, common_gamma: t3, common_square: t43, measured: t106, limited: t110, largest_lr: largest_lr };
 }
 
 function autoAverage({ x, offset, beta }) {
@@ -354,7 +367,7 @@ function autoRates({ accumulator, gamma, clock, largest_lr, lr, gamma0 }) {
 const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoDecide, autoMove, autoReport, autoLearn, autoAverage, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
-  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, limit: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0, measured: 0.0, limited: 0.0, largest_lr: 0.0 },
+  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, limit: 0.0, slope: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0, measured: 0.0, limited: 0.0, largest_lr: 0.0 },
   beta: 0.6,
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;
