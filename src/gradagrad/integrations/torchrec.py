@@ -106,7 +106,7 @@ class TableOptimizer(KeyedOptimizerWrapper):
     def state_dict(self) -> dict[str, Any]:
         """The state by the parameters' names. It does not name the mode, so it is refused in eval mode."""
         if self._optimizer._cannot_step:
-            raise RuntimeError("TorchRec's state dicts do not name the mode, which is eval. Call optimizer.train() first.")
+            raise RuntimeError("TorchRec's state dicts do not name the mode, now eval. Call optimizer.train() first.")
         self._optimizer._catch_up()
         return super().state_dict()
 
