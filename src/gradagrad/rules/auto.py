@@ -28,8 +28,8 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
 
 The root mean squares (rms) are over the elements where g ≠ 0, and that of g/√a counts as at least 0.3 and at most 1.
-L and S/γ are measured in each of the first steps, and later in every fifteenth. γ₀ serves until a tensor's L is first measured,
-which its first gradient does. Then γ starts at 0.03·L.
+L and S/γ are measured in each of the first steps, and later in every fifteenth. γ₀ serves until a tensor's L is first
+measured, which its first gradient does. Then γ starts at 0.03·L.
 
 G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
 it, and tensors can be stepped one by one.
@@ -259,7 +259,7 @@ class AutoRule(Rule):
         return {**block, **dict(zip(learned, values, strict=True))}
 
     def limit(self, statistics: Sequence[Array], block: Block, ops: Ops) -> tuple[Array, Array]:
-        """The largest γ that a tensor's size allows, and S/γ. They stay where no gradient was measured that is not 0."""
+        """The largest γ that a tensor's size allows, and S/γ. Both stay where no gradient was measured but 0."""
         moved = ops.maximum(statistics[4], 1.0)
         size, pace = ops.sqrt(statistics[1] / moved), ops.sqrt(statistics[2] / moved)
         new = ops.maximum(size, SMALL) * SHARE / ops.maximum(ops.minimum(pace, 1.0), SLOWEST)
