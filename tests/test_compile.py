@@ -176,15 +176,40 @@ def test_sparse_gradients_may_follow_a_compiled_step():
     assert resumed.state[table]["accumulator"].tolist() == [[1.0] * 2, [2.0] * 2, [1.0] * 2, [1.0] * 2]
 
 
-def test_a_compiled_step_is_refused_in_eval_mode():
-    optimizer = AutoGradaGrad(params := parameters()[:3], fused=False)
-    step, _ = compiled(optimizer)
-    train(optimizer, 3, step=step)
-    before = copy.deepcopy(params)
-    optimizer.eval()
-    with pytest.raises(RuntimeError, match="in eval mode"):
-        step()
-    optimizer.train()
-    assert all(map(torch.equal, params, before))
-    train(optimizer, 1, start=3, step=step)
-    assert not torch.equal(params[0], before[0])
+def test_modes_switch_between_compiled_steps():
+    params = parameters()[:3]
+    a, b = (AutoGradaGrad(some, gamma0=0.05, fused=False) for some in (params, copy.deepcopy(params)))
+    step, counter = compiled(a)
+    for k in range(0, 10, 2):
+        train(a, 2, start=k, step=step)
+        train(b, 2, start=k)
+        a.eval()
+        assert not any(map(torch.equal, params, b.param_groups[0]["params"]))
+        with pytest.raises(RuntimeError, match="in eval mode"):
+            step()
+        a.train()
+        assert_same(a, b, **CLOSE)
+    assert counter.frame_count <= 3  # the step before there were modes, in eval mode, and in train mode
+
+
+@pytest.mark.filterwarnings("ignore:Profiler")
+def test_modes_switch_inside_a_compiled_function():
+    def loss(optimizer):
+        return sum((p - 1.0).square().sum() for p in optimizer.param_groups[0]["params"])
+
+    def epoch(optimizer):
+        for _ in range(2):
+            optimizer.zero_grad()
+            loss(optimizer).backward()
+            optimizer.step()
+        optimizer.eval()
+        at_average = loss(optimizer)
+        optimizer.train()
+        with optimizer.averaged():
+            return at_average, loss(optimizer)
+
+    a, b = (AutoGradaGrad(parameters()[:3], gamma0=0.05, fused=False) for _ in range(2))
+    compiled_epoch = torch.compile(epoch, backend="eager")
+    for _ in range(3):
+        torch.testing.assert_close(compiled_epoch(a), epoch(b), **CLOSE)
+        assert_same(a, b, **CLOSE)

@@ -132,6 +132,7 @@ class Averaged(EngineOptimizer):
             )
         return norms
 
+    @torch._disable_dynamo
     @torch.no_grad()
     def _values(self, sign: float, besides: Mapping[Tensor, Tensor] | None = None) -> dict[Tensor, Tensor]:
         """This rank's averages of parameters that hold iterates; with sign −1, the other way round."""
@@ -147,6 +148,7 @@ class Averaged(EngineOptimizer):
                 result[parameter] = real_view(sharding.local(parameter.detach())).to(dtype) + way * sign
         return result
 
+    @torch._disable_dynamo
     def _switch(self, values: Mapping[Tensor, Tensor], iterates: dict[Tensor, Tensor] | None) -> list[Tensor]:
         """Writes values and sets the mode. Returns parameters that do not have the shape of their values."""
         try:

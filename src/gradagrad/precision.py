@@ -7,7 +7,8 @@ unchanged block stays unchanged.
 
 The random bits are a hash of (seed, step, parameter, element) and of nothing else. So a run is reproducible, resumes
 bit for bit, does not depend on the number of threads, and is the same on every backend: kernels compute the same hash.
-Each field has a lane of 16 bits, so that numbers of an element that change together share none.
+Each field has a lane of 16 bits, so that numbers of an element that change together share none. Lanes 2k and 2k + 1 of
+element n are the halves of number n + k, which is cheaper than hashing more numbers.
 """
 
 from typing import Any
@@ -38,24 +39,23 @@ class RandomBits:
         self._hashes: dict[int, Tensor] = {}
 
     def lane(self, lane: int) -> Tensor:
-        """16 bits for each element: two lanes, low and high, come from one hash."""
+        """16 bits for each element: two lanes, low and high, come from one number."""
         number = lane // 2
         if number not in self._hashes:
-            stream = self._stream ^ (number << 30)
-            self._hashes[number] = random_bits(self._like, self._step, stream, self._index)
+            self._hashes[number] = random_bits(self._like, self._step, self._stream, self._index, number)
         bits = self._hashes[number]
         return bits >> 16 if lane % 2 else bits & 0xFFFF
 
 
-def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Any, ...] = ()) -> Tensor:
-    """32 random bits for each element, as int64.
+def random_bits(like: Tensor, step: Tensor, stream: int, index: tuple[Any, ...] = (), further: int = 0) -> Tensor:
+    """32 random bits for each element, as int64, or those of the element so much further.
 
-    Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no number of an element
+    Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no lane of an element
     has bits in common with another of it.
     """
     key = _scramble(_FIRST_KEY ^ step)  # A number on the host combines with tensors on any device.
     key = _scramble(key ^ stream)
-    places = torch.zeros((), dtype=torch.int64, device=like.device)
+    places = torch.full((), further, dtype=torch.int64, device=like.device)
     for dim, (size, stride) in enumerate(zip(like.shape, like.stride(), strict=True)):
         chosen = index[dim] if dim < len(index) else slice(size)
         if isinstance(chosen, slice):

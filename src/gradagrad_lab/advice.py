@@ -102,6 +102,8 @@ def bf16() -> Iterator[Trial]:
             yield Trial(problem, f"{name}, bf16 weights, nearest", make, 1000, dtype=torch.bfloat16)
             stochastic = partial(make, stochastic_rounding=True)
             yield Trial(problem, f"{name}, bf16 weights, stochastic", stochastic, 1000, dtype=torch.bfloat16)
+            both = partial(stochastic, state_dtype="bfloat16")
+            yield Trial(problem, f"{name}, bf16 weights, stochastic, state", both, 1000, dtype=torch.bfloat16)
 
 
 PARTS = {"schedules": schedules, "short": short, "tables": embeddings, "bf16": bf16}
@@ -112,4 +114,4 @@ if __name__ == "__main__":
         print(f"{part}: losses in training and held out; AutoGradaGrad also at its average")
         for trial in PARTS[part]():
             means = [statistics.mean(column) for column in zip(*map(trial.losses, SEEDS), strict=True)]
-            print(f"{trial.problem.name:14} {trial.name:36}", *(f"{loss:9.4f}" for loss in means), flush=True)
+            print(f"{trial.problem.name:14} {trial.name:44}", *(f"{loss:9.4f}" for loss in means), flush=True)

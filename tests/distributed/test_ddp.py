@@ -1,5 +1,6 @@
 """DistributedDataParallel and ZeroRedundancyOptimizer."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -51,6 +52,42 @@ def check_ddp(rank: int, size: int, kind: str, sparse: bool, options: dict[str, 
 DDP = {"dense": (False, {"momentum": 0.9}), "sparse": (True, {}), "lazy": (True, {"lazy": True, "momentum": 0.9})}
 AUTO = {"dense": (False, {"gamma0": 1e-3}), "sparse": (True, {"gamma0": 1e-3})}
 CASES = [*((kind, name, *DDP[name]) for kind in GRANULARITIES for name in DDP), *(("auto", n, *AUTO[n]) for n in AUTO)]
+
+
+def check_modes(rank: int, size: int, sparse: bool) -> None:
+    """Ranks switch modes, and resume from a pair saved in eval mode. One process does neither."""
+
+    def run(saved: Any, *, parallel: bool) -> tuple[Any, dict[str, Tensor]]:
+        torch.manual_seed(5)
+        model = Tables(sparse=sparse)
+        optimizer = models.optimizer_of(model, "auto", gamma0=1e-3)
+        wrapped = DistributedDataParallel(model) if parallel else model
+        share = models.share(rank, size) if parallel else slice(None)
+        if saved:
+            model.load_state_dict(saved[0])
+            optimizer.load_state_dict(saved[1])
+            optimizer.train()
+        else:
+            models.train(wrapped, optimizer, 20, share=share)
+            optimizer.state_dict()  # Idle rows catch up, as they do when modes switch.
+        if parallel:
+            optimizer.eval()
+            with pytest.raises(RuntimeError, match="in eval mode"):
+                optimizer.step()
+            saved = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+            optimizer.train()
+        models.train(wrapped, optimizer, 20, start=20, share=share)
+        return saved, models.shown(model, optimizer) | models.gathered(model, optimizer)
+
+    _, expected = run(None, parallel=False)
+    saved, switched = run(None, parallel=True)
+    models.assert_equal(switched, expected)
+    models.assert_equal(run(saved, parallel=True)[1], expected)
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+def test_modes_of_two_ranks_equal_one_process(world: World, sparse: bool):
+    (world.run_sparse if sparse else world.run)(check_modes, 2, sparse)
 
 
 def check_in_backward(rank: int, size: int, wrapped_first: bool) -> None:

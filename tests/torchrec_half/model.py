@@ -7,6 +7,7 @@ import os
 import socket
 import tempfile
 
+import pytest
 import torch
 import torchrec
 from torch import distributed as dist
@@ -153,15 +154,25 @@ def _rank(rank, world, port, file, function, args):
 
 
 def cell(kind, name):
-    """How far two ranks are from one process after some steps, or why they are refused."""
+    """How far two ranks are from one process after some steps, or why they are refused.
+
+    AutoGradaGrad is at the average half-way, which is the last result.
+    """
     net = sharded(kind)
-    start = whole(net.state_dict())
+    start, average = whole(net.state_dict()), None
     optimizer = optimizer_for(net, maker(name))
     try:
-        train(net, optimizer)
+        train(net, optimizer, range(STEPS // 2))
+        if name == "auto":
+            optimizer.eval()
+            average = whole(net.state_dict())
+            with pytest.raises(RuntimeError, match=r"do not name the mode, .* Call optimizer\.train\(\)"):
+                optimizer.state_dict()
+            optimizer.train()
+        train(net, optimizer, range(STEPS // 2, STEPS))
     except RuntimeError as error:
         return str(error)
-    return start, whole(net.state_dict())
+    return start, whole(net.state_dict()), average
 
 
 def stage(folder, steps, kinds):

@@ -33,15 +33,21 @@ def test_two_ranks_equal_one_process(found, kind, name):
     if (kind, name) == ("column_wise", "lazy row"):
         assert "needs whole rows on one rank, got columns on several ranks" in cell
         return
-    start, end = cell
+    start, end, average = cell
     assert model.largest_difference(start, end) > 1e-3
     assert model.largest_difference(trained(start, name, model.STEPS), end) < 2e-6
+    if average:
+        half = trained(start, name, model.STEPS // 2, averages=True)
+        assert model.largest_difference(half, average) < 2e-6 < model.largest_difference(half, end)
 
 
-def trained(start, name, steps):
+def trained(start, name, steps, *, averages=False):
     one = model.Net()
     one.load_state_dict(start)
-    model.train(one, model.maker(name)(one.parameters()), range(steps))
+    optimizer = model.maker(name)(one.parameters())
+    model.train(one, optimizer, range(steps))
+    if averages:
+        optimizer.eval()
     return one.state_dict()
 
 

@@ -20,6 +20,7 @@ from torchrec.optim.keyed import KeyedOptimizerWrapper
 from torchrec.optim.optimizers import in_backward_optimizer_filter
 
 from gradagrad import sharding
+from gradagrad.averaging import Averaged
 from gradagrad.engine.optimizer import EngineOptimizer
 from gradagrad.engine.state import begin
 from gradagrad.in_backward import StepsInBackward
@@ -73,6 +74,8 @@ class TableOptimizer(KeyedOptimizerWrapper):
         super().__init__(params, make, pass_params_dict=True)
         if not isinstance(self._optimizer, EngineOptimizer):
             raise TypeError(f"make must return a GradaGrad or an AutoGradaGrad, got {type(self._optimizer).__name__}.")
+        if isinstance(inner := self._optimizer, Averaged):
+            self.eval, self.train, self.averaged = inner.eval, inner.train, inner.averaged
         # TorchRec reads the keys of the state before the first step.
         begin(self._optimizer, lambda p: p.requires_grad and not p.is_meta)
         # Ranks that hold all tables find out by themselves which of them have a gradient.
@@ -98,7 +101,9 @@ class TableOptimizer(KeyedOptimizerWrapper):
         """Ignored: the optimizer inside holds the state."""
 
     def state_dict(self) -> dict[str, Any]:
-        """The state by the parameters' names."""
+        """The state by the parameters' names. It does not name the mode, so it is refused in eval mode."""
+        if self._optimizer._cannot_step:
+            raise RuntimeError("TorchRec's state dicts do not name the mode, now eval. Call optimizer.train() first.")
         self._optimizer._catch_up()
         return super().state_dict()
 

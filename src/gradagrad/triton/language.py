@@ -166,9 +166,9 @@ def scramble(a):
 
 
 @triton.jit
-def random_key(step, stream, HASH: tl.constexpr):
+def random_key(step, stream):
     key = scramble(step.to(tl.uint32) ^ {_FIRST_KEY:#x})
-    return scramble(key ^ (stream.to(tl.uint32) ^ (HASH << 30)))
+    return scramble(key ^ stream.to(tl.uint32))
 
 
 @triton.jit

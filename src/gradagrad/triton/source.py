@@ -154,9 +154,9 @@ class Source:
         rounded = {key: self.lanes[key] for key in written if key in self.lanes}
         if rounded:
             hashes = sorted({number for number, _ in rounded.values()})
-            extras += ["begin", *(f"key{number}" for number in hashes)]
+            extras += ["begin", "key"]
             lines.append("place = (begin + i).to(tl.uint32)")
-            lines += [f"bits{number} = random_bits(key{number}, place)" for number in hashes]
+            lines += [f"bits{number} = random_bits(key, place + {number})" for number in hashes]
         for key in written:
             if key in rounded:
                 bits = "bits{} {}".format(*rounded[key])
@@ -223,10 +223,8 @@ class Source:
             lines += [*self._block(self.factors), f"{', '.join(factors)} = rule_factors({_used(self.factors)})"]
             lines += [f"{key} = narrowed(tl.full([], {key}, tl.float64), tl.{self.computing})" for key in factors]
         lines += ["begin = tl.load(work + 4 * program + 1)", "count = tl.load(work + 4 * program + 2).to(tl.int32)"]
-        if any(extra.startswith("key") for extra in extras):
-            lines.append(f"stream = {self._row('stream')}")
-            hashes = sorted({number for number, _ in self.lanes.values()})
-            lines += [f"key{number} = random_key(step, stream, {number})" for number in hashes]
+        if "key" in extras:
+            lines.append(f"key = random_key(step, {self._row('stream')})")
         return lines
 
     def _store(self, results: list[str], form: str) -> list[str]:

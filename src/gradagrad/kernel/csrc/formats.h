@@ -57,9 +57,9 @@ GRADAGRAD_INLINE uint16_t to_bf16_stochastic(float a, uint32_t random16) {
 }
 GRADAGRAD_INLINE float quiet(float a) { return a != a ? std::numeric_limits<float>::quiet_NaN() : a; }
 
-// Random bits are a function of (seed, step, parameter, word, element) alone, so they depend neither on the number of
+// Random bits are a function of (seed, step, parameter, element, word) alone, so they depend neither on the number of
 // threads nor on what ran before a checkpoint was loaded. `gradagrad.precision` restates them; change both together.
-constexpr int word_pairs = 3;  // an even word and the next share a hash, the low half and the high half of it
+// Words 2k and 2k + 1 of element n are the low half and the high half of number n + k, which is cheaper than more numbers.
 constexpr int point_word = 4;  // gradagrad.rules.rule.PARAMETER_LANE
 
 GRADAGRAD_INLINE uint32_t scramble(uint32_t a) {
@@ -71,24 +71,25 @@ GRADAGRAD_INLINE uint32_t scramble(uint32_t a) {
   return a;
 }
 
-inline uint32_t random_key(int64_t seed, int64_t step, int64_t stream, int pair) {
-  const uint32_t number = static_cast<uint32_t>(stream) ^ (static_cast<uint32_t>(pair) << 30);
-  return scramble(scramble(scramble(static_cast<uint32_t>(seed) + 0x9e3779b9u) ^ static_cast<uint32_t>(step)) ^ number);
+inline uint32_t random_key(int64_t seed, int64_t step, int64_t stream) {
+  const uint32_t key = scramble(scramble(static_cast<uint32_t>(seed) + 0x9e3779b9u) ^ static_cast<uint32_t>(step));
+  return scramble(key ^ static_cast<uint32_t>(stream));
 }
 
-// The random bits of a piece of a parameter for a pair of words.
+// The random numbers of a piece of a parameter.
 class RandomBits {
  public:
   static constexpr int64_t most = 512;  // elements
+  static constexpr int further = point_word / 2;  // numbers after the last element's that its words may need
 
-  // Elements n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no two numbers of an element
+  // Numbers n and n + 8 of sixteen share a hash with its halves exchanged: half the hashes, and no two words of an element
   // have bits in common.
   GRADAGRAD_INLINE void draw(uint32_t key, int64_t index, int64_t size) {
     shift_ = index & 15;
-    const uint32_t first = static_cast<uint32_t>(index >> 4) * 8;
+    uint32_t place = static_cast<uint32_t>(index >> 4) * 8 * 0x9e3779b9u;
     const int64_t hashes = (shift_ + size + 15) / 16 * 8;
-    alignas(64) uint32_t hash[most / 2 + 8];
-    for (int64_t i = 0; i < hashes; ++i) hash[i] = scramble(key ^ ((first + static_cast<uint32_t>(i)) * 0x9e3779b9u));
+    alignas(64) uint32_t hash[most / 2 + 16];
+    for (int64_t i = 0; i < hashes; ++i, place += 0x9e3779b9u) hash[i] = scramble(key ^ place);
     for (int64_t i = 0; i < hashes; i += 8) {
       for (int j = 0; j < 8; ++j) {  // A count that GCC can see, else it may copy number by number.
         const uint32_t own = hash[i + j];
@@ -101,7 +102,7 @@ class RandomBits {
 
  private:
   int64_t shift_ = 0;
-  alignas(64) uint32_t bits_[most + 16];
+  alignas(64) uint32_t bits_[most + 32];
 };
 GRADAGRAD_INLINE uint32_t half_of(uint32_t bits, int word) { return word % 2 ? bits >> 16 : bits & 0xffffu; }
 

@@ -38,7 +38,7 @@ Pass<T>::Pass(const Job& job) : job_(job), loops_(job.rule->loops<T>()) {
 template <class T>
 void Pass<T>::run(const Loop<T>& loop, const Range* ranges, int64_t count, int64_t size, double* totals) {
   if (job_.kind != through_buffers && loop.over[job_.kind]) {
-    return loop.over[job_.kind]({settings_, factors_, job_.data, ranges, count, size, totals, job_.keys});
+    return loop.over[job_.kind]({settings_, factors_, job_.data, ranges, count, size, totals, job_.key});
   }
   for (int64_t i = 0; i < count; ++i) run_buffered(loop, ranges[i], size, totals);
 }
@@ -51,7 +51,7 @@ void Pass<T>::run_buffered(const Loop<T>& loop, const Range& range, int64_t size
   for (int64_t at = 0; at < size; at += chunk) {
     const int64_t some = std::min(chunk, size - at);
     load(loop.reads, range, at, some);
-    loop.over[own]({settings_, factors_, data, &here, 1, some, totals, job_.keys});
+    loop.over[own]({settings_, factors_, data, &here, 1, some, totals, job_.key});
     store(loop.writes, range.begin + at, some);
   }
 }
@@ -70,10 +70,10 @@ void Pass<T>::load(uint64_t streams, const Range& range, int64_t at, int64_t siz
 
 template <class T>
 void Pass<T>::store(uint64_t streams, int64_t index, int64_t size) {
-  int known = -1;  // pair of words whose random bits are at hand
+  int known = -1;  // which number after its own has the random bits that are at hand for each element
   for_each(streams, [&](int s) {
     const int word = word_of(s);
-    if (word >= 0 && known != word / 2) draw(random_, job_.keys[known = word / 2], index, size);
+    if (word >= 0 && known != word / 2) draw(random_, job_.key, index + (known = word / 2), size);
     char* to = job_.data[s] + index * size_of(job_.formats[s]);
     Arrays<T>::store(job_.formats[s], to, buffers_[s], size, word < 0 ? nullptr : random_.bits(), word);
   });
@@ -191,7 +191,7 @@ void Pass<T>::step_rows(const Range* rows, int64_t count) {
         gathered[s][i] = reinterpret_cast<const T*>(job_.data[s])[row];
       }
     }
-    loops_.decide.over[own]({settings_, nullptr, data, &here, 1, some, nullptr, nullptr});
+    loops_.decide.over[own]({settings_, nullptr, data, &here, 1, some, nullptr, 0});
     for (int64_t i = 0; i < some; ++i) {
       const int64_t row = rows[r + i].begin / width;
       for (int s = stream::blocks; s < stream::blocks + rule.blocks; ++s) {
@@ -215,7 +215,7 @@ void Pass<T>::catch_up(const Range* rows, int64_t count, double* clocks, double 
     settings_[job_.rule->settings + 1] = now;
     if (loops_.idle) run(loops_.idle, &fields, 1, width, nullptr);
     if (loops_.idle_blocks && row_blocks) {
-      loops_.idle_blocks.over[own]({settings_, nullptr, job_.data, &block, 1, 1, nullptr, nullptr});
+      loops_.idle_blocks.over[own]({settings_, nullptr, job_.data, &block, 1, 1, nullptr, 0});
     } else if (loops_.idle_blocks) {
       run(loops_.idle_blocks, &fields, 1, width, nullptr);
     }
@@ -255,7 +255,7 @@ void Block::run(const Loop<double>& loop) {
   const Range here{0, nullptr};
   char* data[stream::count];
   for (int s = 0; s < stream::count; ++s) data[s] = reinterpret_cast<char*>(values_ + s);
-  loop.over[own]({job_->settings, nullptr, data, &here, 1, 1, nullptr, nullptr});
+  loop.over[own]({job_->settings, nullptr, data, &here, 1, 1, nullptr, 0});
 }
 
 }  // namespace gradagrad

@@ -19,7 +19,7 @@ struct Job {
   bool stochastic_x;  // bf16 parameters are rounded at random
   double coupled_decay;
   double settings[max_settings];  // with the parameter's own lr
-  uint32_t keys[word_pairs];      // of the random bits
+  uint32_t key;                   // of the random bits
 };
 
 // The kind of a job, given how many of its fields the loops over elements see.

@@ -28,7 +28,7 @@ struct Arguments {
   const Range* ranges;
   int64_t count, size;
   double* totals;        // what measure and move add their sums or statistics to
-  const uint32_t* keys;  // of the random bits, by pair of words
+  uint32_t key;          // of the random bits
 };
 
 // The formats for which there is a loop of its own. The gradient has the parameter's format, and all fields one.

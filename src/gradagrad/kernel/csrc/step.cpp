@@ -49,7 +49,7 @@ void Settings::set(Job& job, int64_t steps, int64_t stream) const {
                           : 1.0f / (1.0f + static_cast<float>(steps) * static_cast<float>(lr_decay)) * static_cast<float>(lr);
   }
   job.settings[rule->settings + 2] = static_cast<double>(job.size);  // after the two clocks
-  for (int pair = 0; pair < word_pairs; ++pair) job.keys[pair] = random_key(seed, steps + 1, stream, pair);
+  job.key = random_key(seed, steps + 1, stream);
 }
 
 Step::Step(Settings settings, StableIValue params, StableIValue grads, std::shared_ptr<const Handles> state,

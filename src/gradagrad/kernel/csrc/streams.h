@@ -25,7 +25,7 @@ struct Streams {
   using Stored = std::conditional_t<(N < stream::elements), X, std::conditional_t<(N < stream::stored), S, T>>;
 
   char* at[stream::count];
-  const uint32_t* bits[word_pairs];  // random ones
+  const uint32_t* bits;  // random numbers, those of an element and of the next
 
   template <int N>
   GRADAGRAD_INLINE Stored<N>& stored(int64_t i) const {
@@ -40,7 +40,7 @@ struct Streams {
   GRADAGRAD_INLINE void write(int64_t i, T a) const {
     if constexpr (std::is_same_v<Stored<N>, T>) stored<N>(i) = a;
     else if constexpr (N == stream::x && !RANDOM) stored<N>(i) = to_bf16(a);
-    else stored<N>(i) = to_bf16_stochastic(a, half_of(bits[WORD / 2][i], WORD));
+    else stored<N>(i) = to_bf16_stochastic(a, half_of(bits[i + WORD / 2], WORD));
   }
   template <int N, int WORD, int FROM>
   GRADAGRAD_INLINE void copy(int64_t i) const {
@@ -74,14 +74,6 @@ struct Over {
   static GRADAGRAD_INLINE void advance(Here& here, int64_t size) {
     if constexpr (streams >> N & 1) here.at[N] += size * int64_t{sizeof(typename Here::template Stored<N>)};
   }
-  static GRADAGRAD_INLINE void draw(RandomBits* random, const uint32_t* keys, int64_t index, int64_t size, Here& here) {
-    for (int pair = 0; pair < word_pairs; ++pair) {
-      if (!(words >> 2 * pair & 3)) continue;
-      random[pair].draw(keys[pair], index, size);
-      here.bits[pair] = random[pair].bits();
-    }
-  }
-
   // Adding up inside the loop would tie it to GCC's 16 lanes of `omp simd`, too few for vectors of 16 bits.
   static GRADAGRAD_INLINE double sum(const T* a, int64_t size) {
     double total = 0.0;
@@ -103,13 +95,16 @@ struct Over {
       if constexpr (words == 0 && !Function::statistics) {
         body.loop(here, given.size, given.totals);
       } else {
-        RandomBits random[word_pairs];
+        RandomBits random;
         constexpr int64_t apart = RandomBits::most * int64_t{sizeof(T)} + 64;
         constexpr uint64_t page = 4096;
         alignas(64) char space[Function::statistics * apart + page];
         for (int64_t i = 0; i < given.size; i += RandomBits::most) {
           const int64_t size = std::min(RandomBits::most, given.size - i);
-          draw(random, given.keys, given.ranges[r].begin + i, size, here);
+          if constexpr (words != 0) {
+            random.draw(given.key, given.ranges[r].begin + i, size + (words >> 2 ? RandomBits::further : 0));
+            here.bits = random.bits();
+          }
           // A store holds up loads from the same place of any page, so these are a quarter of a page ahead of x.
           const auto offset = reinterpret_cast<uintptr_t>(here.at[0]) - reinterpret_cast<uintptr_t>(space) + page / 4;
           for (int k = 0; k < Function::statistics; ++k) here.at[stream::statistics + k] = space + offset % page / 64 * 64 + k * apart;
