@@ -23,7 +23,7 @@ class Tensor:
         self.squares = [0.0] * n
         """Σ i·g_i², of the gradients as the guard let them pass."""
         self.gamma, self.v, self.lr, self.agreement = gamma0, 0.0, lr, 0.0
-        self.limit, self.slope = float("inf"), 0.0
+        self.limit, self.size, self.slope = float("inf"), 0.0, 0.0
         self.moved: list[tuple[float, float, float]] = []
         """y, the direction of z and the gradient of each element that has one, in this step."""
 
@@ -112,7 +112,7 @@ class AutoOracle:
             gamma = tensor.gamma * (1.0 + 0.5 * (vote + common_vote)) * pulled
             is_first = tensor.moved and tensor.limit == float("inf")
             if tensor.moved and (is_due or is_first):
-                tensor.limit = _limit(tensor.moved)
+                tensor.size, tensor.limit = _limit(tensor.moved, tensor.size)
                 tensor.slope = sum(direction * g for _, direction, g in tensor.moved)
             if is_first:
                 gamma = 0.03 * tensor.limit
@@ -123,10 +123,11 @@ class AutoOracle:
         self.measured = k if is_due else self.measured
 
 
-def _limit(moved: Sequence[tuple[float, ...]]) -> float:
-    """γ above which a step would move a tensor by more than 6 % of its size."""
+def _limit(moved: Sequence[tuple[float, ...]], before: float) -> tuple[float, float]:
+    """A tensor's size, and γ above which a step would move it by more than 6 % of that."""
     size, pace = (sqrt(sum(row[i] ** 2 for row in moved) / len(moved)) for i in (0, 1))
-    return 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
+    size = max(size, 0.9 * before)
+    return size, 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
 
 
 def _clipped(vote: float, largest: float) -> float:

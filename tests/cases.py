@@ -222,8 +222,8 @@ class Oracle:
             if not (state := optimizer.state.get(p)):
                 continue
             limit = 0.0 if tensor.limit == float("inf") else tensor.limit
-            found = [state[key].item() for key in ("gamma", "agreement_square", "limit", "slope")]
-            close("block", found, [tensor.gamma, tensor.v, limit, tensor.slope], rtol, 0.0)
+            found = [state[key].item() for key in ("gamma", "agreement_square", "limit", "size", "slope")]
+            close("block", found, [tensor.gamma, tensor.v, limit, tensor.size, tensor.slope], rtol, 0.0)
             close("a", (state["accumulator"] / _weights(max(own.k, 1))).flatten().tolist(), tensor.a, rtol, 1e-300)
             close("z", (p.detach() + state["offset"]).flatten().tolist(), tensor.z, rtol, atol)
             close("d", (state["displacement"] * numbers.displacement_scale).flatten().tolist(), tensor.d, rtol, atol)

@@ -44,6 +44,7 @@ class AutoTensor:
     gamma: float
     agreement_square: float = 0.0
     limit: float = math.inf
+    size: float = 0.0
     slope: float = 0.0
     """What a step takes off the loss to first order, divided by γ, when it was last measured."""
 
@@ -99,12 +100,13 @@ def auto_gradagrad(
         moved = torch.where(g == 0, 0.0, 0.7 * (y - new_y) + 0.3 * (t.mean - mean)) / unit
         displacement = (t.displacement + moved) * (1 - 0.5 / (k + 1))
         # 3. Limit γ to steps of 6 % of the tensor's size.
-        limit, slope, touched = t.limit, t.slope, g != 0
+        limit, size, slope, touched = t.limit, t.size, t.slope, g != 0
         if (due or limit == math.inf) and touched.any():
-            size, pace = (float(values[touched].square().mean().sqrt()) for values in (new_y, direction))
+            rms, pace = (float(values[touched].square().mean().sqrt()) for values in (new_y, direction))
+            size = max(rms, 0.9 * size)  # It falls slowly, so a tensor may cross 0.
             limit, slope = 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3), float((g * direction).sum())
         new_ys.append(new_y)
-        tensors.append(AutoTensor(z, mean, squares, displacement, t.gamma, t.agreement_square, limit, slope))
+        tensors.append(AutoTensor(z, mean, squares, displacement, t.gamma, t.agreement_square, limit, size, slope))
     # 4. Learn: one step of AdaGrad for every log γ, by the tensor's own vote and a common one.
     elements = sum(y.numel() for y in ys)
     log_mean = sum(y.numel() * math.log(t.gamma) for y, t in zip(ys, tensors, strict=True)) / elements

@@ -14,7 +14,7 @@ from gradagrad.codegen.trace import Function, Kind, Language, Operation, Symbol,
 from gradagrad.codegen.variants import VARIANTS, Variant, phases_of
 from gradagrad.rules.rule import PARAMETER_LANE, Field
 
-STREAMS = {"x": 0, "element": 2, "block": 6, "sum": 20, "total": 20, "factor": 25, "statistic": 33}
+STREAMS = {"x": 0, "element": 2, "block": 6, "sum": 21, "total": 21, "factor": 26, "statistic": 34}
 """The first index of each kind of stream, as in csrc/rules.h. Equal indices let variants share functions."""
 GIVEN = ("since", "now", "elements")
 """Follow the settings of every rule, for `idle` and `report`."""

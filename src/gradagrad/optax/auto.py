@@ -29,6 +29,7 @@ class AutoGradaGradState(NamedTuple):
     gamma: Any
     agreement_square: Any
     limit: Any
+    size: Any
     slope: Any
     clock: Any
     displacement_scale: Any

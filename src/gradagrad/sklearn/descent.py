@@ -17,8 +17,8 @@ Rows = NDArray[np.integer[Any]]
 class _LinearRule(auto.AutoRule):
     """The rule without its limit: the losses of linear models are convex, so votes bring a large γ down."""
 
-    def limit(self, statistics: Sequence[Any], block: Mapping[str, Any], due: Any, ops: Any) -> tuple[Any, Any]:
-        return block["limit"], block["slope"]
+    def limit(self, statistics: Sequence[Any], block: Mapping[str, Any], due: Any, ops: Any) -> tuple[Any, ...]:
+        return block["limit"], block["size"], block["slope"]
 
 
 RULE: Rule = _LinearRule()

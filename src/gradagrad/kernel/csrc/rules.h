@@ -8,7 +8,7 @@ namespace gradagrad {
 // The streams of a loop, by number. Each is an array; phases hand sums, factors and statistics on. Totals over all blocks are
 // where sums were, which no later phase needs.
 namespace stream {
-constexpr int x = 0, g = 1, elements = 2, blocks = 6, sums = 20, totals = 20, factors = 25, statistics = 33, count = 38;
+constexpr int x = 0, g = 1, elements = 2, blocks = 6, sums = 21, totals = 21, factors = 26, statistics = 34, count = 39;
 constexpr int stored = sums;  // those below are tensors
 }  // namespace stream
 constexpr int max_settings = 16;
@@ -54,7 +54,7 @@ struct Loops {
 struct Rule {
   int elements, own, blocks, sums, factors, statistics, totals, settings;  // `own`: block fields that are not shared by all
   bool lazy;                  // rows without a gradient stay
-  int element_words[4], block_words[14];  // of the random bits
+  int element_words[4], block_words[15];  // of the random bits
   Loops<float> in_float;
   Loops<double> in_double;
   Loop<double> report, learn;

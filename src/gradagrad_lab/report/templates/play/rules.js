@@ -95,7 +95,7 @@ function gradagradRates({ growth, accumulator, lr }) {
   return { gamma: t0, growth: growth, rate: t3 };
 }
 
-function autoDecide({ gamma, agreement_square, limit, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, trend, limited, largest_lr, lr }) {
+function autoDecide({ gamma, agreement_square, limit, size, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, trend, limited, largest_lr, lr }) {
   const t0 = clock + 1.0;
   const t1 = t0 * t0;
   const t2 = t1 * t0;
@@ -136,7 +136,7 @@ function autoDecide({ gamma, agreement_square, limit, slope, clock, displacement
   const t37 = t34 < t36;
   const t38 = t37 ? 1.0 : 0.0;
   const t39 = t32 ? t38 : 1.0;
-  return { gamma: gamma, agreement_square: agreement_square, limit: limit, slope: slope, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, measured: measured, trend: trend, limited: limited, largest_lr: t27, factor0: t7, factor1: t10, factor2: t13, factor3: t26, factor4: t30, factor5: t31, factor6: t22, factor7: t39 };
+  return { gamma: gamma, agreement_square: agreement_square, limit: limit, size: size, slope: slope, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, measured: measured, trend: trend, limited: limited, largest_lr: t27, factor0: t7, factor1: t10, factor2: t13, factor3: t26, factor4: t30, factor5: t31, factor6: t22, factor7: t39 };
 }
 
 function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, factor2, factor3, factor4, factor5, factor6, beta }) {
@@ -220,7 +220,7 @@ function autoReport({ statistic0, gamma, limit, slope, elements }) {
   return { total0: t5, total1: t7, total2: elements, total3: t3, total4: slope };
 }
 
-function autoLearn({ statistic0, statistic1, statistic2, statistic3, statistic4, total0, total1, total2, total3, total4, gamma, agreement_square, limit, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, trend, limited, largest_lr }) {
+function autoLearn({ statistic0, statistic1, statistic2, statistic3, statistic4, total0, total1, total2, total3, total4, gamma, agreement_square, limit, size, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, trend, limited, largest_lr }) {
   const t0 = Math.max(total2, 1.0);
   const t1 = total1 / t0;
   const t2 = total3 / t0;
@@ -283,65 +283,68 @@ function autoLearn({ statistic0, statistic1, statistic2, statistic3, statistic4,
   const t59 = t58 + 1.0;
   const t60 = gamma * t59;
   const t61 = t60 * t56;
-  const t62 = Math.max(statistic4, 1.0);
-  const t63 = statistic1 / t62;
-  const t64 = Math.sqrt(t63);
-  const t65 = statistic2 / t62;
-  const t66 = Math.sqrt(t65);
-  const t67 = Math.max(t64, 0.03);
-  const t68 = t67 * 0.06;
-  const t69 = Math.min(t66, 1.0);
-  const t70 = Math.max(t69, 0.3);
-  const t71 = t68 / t70;
-  const t72 = 0.0 < limit;
-  const t73 = clock / 8.0;
-  const t74 = Math.min(t73, 15.0);
-  const t75 = clock - measured;
-  const t76 = t75 + 0.5;
-  const t77 = t74 < t76;
-  const t78 = t77 ? 1.0 : 0.0;
-  const t79 = t72 ? t78 : 1.0;
-  const t80 = t79 * statistic4;
-  const t81 = 0.5 < t80;
-  const t82 = t81 ? t71 : limit;
-  const t83 = t81 ? statistic3 : slope;
-  const t84 = 0.0 < t82;
-  const t85 = t84 ? t82 : LARGEST;
-  const t86 = t61 / t85;
-  const t87 = Math.log(t86);
-  const t88 = Math.max(t87, 0.0);
-  const t89 = t14 * total0;
-  const t90 = total4 * 0.5;
-  const t91 = Math.max(t90, TINY);
-  const t92 = t89 / t91;
-  const t93 = Math.min(t92, 1.0);
-  const t94 = Math.max(t93, -1.0);
-  const t95 = t94 - trend;
-  const t96 = t95 / 100.0;
-  const t97 = trend + t96;
-  const t98 = t97 * 4.0;
-  const t99 = 2.0 - t98;
-  const t100 = Math.min(t99, 1.0);
-  const t101 = Math.max(t100, 0.0);
-  const t102 = t88 * t101;
-  const t103 = t102 * -0.2;
-  const t104 = Math.exp(t103);
-  const t105 = t61 * t104;
-  const t106 = Math.max(t105, TINY);
-  const t107 = t72 ? 0.0 : t82;
-  const t108 = 0.0 < t107;
-  const t109 = t107 * 0.03;
-  const t110 = t108 ? t109 : t106;
-  const t111 = 0.0 < t78;
-  const t112 = t111 ? clock : measured;
-  const t113 = t2 - limited;
-  const t114 = Math.min(clock, 1000.0);
-  const t115 = t113 / t114;
-  const t116 = limited + t115;
-  const t117 = displacement_scale * 0.5;
-  const t118 = t117 / t53;
-  const t119 = displacement_scale - t118;
-  return { gamma: t110, agreement_square: t25, limit: t82, slope: t83, clock: clock, displacement_scale: t119, weight_total: weight_total, common_gamma: t3, common_square: t43, measured: t112, trend: t97, limited: t116, largest_lr: largest_lr };
+  const t62 = clock / 8.0;
+  const t63 = Math.min(t62, 15.0);
+  const t64 = clock - measured;
+  const t65 = t64 + 0.5;
+  const t66 = t63 < t65;
+  const t67 = t66 ? 1.0 : 0.0;
+  const t68 = Math.max(statistic4, 1.0);
+  const t69 = statistic1 / t68;
+  const t70 = Math.sqrt(t69);
+  const t71 = size * 0.9;
+  const t72 = Math.max(t70, t71);
+  const t73 = statistic2 / t68;
+  const t74 = Math.sqrt(t73);
+  const t75 = Math.max(t72, 0.03);
+  const t76 = t75 * 0.06;
+  const t77 = Math.min(t74, 1.0);
+  const t78 = Math.max(t77, 0.3);
+  const t79 = t76 / t78;
+  const t80 = 0.0 < limit;
+  const t81 = t80 ? t67 : 1.0;
+  const t82 = t81 * statistic4;
+  const t83 = 0.5 < t82;
+  const t84 = t83 ? t79 : limit;
+  const t85 = t83 ? t72 : size;
+  const t86 = t83 ? statistic3 : slope;
+  const t87 = 0.0 < t84;
+  const t88 = t87 ? t84 : LARGEST;
+  const t89 = t61 / t88;
+  const t90 = Math.log(t89);
+  const t91 = Math.max(t90, 0.0);
+  const t92 = t14 * total0;
+  const t93 = total4 * 0.5;
+  const t94 = Math.max(t93, TINY);
+  const t95 = t92 / t94;
+  const t96 = Math.min(t95, 1.0);
+  const t97 = Math.max(t96, -1.0);
+  const t98 = t97 - trend;
+  const t99 = t98 / 100.0;
+  const t100 = trend + t99;
+  const t101 = t100 * 4.0;
+  const t102 = 2.0 - t101;
+  const t103 = Math.min(t102, 1.0);
+  const t104 = Math.max(t103, 0.0);
+  const t105 = t91 * t104;
+  const t106 = t105 * -0.2;
+  const t107 = Math.exp(t106);
+  const t108 = t61 * t107;
+  const t109 = Math.max(t108, TINY);
+  const t110 = t80 ? 0.0 : t84;
+  const t111 = 0.0 < t110;
+  const t112 = t110 * 0.03;
+  const t113 = t111 ? t112 : t109;
+  const t114 = 0.0 < t67;
+  const t115 = t114 ? clock : measured;
+  const t116 = t2 - limited;
+  const t117 = Math.min(clock, 1000.0);
+  const t118 = t116 / t117;
+  const t119 = limited + t118;
+  const t120 = displacement_scale * 0.5;
+  const t121 = t120 / t53;
+  const t122 = displacement_scale - t121;
+  return { gamma: t113, agreement_square: t25, limit: t84, size: t85, slope: t86, clock: clock, displacement_scale: t122, weight_total: weight_total, common_gamma: t3, common_square: t43, measured: t115, trend: t100, limited: t119, largest_lr: largest_lr };
 }
 
 function autoAverage({ x, offset, beta }) {
@@ -373,7 +376,7 @@ function autoRates({ accumulator, gamma, clock, largest_lr, lr, gamma0 }) {
 const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoDecide, autoMove, autoReport, autoLearn, autoAverage, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
-  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, limit: 0.0, slope: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0, measured: 0.0, trend: 0.0, limited: 0.0, largest_lr: 0.0 },
+  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, limit: 0.0, size: 0.0, slope: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0, measured: 0.0, trend: 0.0, limited: 0.0, largest_lr: 0.0 },
   beta: 0.6,
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;
