@@ -94,11 +94,7 @@ _NO_WARMUP = "Leave it out: γ starts low and finds its own pace."
 AUTOGRADAGRAD = Table(
     numeric={
         "lr": _not_negative("It multiplies the learning rate that the optimizer finds: 1.0, or less for a slow group."),
-        "gamma0": Number(
-            "a finite number > 0",
-            lambda v: 0.0 < v < math.inf,
-            "It is γ in a tensor's first step; 1e-4 is the default.",
-        ),
+        "gamma0": Number("a finite number > 0", lambda v: 0.0 < v < math.inf, "It is γ in a tensor's first step."),
         "momentum": Number(
             "in (0, 1)", lambda v: 0.0 < v < 1.0, "It is the part of the average in the parameters; 0.6 is the default."
         ),

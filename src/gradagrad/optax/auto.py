@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,29 +19,8 @@ from gradagrad.rules.auto import Settings
 from gradagrad.rules.rule import settings_of
 from gradagrad.rules.single import RULE
 
-
-class AutoGradaGradState(NamedTuple):
-    """Trees of arrays, trees with a number for each array, and shared numbers, as in `gradagrad.rules.auto`."""
-
-    count: Any
-    accumulator: Any
-    offset: Any
-    displacement: Any
-    gamma: Any
-    agreement_square: Any
-    limit: Any
-    size: Any
-    slope: Any
-    clock: Any
-    displacement_scale: Any
-    weight_total: Any
-    common_gamma: Any
-    common_square: Any
-    measured: Any
-    trend: Any
-    limited: Any
-    largest_lr: Any
-    beta: Any
+AutoGradaGradState = namedtuple("AutoGradaGradState", ["count", *(f.key for f in RULE.fields(Settings())), "beta"])
+"""Trees of arrays, trees with a number for each array, and shared numbers, as in `gradagrad.rules.auto`."""
 
 
 def auto_gradagrad(
