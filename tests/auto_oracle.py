@@ -23,7 +23,7 @@ class Tensor:
         self.squares = [0.0] * n
         """Σ i·g_i², of the gradients as the guard let them pass."""
         self.gamma, self.v, self.lr, self.agreement = gamma0, 0.0, lr, 0.0
-        self.limit, self.size, self.slope = float("inf"), 0.0, 0.0
+        self.limit, self.size = float("inf"), 0.0
         self.moved: list[tuple[float, float, float]] = []
         """y, the direction of z and the gradient of each element that has one, in this step."""
 
@@ -46,7 +46,7 @@ class AutoOracle:
         self.tensors = [Tensor(y, gamma0, rate) for y, rate in zip(tensors, rates, strict=True)]
         self.k, self.common, self.v, self.weights, self.fallen = 0, gamma0, 0.0, 0.0, 1.0
         self.beta, self.decay, self.guard, self.gamma_max = beta, decay, guard, gamma_max
-        self.largest_lr, self.measured, self.limited, self.trend = 0.0, 0, 0.0, 0.0
+        self.largest_lr, self.measured, self.limited, self.trend, self.slope = 0.0, 0, 0.0, 0.0, 0.0
 
     def step(self, gradients: Sequence[Sequence[float] | None], schedule: float = 1.0) -> None:
         """One step; None is a tensor without a gradient. ``schedule`` is what a scheduler makes of every lr."""
@@ -101,7 +101,9 @@ class AutoOracle:
         agreements = [sqrt(tensor.gamma) * self.fallen * tensor.agreement for tensor in tensors]
         P = sum(own * self.common / tensor.gamma for own, tensor in zip(agreements, tensors, strict=True))
         self.v += (P * P - self.v) * r
-        S = self.common * sum(tensor.slope for tensor in tensors)
+        if is_due:
+            self.slope = sum(direction * g for tensor in tensors for _, direction, g in tensor.moved)
+        S = self.common * self.slope
         self.trend += (max(min(2.0 * P / S, 1.0), -1.0) - self.trend) / 100 if S > 0.0 else -self.trend / 100
         largest = max(1.0 / sqrt(k), 0.1)
         common_vote = _clipped(P / sqrt(k * self.v), largest) if self.v > 0.0 else 0.0
@@ -113,7 +115,6 @@ class AutoOracle:
             is_first = tensor.moved and tensor.limit == float("inf")
             if tensor.moved and (is_due or is_first):
                 tensor.size, tensor.limit = _limit(tensor.moved, tensor.size)
-                tensor.slope = sum(direction * g for _, direction, g in tensor.moved)
             if is_first:
                 gamma = 0.03 * tensor.limit
             elif gamma > tensor.limit:

@@ -147,6 +147,7 @@ class Shared(NamedTuple):
     common_square: float
     measured: float
     trend: float
+    slope: float
     limited: float
     largest_lr: float
 
@@ -213,7 +214,7 @@ class Oracle:
         params = every_parameter(optimizer)
         numbers = shared(optimizer)
         assert numbers.clock == own.k
-        found = [own.weights, own.common, own.v, own.measured, own.trend, own.limited, own.largest_lr]
+        found = [own.weights, own.common, own.v, own.measured, own.trend, own.slope, own.limited, own.largest_lr]
         close("shared", numbers[2:], found, rtol, 1e-15)
         optimizer.state_dict()  # Idle rows catch up.
         for p, average, tensor in zip(params, averages_of(optimizer), own.tensors, strict=True):
@@ -222,8 +223,8 @@ class Oracle:
             if not (state := optimizer.state.get(p)):
                 continue
             limit = 0.0 if tensor.limit == float("inf") else tensor.limit
-            found = [state[key].item() for key in ("gamma", "agreement_square", "limit", "size", "slope")]
-            close("block", found, [tensor.gamma, tensor.v, limit, tensor.size, tensor.slope], rtol, 0.0)
+            found = [state[key].item() for key in ("gamma", "agreement_square", "limit", "size")]
+            close("block", found, [tensor.gamma, tensor.v, limit, tensor.size], rtol, 0.0)
             close("a", (state["accumulator"] / _weights(max(own.k, 1))).flatten().tolist(), tensor.a, rtol, 1e-300)
             close("z", (p.detach() + state["offset"]).flatten().tolist(), tensor.z, rtol, atol)
             close("d", (state["displacement"] * numbers.displacement_scale).flatten().tolist(), tensor.d, rtol, atol)

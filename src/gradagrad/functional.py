@@ -45,8 +45,6 @@ class AutoTensor:
     agreement_square: float = 0.0
     limit: float = math.inf
     size: float = 0.0
-    slope: float = 0.0
-    """What a step takes off the loss to first order, divided by γ, when it was last measured."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,8 @@ class AutoState:
     agreement_square: float = 0.0
     measured: int = 0
     """The step in which limits were last measured."""
+    slope: float = 0.0
+    """What a step takes off the loss to first order, divided by γ, when it was last measured."""
     trend: float = 0.0
     """How strongly gradients agree, from −1 to 1, a mean over 100 steps."""
 
@@ -84,7 +84,7 @@ def auto_gradagrad(
     weights = state.weights + weight
     fallen = min(1.0, math.sqrt(k * weight / (7 * weights)))  # γ now against its root mean square so far
     due = k - state.measured + 0.5 > min(k / 8, 15)
-    new_ys, tensors, agreements = list[Tensor](), list[AutoTensor](), list[float]()
+    new_ys, tensors, agreements, slope = list[Tensor](), list[AutoTensor](), list[float](), 0.0
     for y, raw, t in zip(ys, gradients, state.tensors, strict=True):
         # 1. Move: an Adam-like step of z, the average of z, and y between them.
         bound = torch.where(t.squares > 0, (t.squares / k).sqrt(), math.inf)
@@ -100,19 +100,21 @@ def auto_gradagrad(
         moved = torch.where(g == 0, 0.0, 0.7 * (y - new_y) + 0.3 * (t.mean - mean)) / unit
         displacement = (t.displacement + moved) * (1 - 0.5 / (k + 1))
         # 3. Limit γ to steps of 6 % of the tensor's size.
-        limit, size, slope, touched = t.limit, t.size, t.slope, g != 0
+        slope += float((g * direction).sum())
+        limit, size, touched = t.limit, t.size, g != 0
         if (due or limit == math.inf) and touched.any():
             rms, pace = (float(values[touched].square().mean().sqrt()) for values in (new_y, direction))
             size = max(rms, 0.9 * size)  # It falls slowly, so a tensor may cross 0.
-            limit, slope = 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3), float((g * direction).sum())
+            limit = 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
         new_ys.append(new_y)
-        tensors.append(AutoTensor(z, mean, squares, displacement, t.gamma, t.agreement_square, limit, size, slope))
+        tensors.append(AutoTensor(z, mean, squares, displacement, t.gamma, t.agreement_square, limit, size))
     # 4. Learn: one step of AdaGrad for every log γ, by the tensor's own vote and a common one.
     elements = sum(y.numel() for y in ys)
     log_mean = sum(y.numel() * math.log(t.gamma) for y, t in zip(ys, tensors, strict=True)) / elements
     common = sum(own * math.exp(log_mean) / t.gamma for own, t in zip(agreements, tensors, strict=True))
     common_vote, common_square = _vote(common, state.agreement_square, k)
-    promised = math.exp(log_mean) * sum(t.slope for t in state.tensors)
+    slope = slope if due else state.slope
+    promised = math.exp(log_mean) * slope
     agrees = max(-1.0, min(1.0, 2 * common / promised)) if promised else 0.0
     trend = state.trend + (agrees - state.trend) / 100
     held = max(0.0, min(1.0, 2 - 4 * trend))  # While gradients agree strongly, as in linear models, limits let go.
@@ -125,7 +127,7 @@ def auto_gradagrad(
         log_gamma -= 0.2 * held * max(0.0, log_gamma - math.log(t.limit))
         tensors[place] = replace(t, gamma=math.exp(log_gamma), agreement_square=square)
     measured = k if due else state.measured
-    return new_ys, AutoState(tensors, math.exp(log_mean), k, weights, common_square, measured, trend)
+    return new_ys, AutoState(tensors, math.exp(log_mean), k, weights, common_square, measured, slope, trend)
 
 
 def _vote(agreement: float, square: float, k: int) -> tuple[float, float]:

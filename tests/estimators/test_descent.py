@@ -18,7 +18,7 @@ def test_a_number_that_is_not_finite_ruins_its_element_alone():
 
 
 def test_steps_and_average_are_the_rules_without_its_limit(monkeypatch):
-    monkeypatch.setattr("auto_oracle._limit", lambda _: 1e100)
+    monkeypatch.setattr("auto_oracle._limit", lambda *_: (1.0, 1e100))
     rng = np.random.RandomState(0)
     descent = Descent(np.ones((3, 2)), np.zeros((3, 1)), np.zeros((3, 1)), 4)
     oracle = AutoOracle([[1.0] * 6], gamma0=descent.gamma)

@@ -24,13 +24,13 @@ One step, for each tensor with its own γ and for all of them with the shared nu
     log γ ← log γ − 0.2·o·max(0, log γ − log L)  a γ above its limit L is drawn back …
     L   = 0.06·max(0.03, s)/rms(g/√a)           … where a step would move a tensor by 6 % of its own size
     s   = max(rms y', 0.9·the s before)         a size falls slowly, so crossing 0 does not stop a tensor
-    S   = G·Σ g·g/√a, over all tensors          what a step takes off the loss to first order
+    S   = G·F,   F = Σ g·g/√a of all tensors    what a step takes off the loss to first order
     t  += (2·Σ P·G/γ / S − t)/100               the trend: how strongly gradients agree, each clipped to ±1 …
     o   = 2 − 4·t, clipped to [0, 1]            … and from a trend of a half on limits do not hold
     c  ← c·(1 − ½/(k+1))                        an old displacement fades as k^−½
 
 The root mean squares (rms) are over the elements where g ≠ 0, and that of g/√a counts as at least 0.3 and at most 1.
-L, s and Σ g·g/√a are measured in each of the first steps, and later in every fifteenth. γ₀ serves until a tensor's L is
+L, s and F are measured in each of the first steps, and later in every fifteenth. γ₀ serves until a tensor's L is
 first measured, which its first gradient does. Then γ starts at 0.03·L.
 
 G is the geometric mean of γ over all elements. w uses that of the step before, so that all a step needs is known before
@@ -42,8 +42,7 @@ here                  meaning
 ``B``, ``e``, ``D``   fields "accumulator", "offset" and "displacement", one number for each element
 ``gamma``, ``v``      fields "gamma" and "agreement_square", for each tensor
 ``L``, ``s``          fields "limit", 0 while it is not known, and "size", for each tensor
-"slope"               Σ g·g/√a when it was last measured, for each tensor
-``t``                 field "trend", shared by all tensors
+``t``, ``F``          fields "trend" and "slope", shared by all tensors
 ``k``, ``c``, ``W``   fields "clock", "displacement_scale" and "weight_total", shared by all tensors
 ``G``, ``V``          fields "common_gamma" and "common_square", shared by all tensors
 "measured"            the step in which limits were last measured, shared by all tensors
@@ -147,7 +146,6 @@ class AutoRule(Rule):
             Field("agreement_square", "block", least=0.0),
             Field("limit", "block", least=0.0),
             Field("size", "block", least=0.0),
-            Field("slope", "block"),
             Field("clock", "shared", least=0.0),
             Field("displacement_scale", "shared", start=1.0, least=0.0),
             Field("weight_total", "shared", least=0.0),
@@ -155,6 +153,7 @@ class AutoRule(Rule):
             Field("common_square", "shared", least=0.0),
             Field("measured", "shared", least=0.0),
             Field("trend", "shared"),
+            Field("slope", "shared"),
             Field("limited", "shared", least=0.0),
             Field("largest_lr", "shared", least=0.0),
         )
@@ -229,7 +228,7 @@ class AutoRule(Rule):
         """A tensor's part of the common agreement, of the means of log γ and of what is limited, and of S."""
         gamma, limit = block["gamma"], block["limit"]
         above = ops.where(ops.less(0.0, limit), ops.where(ops.less(limit, gamma), size, 0.0), 0.0)
-        return statistics[0] / ops.sqrt(gamma), ops.log(gamma) * size, size, above, block["slope"]
+        return statistics[0] / ops.sqrt(gamma), ops.log(gamma) * size, size, above, statistics[3]
 
     def learn(
         self, statistics: Sequence[Array], totals: Sequence[Array], block: Block, s: Settings, ops: Ops
@@ -245,10 +244,11 @@ class AutoRule(Rule):
         pulled = ops.exp((mean - ops.log(gamma)) * (PULL / (k + 1.0)))
         new_gamma = gamma * ((own_vote + common_vote) * 0.5 + 1.0) * pulled
         due = self.is_due(k, block, ops)
-        limit, extent, slope = self.limit(statistics, block, due, ops)
+        limit, extent = self.limit(statistics, block, due, ops)
         known = ops.where(ops.less(0.0, limit), limit, ops.largest)
         excess = ops.maximum(ops.log(new_gamma / known), 0.0)
-        agrees = ops.maximum(ops.minimum(unit * totals[0] / ops.maximum(totals[4] * FREE, ops.tiny), 1.0), -1.0)
+        slope = ops.where(ops.less(0.0, due), totals[4], block["slope"])
+        agrees = ops.maximum(ops.minimum(unit * totals[0] / ops.maximum(slope * FREE, ops.tiny), 1.0), -1.0)
         trend = block["trend"] + (agrees - block["trend"]) / TREND
         held = ops.maximum(ops.minimum(2.0 - trend * (2.0 / FREE), 1.0), 0.0)
         new_gamma = ops.maximum(new_gamma * ops.exp(excess * held * -BACK), ops.tiny)
@@ -261,9 +261,9 @@ class AutoRule(Rule):
             "agreement_square": own_square,
             "limit": limit,
             "size": extent,
-            "slope": slope,
             "measured": ops.where(ops.less(0.0, due), k, block["measured"]),
             "trend": trend,
+            "slope": slope,
             "limited": block["limited"] + (above - block["limited"]) / ops.minimum(k, STAY),
             "displacement_scale": c - c * FADE / (k + 1.0),
             "common_gamma": common_gamma,
@@ -272,17 +272,15 @@ class AutoRule(Rule):
         values = _if_moved([*learned.values()], [block[key] for key in learned], s, ops)
         return {**block, **dict(zip(learned, values, strict=True))}
 
-    def limit(self, statistics: Sequence[Array], block: Block, due: Array, ops: Ops) -> tuple[Array, Array, Array]:
-        """The largest γ that a tensor's size allows, the size, and Σ g·g/√a. They stay where all gradients are 0."""
+    def limit(self, statistics: Sequence[Array], block: Block, due: Array, ops: Ops) -> tuple[Array, Array]:
+        """The largest γ that a tensor's size allows, and the size. They stay where all gradients are 0."""
         moved = ops.maximum(statistics[4], 1.0)
         size = ops.maximum(ops.sqrt(statistics[1] / moved), block["size"] * FALL)
         pace = ops.sqrt(statistics[2] / moved)
         new = ops.maximum(size, SMALL) * SHARE / ops.maximum(ops.minimum(pace, 1.0), SLOWEST)
         due = ops.where(ops.less(0.0, block["limit"]), due, 1.0)
         renewed = ops.less(0.5, due * statistics[4])
-        found = {"limit": new, "size": size, "slope": statistics[3]}
-        limit, size, slope = (ops.where(renewed, value, block[key]) for key, value in found.items())
-        return limit, size, slope
+        return ops.where(renewed, new, block["limit"]), ops.where(renewed, size, block["size"])
 
     def rates(self, values: Values, block: Block, s: Settings, ops: Ops) -> tuple[Array, Array, Array]:
         largest = ops.maximum(block["largest_lr"], s.lr if s.top_lr is None else s.top_lr)

@@ -18,7 +18,7 @@ class _LinearRule(auto.AutoRule):
     """The rule without its limit: the losses of linear models are convex, so votes bring a large γ down."""
 
     def limit(self, statistics: Sequence[Any], block: Mapping[str, Any], due: Any, ops: Any) -> tuple[Any, ...]:
-        return block["limit"], block["size"], block["slope"]
+        return block["limit"], block["size"]
 
 
 RULE: Rule = _LinearRule()

@@ -95,7 +95,7 @@ function gradagradRates({ growth, accumulator, lr }) {
   return { gamma: t0, growth: growth, rate: t3 };
 }
 
-function autoDecide({ gamma, agreement_square, limit, size, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, trend, limited, largest_lr, lr }) {
+function autoDecide({ gamma, agreement_square, limit, size, clock, displacement_scale, weight_total, common_gamma, common_square, measured, trend, slope, limited, largest_lr, lr }) {
   const t0 = clock + 1.0;
   const t1 = t0 * t0;
   const t2 = t1 * t0;
@@ -136,7 +136,7 @@ function autoDecide({ gamma, agreement_square, limit, size, slope, clock, displa
   const t37 = t34 < t36;
   const t38 = t37 ? 1.0 : 0.0;
   const t39 = t32 ? t38 : 1.0;
-  return { gamma: gamma, agreement_square: agreement_square, limit: limit, size: size, slope: slope, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, measured: measured, trend: trend, limited: limited, largest_lr: t27, factor0: t7, factor1: t10, factor2: t13, factor3: t26, factor4: t30, factor5: t31, factor6: t22, factor7: t39 };
+  return { gamma: gamma, agreement_square: agreement_square, limit: limit, size: size, clock: t0, displacement_scale: displacement_scale, weight_total: t6, common_gamma: common_gamma, common_square: common_square, measured: measured, trend: trend, slope: slope, limited: limited, largest_lr: t27, factor0: t7, factor1: t10, factor2: t13, factor3: t26, factor4: t30, factor5: t31, factor6: t22, factor7: t39 };
 }
 
 function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, factor2, factor3, factor4, factor5, factor6, beta }) {
@@ -208,7 +208,7 @@ function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, f
   return { x: t42, accumulator: t12, offset: t26, displacement: t41, statistic0: t52, statistic1: t55, statistic2: t58, statistic3: t61, statistic4: t64 };
 }
 
-function autoReport({ statistic0, gamma, limit, slope, elements }) {
+function autoReport({ statistic0, statistic3, gamma, limit, elements }) {
   const t0 = 0.0 < limit;
   const t1 = limit < gamma;
   const t2 = t1 ? elements : 0.0;
@@ -217,10 +217,10 @@ function autoReport({ statistic0, gamma, limit, slope, elements }) {
   const t5 = statistic0 / t4;
   const t6 = Math.log(gamma);
   const t7 = t6 * elements;
-  return { total0: t5, total1: t7, total2: elements, total3: t3, total4: slope };
+  return { total0: t5, total1: t7, total2: elements, total3: t3, total4: statistic3 };
 }
 
-function autoLearn({ statistic0, statistic1, statistic2, statistic3, statistic4, total0, total1, total2, total3, total4, gamma, agreement_square, limit, size, slope, clock, displacement_scale, weight_total, common_gamma, common_square, measured, trend, limited, largest_lr }) {
+function autoLearn({ statistic0, statistic1, statistic2, statistic4, total0, total1, total2, total3, total4, gamma, agreement_square, limit, size, clock, displacement_scale, weight_total, common_gamma, common_square, measured, trend, slope, limited, largest_lr }) {
   const t0 = Math.max(total2, 1.0);
   const t1 = total1 / t0;
   const t2 = total3 / t0;
@@ -307,36 +307,36 @@ function autoLearn({ statistic0, statistic1, statistic2, statistic3, statistic4,
   const t83 = 0.5 < t82;
   const t84 = t83 ? t79 : limit;
   const t85 = t83 ? t72 : size;
-  const t86 = t83 ? statistic3 : slope;
-  const t87 = 0.0 < t84;
-  const t88 = t87 ? t84 : LARGEST;
-  const t89 = t61 / t88;
-  const t90 = Math.log(t89);
-  const t91 = Math.max(t90, 0.0);
-  const t92 = t14 * total0;
-  const t93 = total4 * 0.5;
-  const t94 = Math.max(t93, TINY);
-  const t95 = t92 / t94;
-  const t96 = Math.min(t95, 1.0);
-  const t97 = Math.max(t96, -1.0);
-  const t98 = t97 - trend;
-  const t99 = t98 / 100.0;
-  const t100 = trend + t99;
-  const t101 = t100 * 4.0;
-  const t102 = 2.0 - t101;
-  const t103 = Math.min(t102, 1.0);
-  const t104 = Math.max(t103, 0.0);
-  const t105 = t91 * t104;
-  const t106 = t105 * -0.2;
-  const t107 = Math.exp(t106);
-  const t108 = t61 * t107;
-  const t109 = Math.max(t108, TINY);
-  const t110 = t80 ? 0.0 : t84;
-  const t111 = 0.0 < t110;
-  const t112 = t110 * 0.03;
-  const t113 = t111 ? t112 : t109;
-  const t114 = 0.0 < t67;
-  const t115 = t114 ? clock : measured;
+  const t86 = 0.0 < t84;
+  const t87 = t86 ? t84 : LARGEST;
+  const t88 = t61 / t87;
+  const t89 = Math.log(t88);
+  const t90 = Math.max(t89, 0.0);
+  const t91 = 0.0 < t67;
+  const t92 = t91 ? total4 : slope;
+  const t93 = t14 * total0;
+  const t94 = t92 * 0.5;
+  const t95 = Math.max(t94, TINY);
+  const t96 = t93 / t95;
+  const t97 = Math.min(t96, 1.0);
+  const t98 = Math.max(t97, -1.0);
+  const t99 = t98 - trend;
+  const t100 = t99 / 100.0;
+  const t101 = trend + t100;
+  const t102 = t101 * 4.0;
+  const t103 = 2.0 - t102;
+  const t104 = Math.min(t103, 1.0);
+  const t105 = Math.max(t104, 0.0);
+  const t106 = t90 * t105;
+  const t107 = t106 * -0.2;
+  const t108 = Math.exp(t107);
+  const t109 = t61 * t108;
+  const t110 = Math.max(t109, TINY);
+  const t111 = t80 ? 0.0 : t84;
+  const t112 = 0.0 < t111;
+  const t113 = t111 * 0.03;
+  const t114 = t112 ? t113 : t110;
+  const t115 = t91 ? clock : measured;
   const t116 = t2 - limited;
   const t117 = Math.min(clock, 1000.0);
   const t118 = t116 / t117;
@@ -344,7 +344,7 @@ function autoLearn({ statistic0, statistic1, statistic2, statistic3, statistic4,
   const t120 = displacement_scale * 0.5;
   const t121 = t120 / t53;
   const t122 = displacement_scale - t121;
-  return { gamma: t113, agreement_square: t25, limit: t84, size: t85, slope: t86, clock: clock, displacement_scale: t122, weight_total: weight_total, common_gamma: t3, common_square: t43, measured: t115, trend: t100, limited: t119, largest_lr: largest_lr };
+  return { gamma: t114, agreement_square: t25, limit: t84, size: t85, clock: clock, displacement_scale: t122, weight_total: weight_total, common_gamma: t3, common_square: t43, measured: t115, trend: t101, slope: t92, limited: t119, largest_lr: largest_lr };
 }
 
 function autoAverage({ x, offset, beta }) {
@@ -376,7 +376,7 @@ function autoRates({ accumulator, gamma, clock, largest_lr, lr, gamma0 }) {
 const gradagradRules = {
   gradagradStep, gradagradMomentumStep, gradagradRates, autoDecide, autoMove, autoReport, autoLearn, autoAverage, autoRates,
   gradagradStart: { momentum: 0.0, growth: 1.0, accumulator: 0.0 },
-  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, limit: 0.0, size: 0.0, slope: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0, measured: 0.0, trend: 0.0, limited: 0.0, largest_lr: 0.0 },
+  autoStart: { accumulator: 0.0, offset: 0.0, displacement: 0.0, gamma: 0.0001, agreement_square: 0.0, limit: 0.0, size: 0.0, clock: 0.0, displacement_scale: 1.0, weight_total: 0.0, common_gamma: 0.0001, common_square: 0.0, measured: 0.0, trend: 0.0, slope: 0.0, limited: 0.0, largest_lr: 0.0 },
   beta: 0.6,
 };
 if (typeof module !== "undefined") module.exports = gradagradRules;
