@@ -9,6 +9,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import inspect
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -189,7 +190,7 @@ def rule_of(name: str) -> str:
     """The version of an optimizer's rule, so that records of another rule are not used. It is a digest of the steps of
     our optimizers, and the version of the package for others."""
     if name == "autogradagrad":
-        return _digest([gradagrad.AutoGradaGrad])
+        return _digest([gradagrad.AutoGradaGrad], goals=(0.0, 30.0), steps=150)
     if name in ("gradagrad", "adagrad_norm"):
         kinds: list[dict[str, Any]] = [{"granularity": kind} for kind in ("element", "row", "tensor", "group", "all")]
         kinds += [{"momentum": 0.9}, {"momentum": 0.9, "granularity": "group"}, {"gamma_max": 0.02, "grad_bound": 1.0}]
@@ -198,18 +199,18 @@ def rule_of(name: str) -> str:
     return f"{package} {importlib.metadata.version(package)}"
 
 
-def _digest(makes: Sequence[Callable[..., Any]]) -> str:
-    """A digest of what optimizers do in forty steps with noise, zeros and an outlier: a rule that is only written in
-    another way has the same."""
+def _digest(makes: Sequence[Callable[..., Any]], goals: Sequence[float] = (0.0,), steps: int = 40) -> str:
+    """A digest of what optimizers do on the way to near and far goals, with noise, zeros and an outlier: a rule that is
+    only written in another way has the same."""
     found: list[float] = []
-    for make in makes:
+    for make, goal in itertools.product(makes, goals):
         random = torch.Generator().manual_seed(0)
         tensors = [Parameter(torch.ones(size, dtype=torch.float64)) for size in (1, 5)]
         optimizer = make(tensors, foreach=False, fused=False)
-        for step in range(40):
+        for step in range(steps):
             for tensor in tensors:
                 noise = torch.randn(tensor.shape, generator=random, dtype=torch.float64)
-                tensor.grad = (tensor.detach() + noise * (1000 if step == 20 else 1)) * (noise > -1)
+                tensor.grad = (tensor.detach() - goal + noise * (1000 if step == 20 else 1)) * (noise > -1)
             optimizer.step()
         found += torch.cat((*tensors,)).tolist()
         if hasattr(optimizer, "averaged"):
