@@ -62,8 +62,8 @@ def trained_by_fsdp2(rank: int, size: int, kind: str, setting: str, way: dict[st
         optimizer.register_step_pre_hook(lambda *_: counted.messages.clear())
         models.train(model, optimizer, 1, start=steps - 1, share=own)
     # gg and gm of the four sharded tensors, or of all four together. AutoGradaGrad asks whether there is a gradient
-    # and adds up four statistics of each tensor and four totals.
-    expected = {"tensor": [2 * 4], "group": [2], "auto": [1, 4 * 4 + 4]}.get(kind, [])
+    # and adds up five statistics of each tensor and five totals.
+    expected = {"tensor": [2 * 4], "group": [2], "auto": [1, 5 * 4 + 5]}.get(kind, [])
     assert counted.messages == expected, counted.messages
     reference = models.reference(kind, setting, steps)
     models.assert_equal(models.shown(model, optimizer) | models.gathered(model, optimizer), reference)

@@ -13,6 +13,7 @@ from gradagrad_lab.evidence.methods import AVERAGED, FREE, METHODS, OURS, PLUS, 
 from gradagrad_lab.evidence.run import FEW, Job, Records, half_width, train
 from gradagrad_lab.evidence.workloads import WORKLOADS
 from gradagrad_lab.methods import rule_of
+from gradagrad_lab.problems.held_out import CHOSEN
 
 PAGE = pages.DOCS / "benchmarks.md"
 COLORS = {"AdamW": "#3f7fc4", "Schedule-Free AdamW": "#35915a", "Prodigy + Schedule-Free": "#a8780f"}
@@ -116,7 +117,8 @@ def exam_cases(name: str = "auto-held-out.json") -> list[Case]:
         cosine, free = (results.tuned(problem, x, 0, what.grids[x])[0] for x in ("adamw cosine", "schedulefree"))
         untuned = {one + ", averaged" * at: losses(one, at) for one, places in rivals.items() for at in range(places)}
         old = " (an older rule)" * (results.runs[problem.name][OURS]["rule"] != rule_of("autogradagrad"))
-        cases.append(Case(problem.name + old, losses(OURS, 1), losses(cosine, 0), losses(free, 0), untuned))
+        title = problem.name + " †" * (problem.name in CHOSEN) + old
+        cases.append(Case(title, losses(OURS, 1), losses(cosine, 0), losses(free, 0), untuned))
     return cases
 
 

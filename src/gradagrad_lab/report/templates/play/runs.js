@@ -46,7 +46,7 @@ function autoGradagrad({ gamma0 }, start) {
     if (gradient.some((g) => g !== 0)) {
       block = rules.autoDecide({ ...block, lr: 1 });
       elements = elements.map((element, i) => rules.autoMove({ ...block, ...element, g: gradient[i], beta }));
-      const sums = ["statistic0", "statistic1", "statistic2", "statistic3"];
+      const sums = ["statistic0", "statistic1", "statistic2", "statistic3", "statistic4"];
       for (const key of sums) block = { ...block, [key]: elements.reduce((sum, e) => sum + e[key], 0) };
       block = rules.autoLearn({ ...block, ...rules.autoReport({ ...block, elements: start.length }) });
     }
