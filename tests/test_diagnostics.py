@@ -147,7 +147,7 @@ def test_quantiles_of_many_values_are_of_a_sample_with_the_true_ends():
 
 
 def test_diagnostics_say_where_gamma_stays_above_its_limit():
-    """A constant gradient agrees with every step, so γ is drawn back to its limit all the time; noise does not."""
+    """A constant gradient agrees with every step, so γ stays above its limit all the time; noise does not."""
     found = {}
     for kind in ("slope", "noise"):
         p = torch.nn.Parameter(torch.zeros(50))
@@ -159,7 +159,7 @@ def test_diagnostics_say_where_gamma_stays_above_its_limit():
                 assert optimizer.diagnostics()[0].note == ""  # It waits for 1,000 steps.
         (found[kind],) = optimizer.diagnostics()
     assert found["slope"].limited > 0.75
-    assert "γ was above its limit for 8" in found["slope"].note
+    assert "γ was above its limit for 9" in found["slope"].note
     assert "unit spread" in found["slope"].note
     assert found["noise"].limited < 0.5
     assert not found["noise"].note
