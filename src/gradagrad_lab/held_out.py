@@ -16,16 +16,17 @@ import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from gradagrad_lab import pages
 from gradagrad_lab.average import POWER
 from gradagrad_lab.methods import OPTIMIZERS, PEERS, VARIANTS, Entry, rule_of
-from gradagrad_lab.problems.breaking import BREAKING
+from gradagrad_lab.problems.breaking import BREAKING, LINEAR
 from gradagrad_lab.problems.development import DEVELOPMENT
 from gradagrad_lab.problems.held_out import HELD_OUT
 from gradagrad_lab.problems.training import ACCURACY, LOSS, TrainingProblem
@@ -65,10 +66,11 @@ class Table(NamedTuple):
     peers: Sequence[str] = (*PEERS, "schedulefree warm-up", "prodigy advised")
 
 
+CHOSEN_ON = (*DEVELOPMENT, *LINEAR, *(replace(problem, name=f"{problem.name}-300", steps=300) for problem in LINEAR))
 TABLES = {
     "": Table(HELD_OUT, starts=(1e-8, 1e-4, 1e-2)),
     "--breaking": Table(BREAKING),
-    "--development": Table(DEVELOPMENT, 20, (1e-4,), WIDE, ()),
+    "--development": Table(CHOSEN_ON, 20, (1e-4,), WIDE, ()),
 }
 
 
@@ -100,7 +102,7 @@ class Results(RunFile):
 
     def get(self, problem: TrainingProblem, method: str, seed: int, make: Make) -> list[float]:
         """A run's losses, trained now if they are not there."""
-        runs = self.runs.get(problem.name, {}).get(method, {})
+        runs: dict[str, Any] = self.runs.get(problem.name, {}).get(method, {})
         if method.startswith(OURS) and runs.get("rule") != rule_of("autogradagrad"):
             runs = {"rule": rule_of("autogradagrad")}
         if str(seed) not in runs:
@@ -217,7 +219,7 @@ def main() -> None:
         show_breaking(results, chosen, what.seeds)
         return
     show(*table(results, what, chosen), chosen)
-    for problem in chosen if what.problems is DEVELOPMENT else ():
+    for problem in chosen if what.problems is CHOSEN_ON else ():
         own = [results.runs[problem.name][OURS][str(seed)] for seed in range(what.seeds)]
         last, averaged = (max(found[at] for found in own) for at in (0, 1))
         print(f"{problem.name}: the worst seed ends at {last:.3g}, averaged {averaged:.3g}")

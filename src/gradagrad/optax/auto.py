@@ -19,7 +19,8 @@ from gradagrad.rules.auto import Settings
 from gradagrad.rules.rule import settings_of
 from gradagrad.rules.single import RULE
 
-AutoGradaGradState = namedtuple("AutoGradaGradState", ["count", *(f.key for f in RULE.fields(Settings())), "beta"])
+_KEYS = ["count", *(field.key for field in RULE.fields(Settings())), "beta"]
+AutoGradaGradState = namedtuple("AutoGradaGradState", _KEYS)  # pyright: ignore[reportUntypedNamedTuple]
 """Trees of arrays, trees with a number for each array, and shared numbers, as in `gradagrad.rules.auto`."""
 
 

@@ -295,8 +295,8 @@ class AutoRule(Rule):
             return share, ""
         return share, (
             f"γ was above its limit for {share:.0%} of the elements over the last {STAY:,} steps: each step moves "
-            f"these tensors by {SHARE:.0%} of their size or more, and they still move the same way. If training is slow, "
-            "bring the inputs to unit spread, so that smaller weights are enough."
+            f"these tensors by {SHARE:.0%} of their size or more, and they still move the same way. If training is "
+            "slow, bring the inputs to unit spread, so that smaller weights are enough."
         )
 
     def effective_lr(self, gamma: float, steps: int) -> float:
