@@ -112,7 +112,7 @@ class AutoGradaGrad(Averaged):
         stochastic_rounding: bool = False,
     ) -> None:
         # Every argument but the parameters is a default of param groups.
-        defaults = {name: a for name, a in locals().items() if name not in ("self", "params", "__class__")}
+        defaults = {name: a for name, a in dict(locals()).items() if name not in ("self", "params", "__class__")}
         super().__init__(params, defaults)
 
     def _first_step_may_be_large(self) -> bool:

@@ -125,7 +125,7 @@ class GradaGrad(EngineOptimizer):
         stochastic_rounding: bool = False,
     ) -> None:
         # Every argument but the parameters is a default of param groups.
-        defaults = {name: a for name, a in locals().items() if name not in ("self", "params", "__class__")}
+        defaults = {name: a for name, a in dict(locals()).items() if name not in ("self", "params", "__class__")}
         super().__init__(params, defaults)
 
     def _settings(self, group: Mapping[str, Any]) -> Settings:
