@@ -155,6 +155,29 @@ def test_the_new_gamma_is_no_larger_on_average_over_a_sign() -> None:
     assert max(ratios) > 1 - 1e-6, "without limits and pull the mean stays"
 
 
+@pytest.mark.parametrize("tensors", [1, 10, 100])
+@pytest.mark.parametrize("heavy", [False, True])
+@pytest.mark.parametrize("rank", [1, 10, None])
+def test_gamma_seldom_grows_on_symmetric_noise(rank: int | None, heavy: bool, tensors: int) -> None:
+    """Theorem 1 over whole runs on a flat loss: the mean γ grows M-fold in at most a share 1/M of them."""
+    largest: list[float] = []
+    for seed in range(16):
+        random = np.random.default_rng(seed)
+        params = [Parameter(torch.zeros(4)) for _ in range(tensors)]
+        optimizer, means = AutoGradaGrad(params), list[float]()
+        mix = random.normal(size=(rank or 4 * tensors, 4 * tensors)) if rank else np.eye(4 * tensors)
+        for _ in range(100):
+            draws = random.standard_t(1.5, len(mix)) if heavy else random.normal(size=len(mix))
+            for p, g in zip(params, torch.as_tensor(draws @ mix, dtype=torch.float32).split(4), strict=True):
+                p.grad = g
+            optimizer.step()
+            means.append(torch.stack([optimizer.state[p]["gamma"] for p in params]).mean().item())
+        largest.append(max(means) / means[0])
+    assert max(largest) > 1.02, "γ has to be able to grow"
+    for factor in (2, 4, 8):
+        assert sum(grown >= factor for grown in largest) <= len(largest) / factor
+
+
 def alone(slope, noise: np.ndarray, gamma: float = 0.0) -> tuple[AutoGradaGrad, Parameter, list[float]]:
     """One element from 1, and γ after each step; with ``gamma``, γ is held there."""
     x, found = Parameter(torch.ones(1, dtype=torch.float64)), []

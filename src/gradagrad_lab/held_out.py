@@ -65,7 +65,10 @@ class Table(NamedTuple):
     peers: Sequence[str] = (*PEERS, "schedulefree warm-up", "prodigy advised")
 
 
-CHOSEN_ON = (*DEVELOPMENT, *LINEAR, *(replace(problem, name=f"{problem.name}-300", steps=300) for problem in LINEAR))
+_SHORTER = (
+    replace(problem, name=f"{problem.name}-{steps}", steps=steps) for problem in LINEAR for steps in (150, 300, 500)
+)
+CHOSEN_ON = (*DEVELOPMENT, *LINEAR, *_SHORTER)
 TABLES = {
     "": Table(HELD_OUT, starts=(1e-8, 1e-4, 1e-2)),
     "--breaking": Table(BREAKING),
