@@ -101,9 +101,9 @@ def workload_case(own: Records) -> Case:
     return Case(title, errors(AVERAGED), errors(own.reference), errors(TUNED_FREE), untuned)
 
 
-def exam_cases(name: str = "auto-held-out.json") -> list[Case]:
+def exam_cases() -> list[Case]:
     """Small held-out problems, as their command recorded them: final training losses."""
-    results, what = held_out.Results(PAGE.parent / "records" / name), held_out.TABLES[""]
+    results, what = held_out.Results(PAGE.parent / "records" / "auto-held-out.json"), held_out.TABLES[""]
     entries = [held_out.ENTRIES[name] for name in what.peers]
     rivals = {entry.title + ", default" * (entry.name in what.grids): 2 - entry.averages for entry in entries}
     cases: list[Case] = []
@@ -257,8 +257,6 @@ def filled(text: str) -> str:
         "summary": lambda: summary([case for own in records.values() if (case := workload_case(own)).ours]),
         "exam": lambda: summary(exam_cases()),
         "ranking": lambda: ranking(exam_cases()),
-        "seen": lambda: summary(exam_cases("auto-fourth.json")),
-        "seen-ranking": lambda: ranking(exam_cases("auto-fourth.json")),
         "first-screen": lambda: first_screen([records[name] for name in FIRST_SCREEN]),
     }
     return pages.filled(text, "evidence", lambda name: blocks[name]())
