@@ -129,7 +129,7 @@ def test_theorem_c_on_every_path_and_the_sum_of_squared_votes(paths: list[Path])
 
 
 def test_the_new_gamma_is_no_larger_on_average_over_a_sign() -> None:
-    """Theorem 1, one step at a time: g and −g are equally likely. Limits differ between the two, and only lower γ."""
+    """Theorem R, one step at a time: g and −g are equally likely. Limits differ between the two, and only lower γ."""
     sizes, ratios = (2, 3, 1), []
     for seed in range(6):
         random = np.random.default_rng(seed)

@@ -32,10 +32,10 @@ class Averaged(EngineOptimizer):
     _has_warned = False
 
     def eval(self, model: torch.nn.Module | None = None, batches: Iterable[Any] | None = None) -> None:
-        """Puts the averages into the parameters until `train` is called. In eval mode already, it leaves them there.
+        """Puts the averages into the parameters until `train` is called. In eval mode, it changes nothing.
 
-        Needs memory for one copy of the parameters. `step` raises an error in eval mode. `state_dict` returns the state
-        of the iterates and says that the model beside it holds averages; loading both continues the run, after `train`.
+        It needs memory for one copy of the parameters. `step` raises an error in eval mode. `state_dict` returns the
+        state of the iterates and says that the model holds averages. To continue a run, load both and call `train`.
 
         BatchNorm's running statistics belong to the iterates. With ``model`` and ``batches`` they are measured at the
         average, and `train` puts the old ones back.
@@ -43,7 +43,7 @@ class Averaged(EngineOptimizer):
         self._to_average(model, batches, forward)
 
     def train(self) -> None:
-        """Puts the iterates back, bit for bit. In train mode already, and in a new optimizer, it changes nothing.
+        """Puts the iterates back, bit for bit. In train mode, in which a new optimizer is, it changes nothing.
 
         After loading a state dict that was saved in eval mode, it computes the iterates from the averages, within
         rounding.
@@ -58,7 +58,7 @@ class Averaged(EngineOptimizer):
 
     @contextmanager
     def averaged(self, model: torch.nn.Module | None = None, batches: Iterable[Any] | None = None) -> Generator[None]:
-        """Is in eval mode inside the block, and in the mode from before after it; see `eval` and `train`.
+        """Switches to eval mode for a block, and back to the earlier mode after it; see `eval` and `train`.
 
         Example:
             >>> with optimizer.averaged():  # doctest: +SKIP
@@ -79,7 +79,7 @@ class Averaged(EngineOptimizer):
 
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
-        """As in the base class. It belongs to the iterates in both modes, and names the mode."""
+        """Returns the state of the iterates in both modes, and names the mode."""
         result = super().state_dict()
         for group in result["param_groups"]:
             group["mode"] = "train" if self._iterates is None else "eval"
@@ -90,7 +90,7 @@ class Averaged(EngineOptimizer):
         return super().__getstate__() | {"_iterates": self._iterates}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """As in the base class. A state dict restores its mode, and the parameters are the caller's to load."""
+        """Restores the state and its mode. The caller loads the parameters."""
         super().__setstate__(state)
         modes = [group.pop("mode", "train") for group in self.param_groups]
         self._switch({}, {} if "eval" in modes else state.get("_iterates"))

@@ -14,7 +14,7 @@ from gradagrad.torch_ops.ops import computing_dtype, real_view, reduction
 def from_adagrad(source: torch.optim.Adagrad, **options: Any) -> GradaGrad:
     """A `GradaGrad` that continues an Adagrad run, with its accumulator, step counts and settings.
 
-    ``options`` are `GradaGrad` arguments and override the Adagrad run's. The next step is AdaGrad's own, because there
+    ``options`` are `GradaGrad` arguments and override Adagrad's settings. The next step is AdaGrad's own, because there
     is no previous gradient yet; adaptation begins one step later. To continue a saved run, load it into an Adagrad
     first.
 

@@ -48,15 +48,15 @@ class GradaGrad(EngineOptimizer):
 
     Args:
         params: parameters, named parameters or param groups; every argument below can be set per group.
-        lr: :math:`\gamma_0`, the initial numerator. 1.0 suits convex problems; a neural net needs about 0.01 with
-            ``granularity="element"``, because the first step moves every weight by lr. A tensor is allowed.
+        lr: :math:`\gamma_0`, the initial numerator. With ``granularity="element"`` the first step moves every weight by
+            lr: 1.0 suits convex problems, 0.01 suits nets, and 3e-4 suits fine-tuning. A tensor is allowed.
         rho: adaptivity :math:`\rho`. 0 is AdaGrad; 2 is the paper's default; shared step sizes need 10 to 100.
         momentum: :math:`\beta` in [0, 1).
         granularity: the elements that share a step size: ``"element"`` (the paper's Algorithm 2), ``"row"``
             (first-dimension slices: embedding rows), ``"tensor"``, ``"group"`` (Algorithm 1 over a whole param group,
             with Lemma 4's clip, because the printed clip alone breaks the inequality that the analysis needs), or
             ``"all"`` param groups together.
-        weight_decay: added to the gradient as weight_decay · x, or see the next argument.
+        weight_decay: adds weight_decay · x to the gradient, unless the next argument is True.
         decoupled_weight_decay: instead shrink x by lr · weight_decay, as AdamW does.
         lr_decay: lr is divided by 1 + (step − 1) · lr_decay, as in torch.optim.Adagrad.
         initial_accumulator_value: what :math:`\alpha` starts from.
@@ -70,7 +70,7 @@ class GradaGrad(EngineOptimizer):
         projection: keeps each parameter in a convex set, see `gradagrad.projections`.
         lazy: leave a coordinate (``"element"``) or row (otherwise) alone while its gradient is exactly zero, so that it
             keeps its own clock. Use it for embedding tables.
-        maximize: ascend.
+        maximize: maximise the objective instead of minimising it.
         foreach: use ``torch._foreach_*``; None follows torch's convention (CUDA yes, CPU no).
         differentiable: let autograd pass through the step.
         capturable: keep the step counter on the parameter's device, for CUDA graphs.

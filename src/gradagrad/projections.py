@@ -6,7 +6,7 @@ A projection is any callable ``projection(point, metric)`` that returns
 
 where ``point`` is float32 or float64 and ``metric`` is positive and broadcasts to it. GradaGrad passes the metric A of
 its step, because that is the norm in which the method's proof projects. For a box the metric makes no difference; for a
-ball or a simplex it does: a coordinate with a large A (a small step size) gives way less.
+ball or a simplex it does: a coordinate with a large A (a small step size) moves less.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Projection(Protocol):
     """What the optimizer asks of a projection: see the top of this module.
 
     An attribute ``elementwise = True`` promises that each coordinate is projected by itself and all in the same way,
-    so that the metric does not matter and some rows may be projected without the others. Absent, it counts as False.
+    so that the metric does not matter and some rows may be projected without the others. The default is False.
     """
 
     def __call__(self, point: Tensor, metric: Tensor, /) -> Tensor:
@@ -36,9 +36,9 @@ class Projection(Protocol):
 
 @dataclass(frozen=True)
 class Box:
-    """The box lower ≤ p ≤ upper: the nearest point is z cut off at the bounds, whatever the metric.
+    """The box lower ≤ p ≤ upper: the nearest point is the given one clipped to the bounds, whatever the metric.
 
-    Bounds are numbers, ±inf allowed, and are rounded to the parameter's dtype. A point inside comes back bit for bit,
+    Bounds are numbers or ±inf, and are rounded to the parameter's dtype. A point inside comes back bit for bit,
     and a NaN stays a NaN. For bounds of each coordinate pass ``lambda point, metric: point.clamp(lower, upper)``.
     """
 
@@ -68,7 +68,7 @@ class Box:
 
 
 def NonNegative() -> Box:  # noqa: N802
-    """The orthant p ≥ 0: the nearest point is max(z, 0), whatever the metric."""
+    """The orthant p ≥ 0: the nearest point has 0 in place of negative coordinates, whatever the metric."""
     return Box(0.0)
 
 

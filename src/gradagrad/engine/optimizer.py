@@ -108,7 +108,7 @@ class EngineOptimizer(Optimizer, ABC):
             checked(self.arguments, dict(group), [g for g in self.param_groups if g is not group])
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Adds a group. Missing arguments are the constructor's."""
+        """Adds a param group. Arguments that it does not name are those of the constructor."""
         if isinstance(param_group, dict):  # pyright: ignore[reportUnnecessaryIsInstance]
             full = checked(self.arguments, {**self.defaults, **param_group}, self.param_groups)
             param_group = {key: full[key] for key in param_group}
@@ -278,7 +278,7 @@ class EngineOptimizer(Optimizer, ABC):
 
     @torch._disable_dynamo
     def state_dict(self) -> StateDict:
-        """The state as tensors and plain values, loadable with ``weights_only=True``; projections stay outside."""
+        """The state as tensors and plain values, loadable with ``weights_only=True``. Projections are not in it."""
         self._catch_up()  # Distributed checkpoints cannot restore the clocks of rows.
         result = super().state_dict()
         for group in result["param_groups"]:
@@ -290,7 +290,7 @@ class EngineOptimizer(Optimizer, ABC):
 
     @torch._disable_dynamo
     def load_state_dict(self, state_dict: StateDict) -> None:
-        """Restores a state dict bit for bit, or raises and changes nothing. Projections stay this optimizer's."""
+        """Restores a state dict bit for bit, or raises and changes nothing. This optimizer keeps its projections."""
         checkpoint.load(self, state_dict, super().load_state_dict)
         if self._in_backward is not None:
             self._in_backward.abandon()
@@ -305,12 +305,12 @@ class EngineOptimizer(Optimizer, ABC):
         return chain.from_iterable(group["params"] for group in self.param_groups)
 
     def share_memory(self) -> None:
-        """Moves the state to shared memory, for training in several processes (Hogwild), as Adagrad's does."""
+        """Moves the state to shared memory, for training in several processes (Hogwild), as in Adagrad."""
         begin(self, lambda _: True)
         for state in self.state.values():
             for value in state.values():
                 value.share_memory_()
 
     def diagnostics(self) -> list[GroupDiagnostics]:
-        """For each param group, what its learning rates have become; see `GroupDiagnostics`."""
+        """Returns, for each param group, what its learning rates have become; see `GroupDiagnostics`."""
         return [describe(self, group) for group in self.param_groups]

@@ -1,4 +1,4 @@
-"""For Lightning: the learning rate in its loggers; validation, checkpoints and the result at the average."""
+"""A callback for Lightning, which logs the learning rate, and evaluates and saves at the average."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TorchRec: optimizers for sharded tables, state that is resharded with the model, row steps inside the lookup."""
+"""Optimizers for TorchRec's sharded tables, whose state is resharded with them, and row steps inside the lookup."""
 
 # pyright: basic, reportMissingImports=false, reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 

@@ -1,4 +1,4 @@
-"""For the Hugging Face Trainer: the learning rate in its logs, and BatchNorm's statistics at the average."""
+"""A callback for the Hugging Face Trainer, which logs the learning rate and saves at the average."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GradaGradCallback(TrainerCallback):
 
     The Trainer itself calls ``optimizer.eval()`` before evaluations and ``optimizer.train()`` before steps. So with
     ``AutoGradaGrad``, evaluations, and checkpoints that follow one, are at the average without this callback. With it,
-    every checkpoint and the result of ``train()`` are. Resuming continues the run within rounding.
+    every checkpoint and the result of ``train()`` are at the average. Resuming continues the run within rounding.
 
     ``Trainer(..., callbacks=[GradaGradCallback()])`` writes the numbers to ``log_history`` and to the screen. `attach`
     puts the callback before those that report to TensorBoard, Weights & Biases and others, so that they get them too.

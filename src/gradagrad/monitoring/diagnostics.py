@@ -44,10 +44,10 @@ class GroupDiagnostics:
     effective_lr: float
     """The median learning rate as Adam counts it, or how far gradients of constant size move an entry in one step."""
     limited: float = 0.0
-    """AutoGradaGrad: the share of elements whose γ is above the limit that their size sets, a mean over up to 1,000
-    steps. See ``note``."""
+    """With AutoGradaGrad, the share of elements whose γ is above the limit that their size sets, as a mean over up to
+    1,000 steps. See ``note``."""
     note: str = ""
-    """What deserves a look, in a sentence; mostly empty."""
+    """A sentence about what deserves a look. It is usually empty."""
 
 
 def show_start(plan: Plan) -> None:

@@ -40,10 +40,10 @@ def auto_gradagrad(
     """Trains without a learning rate to choose. This is our extension of GradaGrad, not part of the paper.
 
     `gradagrad.AutoGradaGrad` states the method and describes its arguments. Evaluate at the parameters as they are, or
-    at the average: `auto_gradagrad_eval_params`. What is different here:
+    at the average: `auto_gradagrad_eval_params`. These are different here:
 
     Args:
-        learning_rate: multiplies the step. Not a rate to tune: it counts relative to the largest one so far, whether
+        learning_rate: multiplies the step. You need not tune it: it counts relative to the largest one so far, whether
             it is a number, a schedule or injected. A schedule that falls works, and a warm-up does nothing.
         gamma0: see `gradagrad.AutoGradaGrad`, as for momentum, eps, gamma_max, guard and maximize.
         weight_decay: shrinks the parameters by learning_rate · γ · weight_decay, as `optax.adamw` does.

@@ -45,16 +45,16 @@ def gradagrad(
 ) -> optax.GradientTransformationExtraArgs:
     """AdaGrad whose learning rate can also rise (Defazio, Zhou, Xiao, arXiv 2206.06900, Algorithm 2).
 
-    `gradagrad.GradaGrad` states the method and describes its arguments. What is different here:
+    `gradagrad.GradaGrad` states the method and describes its arguments. These are different here:
 
     Args:
-        learning_rate: γ₀, a number or a schedule. 1.0 suits convex problems; a neural net needs about 0.01 with
-            ``granularity="element"``, because the first step moves every weight by it.
+        learning_rate: γ₀, a number or a schedule. With ``granularity="element"`` it is the first step of every weight:
+            1.0 suits convex problems, 0.01 suits nets, and 3e-4 suits fine-tuning.
         rho: see `gradagrad.GradaGrad`, as for momentum, initial_accumulator_value, eps, grad_bound, gamma_max,
             growth_limit, lazy and maximize.
         granularity: what shares a step size: ``"element"``, ``"row"``, ``"tensor"`` (one array), or ``"group"`` (all
             arrays of this transformation). ``"all"`` means the same as ``"group"``.
-        weight_decay: added to the gradient as weight_decay · x, or see the next argument.
+        weight_decay: adds weight_decay · x to the gradient, unless the next argument is True.
         decoupled_weight_decay: instead shrink x by learning_rate · weight_decay, as `optax.adamw` does.
         mask: a tree of booleans that says where weights decay, or a function of the parameters that returns one.
         projection: ``(point, metric) -> point`` keeps each array in a convex set, in the norm of the diagonal metric.

@@ -29,8 +29,8 @@ def _has_probabilities(estimator: Any) -> bool:
 class GradaGradClassifier(LinearClassifierMixin, LinearEstimator):
     """A linear classifier that needs no learning rate: logistic, softmax or hinge loss, dense or sparse samples.
 
-    Arguments that SGDClassifier has too mean the same as there. Step sizes are those of AutoGradaGrad: AdaGrad's for
-    each coefficient, times one learning rate that is trained with them. See `docs/sklearn.md`.
+    Arguments that it shares with SGDClassifier have the same meaning. AutoGradaGrad trains it: each coefficient has
+    AdaGrad's step size, times one learning rate that is trained too. See `docs/sklearn.md`.
 
     Args:
         loss: "softmax" (for two classes the logistic loss), "log_loss" (logistic, each class against the rest) or

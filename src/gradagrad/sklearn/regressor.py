@@ -24,7 +24,7 @@ LARGEST_TARGET = 1e150
 class GradaGradRegressor(RegressorMixin, LinearEstimator):
     """A linear regression that needs no learning rate: squared or Huber loss, dense or sparse samples.
 
-    Arguments that SGDRegressor has too mean the same as there, except for ``tol``. See `docs/sklearn.md`.
+    Arguments that it shares with SGDRegressor have the same meaning, except for ``tol``. See `docs/sklearn.md`.
 
     Args:
         loss: "squared_error" (half the square) or "huber" (the same up to ``epsilon``, linear beyond).

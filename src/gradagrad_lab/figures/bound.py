@@ -166,7 +166,7 @@ def about(measured: list[Measured]) -> About:
         "problems of 200 rows on the box [−1, 1]¹⁰ test both from a corner, one random row per step.",
         paper="The averaged iterate converges at a rate of 1/√n, with a bound whose constant is printed.",
         number=f"{near['printed']:.0f} times to spare",
-        summary=f"At its closest, the printed bound is {near['printed']:.1f} times what was measured and Theorem D "
+        summary=f"At its closest, the printed bound is {near['printed']:.1f} times what was measured. Theorem D's is "
         f"{near['theorem_d']:.1f} times.",
         settings={"steps, seeds": f"{measured[0].iterates[-1]:.0f}, {len(measured[0].gaps)}", "precision": "float64"},
     )

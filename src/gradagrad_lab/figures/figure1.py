@@ -168,7 +168,7 @@ def about(curves: Curves) -> About:
         paper="Near v = 0 the reparametrised rule follows the naive one; where that explodes, it grows gently.",
         number=_growth(curves),
         summary=f"When consecutive gradients agree so well that v = −0.99 α, one step multiplies the learning rate by "
-        f"{_growth(curves)}.",
+        f"{_growth(curves).replace('×', '')}.",
         settings={"ρ": f"{RHO:g}", "points": str(POINTS), "precision": "float64"},
     )
 

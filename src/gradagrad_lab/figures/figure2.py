@@ -142,7 +142,7 @@ def about(drawn: Results) -> About:
         number=f"arrives from {len(arrived)} of {len(ours)} γ₀, AdaGrad from {others}",
         summary=f"On f(x) = |x|, GradaGrad arrives from {len(arrived)} of {len(ours)} initial rates γ₀"
         + (f", in {min(arrived)} to {max(arrived)} steps" if arrived else "")
-        + f"; AdaGrad arrives from {others}. All in float32.",
+        + f"; AdaGrad arrives from {others}. All runs use float32.",
         settings={
             "start": start,
             "steps": str(STEPS),

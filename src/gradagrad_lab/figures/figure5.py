@@ -108,6 +108,7 @@ def draw(results: Results) -> list[Picture]:
             "caps it falls along nearly straight lines. The uncapped step and AutoGradaGrad's γ fall as predicted.",
             panels,
             columns=2,
+            size=(2.5, 2.2),
         )
     ]
 

@@ -101,7 +101,7 @@ def test_the_summary_has_a_line_per_experiment_and_counts_three_groups_apart(con
     text = re.sub(r"\s+", " ", page.text)
     order = ["The paper’s experiments", "✓ 2 hold", "The paper’s proofs", "✕ 1 does not hold"]
     order += ["Our own", "– 1 not tested", "whereverdict", "One ◐ holds in part", "first evidence"]
-    order += ["Two –", "It says two.", "Two in a line.", "Not reproduced here. 3: get it."]
+    order += ["Two –", "It says two.", "Two in a line.", "missing or replaced here. 3: get it."]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
     assert text.count("quick size") == 1, "one banner says it for the whole page"

@@ -60,7 +60,7 @@ def matches(found: dict[str, list[Contest]]) -> Claim:
     ]
     return Claim(
         "GradaGrad matches the training accuracy of benchmark methods without tuning (γ₀ = 1, ρ = 2).",
-        "Points from the best of the three tuned methods. The paper does not state the momentum β, so both are shown.",
+        "Each cell is the distance from the best of the three tuned methods, in points. The paper does not state β.",
         verdict,
         criterion=MATCH,
         fixed="after",
@@ -77,7 +77,7 @@ def _rho(results: Results) -> Claim:
     worst = min(losses.values())
     return Claim(
         "ρ = 2 is the recommended default: adaptive without excessive instability.",
-        "Points that ρ = 2 loses at γ₀ = 1 to the best of ρ = 1, 2, 4 and 10, chosen per data set after the fact.",
+        "Each cell is what ρ = 2 loses at γ₀ = 1, in points, to the best ρ of 1, 2, 4 and 10, chosen after the fact.",
         _verdict(worst > -POINT, bool(np.median(list(losses.values())) > -POINT)),
         criterion="At most one point is lost on every data set; in part: on the median data set",
         number=f"{signed(worst)} points at worst",
@@ -100,8 +100,8 @@ def _limit(results: Results) -> Claim:
             )
     return Claim(
         "γ only increases, so the initial γ₀ must be no larger than the optimal one.",
-        "Data sets on which γ₀ = 1 lies above AdaGrad's best rate, and the points that the best of six smaller γ₀ "
-        "gains." + ("" if rows else " There are none."),
+        "The table lists the data sets on which γ₀ = 1 lies above AdaGrad's best rate, and the points that the best of "
+        "six smaller γ₀ gains." + ("" if rows else " There are none."),
         _verdict(all(met), any(met)) if met else "not tested",
         criterion="On every such data set some smaller γ₀ ends higher than γ₀ = 1",
         fixed="after",
@@ -118,7 +118,7 @@ def _ours(text: str, group: list[Contest]) -> Claim:
         verdict = "not tested"
     return Claim(
         text,
-        f"A match on {len(group) - len(no)} of {len(group)} data sets. Points from the best of three:",
+        f"It matches on {len(group) - len(no)} of {len(group)} data sets. Cells are points from the best of three.",
         verdict,
         whose="ours",
         criterion=MATCH_OURS,
@@ -138,7 +138,7 @@ def _repairs(results: Results) -> Claim:
     return Claim(
         "GradaGrad recovers from γ₀ = 1e-6 under mini-batch noise, too (the paper says that small values “can "
         "potentially be used”).",
-        f"Points of γ₀ = 1e-6 from γ₀ = 1. More than a point below on: {labels(far)}.",
+        f"Each cell is the distance from γ₀ = 1, in points. It is more than a point below on {labels(far)}.",
         _verdict(not far, near > 0),
         whose="ours",
         criterion="Within one point of γ₀ = 1 on every data set",
@@ -168,7 +168,7 @@ def _scalar(results: Results) -> Claim:
     ]
     return Claim(
         "The scalar variant requires larger ρ for high-noise problems.",
-        "Points of the scalar variant from tuned AdaGrad-norm, which has one step size too.",
+        "Each cell is the distance from tuned AdaGrad-norm, which has one step size too, in points.",
         _verdict(bool(better > 0.75), bool(better > 0.5)),
         criterion="ρ = 10 ends above ρ = 2 in over three quarters of all data sets and γ₀; in part: over half",
         fixed="after",

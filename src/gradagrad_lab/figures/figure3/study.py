@@ -5,14 +5,13 @@ from gradagrad_lab.figures.figure3.draw import pictures
 from gradagrad_lab.figures.figure3.plan import labels, plan
 from gradagrad_lab.figures.figure3.results import Results, all_tables, mean_difference, signed
 from gradagrad_lab.report.content import About, Source
-from gradagrad_lab.study import Study
+from gradagrad_lab.study import Study, count
 
 
 def about(results: Results) -> About:
     """Words around the figure."""
     trials, context = results.trials, results.context
-    means = [f"{signed(mean_difference(group))} at {beta}" for beta, group in results.contests.items()]
-    agree = " and ".join(str(sum(bool(one.matches) for one in group)) for group in results.contests.values())
+    agree = [f"{sum(bool(one.matches) for one in group)} ({beta})" for beta, group in results.contests.items()]
     auto = [signed(mean_difference(group)) for group in results.ours]
     loss = "Soft-max" if context.softmax else "One-vs-rest"
     return About(
@@ -25,11 +24,11 @@ def about(results: Results) -> About:
         paper="Nothing: these data are yours."
         if context.files
         else "GradaGrad without tuning reaches the training accuracy of tuned Adam, SGD and AdaGrad.",
-        summary=f"Mean difference to the best of the three tuned methods, in points: GradaGrad {', '.join(means)} (a "
-        f"match on {agree} of {len(trials)} data sets). AutoGradaGrad, ours, untuned: {auto[0]}, and {auto[1]} at its "
-        f"average, or {auto[2]} if the tuned methods are averaged too.",
+        summary=f"GradaGrad matches the tuned methods on {' and '.join(agree)} of {count(len(trials), 'data set')}. "
+        f"AutoGradaGrad, ours, differs from the best of them by {auto[1]} points at its average, and by {auto[2]} "
+        "points if they are averaged too.",
         number=matches(results.contests).number,
-        missing="".join(f"{what}: `gradagrad data fetch {name}` gets LIBSVM's file. " for name, what in results.lacks),
+        missing="".join(f"For LIBSVM's {name}, run `gradagrad data fetch {name}`. " for name, _ in results.lacks),
         settings={
             "size": context.size,
             "seeds": str(len(trials[0].seeds)),

@@ -48,8 +48,8 @@ def all_claims(results: Results) -> list[Claim]:
         return found
     setup = results.setup
     why = (
-        f"Too little to judge by: {setup.steps} steps and {setup.held_out:,} held-out rows, where {ENOUGH_STEPS:,} and "
-        f"{ENOUGH_HELD_OUT:,} are the least. "
+        f"This size has {setup.steps} steps and {setup.held_out:,} held-out rows. A verdict needs at least "
+        f"{ENOUGH_STEPS:,} and {ENOUGH_HELD_OUT:,}. "
     )
     return [replace(claim, evidence=why + claim.evidence, verdict="not decidable at this size") for claim in found]
 
@@ -63,7 +63,7 @@ def how_judged(results: Results) -> str:
         where += f" The results of {len(known)} of the {len(seeds)} here had been seen, so these verdicts confirm"
         where += " nothing by themselves."
     return (
-        f"How it is judged: alike means within {results.alike:.3f}, a tenth of what "
+        f"Alike means within {results.alike:.3f}, a tenth of what "
         f"{'tuned AdaGrad' if results.best else 'the best of the grid'} gains over always predicting the click rate; a "
         "sentence holds if true of nine initialisations in ten. These criteria were fixed after runs from the "
         f"initialisations {SEEN[0]} to {SEEN[-1]} {where}"
@@ -97,7 +97,7 @@ def lack_of_adaptivity(results: Results) -> Claim:
     ]
     return Claim(
         "Values of ρ = 2 and ρ = 10 show a significant lack of adaptivity.",
-        f"Initialisations from which γ₀ = 1e−6 stays more than {results.alike:.3f} behind the best γ₀ of the same ρ.",
+        f"The cells count initialisations from which γ₀ = 1e−6 stays over {results.alike:.3f} behind the best γ₀.",
         share_verdict(float(stuck.mean())),
         criterion="more than a tenth of AdaGrad's gain behind, on nine initialisations in ten",
         number=f"{int(stuck.sum())} of {stuck.size} runs stay behind",
@@ -119,7 +119,7 @@ def alike_for_large(results: Results) -> Claim:
     ]
     return Claim(
         "For large ρ each of these rates (γ₀ = 1, 1e−2, 1e−4, 1e−6) performs similarly.",
-        "Initialisations from which the four γ₀ end close to one another. One initialisation can show either.",
+        "The cells count initialisations from which the four γ₀ end close together. One alone can show either.",
         share_verdict(float(together.mean())),
         criterion="within a tenth of AdaGrad's gain of one another, on nine initialisations in ten",
         number=f"alike in {int(together.sum())} of {together.size} cases",
@@ -158,7 +158,7 @@ def stability(results: Results) -> Claim:
     stable, less_stable = by_rho[0] <= 0.1 * runs, by_rho[1:].max() > by_rho[0]
     return Claim(
         "The default ρ = 2 is highly stable; larger values of ρ may result in less stable training.",
-        f"Runs whose training loss rose by more than {setback_bound(results):.3f} above its own lowest point.",
+        f"In a setback, the training loss rises by more than {setback_bound(results):.3f} above its own lowest point.",
         "holds" if stable and less_stable else "holds in part" if stable or less_stable else "does not hold",
         criterion="at most one run in ten has a setback at ρ = 2, and more at some larger ρ",
         number=f"{int(by_rho[0])} setbacks at ρ = 2, {int(by_rho[1:].max())} at most at a larger ρ",
@@ -176,7 +176,7 @@ def diagonal(results: Results) -> Claim:
     broken = losses[1:] > results.references["base rate"]
     return Claim(
         "The diagonal scaling variant of GradaGrad performs well with ρ = 2.",
-        f"Held-out loss of the element variant (lazy) at ρ = 2. At ρ = "
+        f"The table shows the held-out loss of the element variant (lazy) at ρ = 2. At ρ = "
         f"{' and '.join(f'{rho:g}' for rho in DIAGONAL_RHO[1:])} it ended worse than the click rate alone in "
         f"{int(broken.sum())} of {broken.size} runs.",
         "holds" if close.all() else "holds in part" if close.any() else "does not hold",
@@ -202,7 +202,7 @@ def counterparts(results: Results) -> Claim:
     return Claim(
         "At its best γ₀ and ρ each variant equals the tuned AdaGrad that has as many step sizes: scalar with "
         "AdaGrad-norm, row-wise with row-wise AdaGrad, element with AdaGrad.",
-        "Held-out losses; all are chosen on this number. (The paper calls the method a drop-in replacement for its "
+        "All settings were chosen on these held-out losses. (The paper calls the method a drop-in replacement for its "
         "interface and theory; it does not say this.)",
         "holds" if all(level) else "holds in part" if any(level) else "does not hold",
         whose="ours",

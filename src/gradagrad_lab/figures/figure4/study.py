@@ -31,8 +31,8 @@ def about(results: Results) -> About:
         number=claims[1].number if claims else "–",
         missing=""
         if setup.criteo
-        else "Criteo's rows: get the Kaggle file, put it into the data folder as "
-        "criteo/train.txt and run `gradagrad reproduce figure4 --data-dir FOLDER`; a synthetic stream replaces them. ",
+        else "A synthetic stream replaces Criteo's rows. To use them, put the Kaggle file into the data folder as "
+        "criteo/train.txt and run `gradagrad reproduce figure4 --data-dir FOLDER`. ",
         settings={
             "rows": f"{setup.steps * setup.batch:,} trained on, {setup.held_out:,} held out",
             "batch": str(setup.batch),
@@ -49,10 +49,10 @@ def about(results: Results) -> About:
 
 def _undecided(results: Results) -> str:
     """The summary after a few steps. It says nothing about ρ, because γ has had no time to grow."""
-    text = f"{count(results.setup.steps, 'step')}: too few for γ to grow from 1e-6, so nothing is judged."
+    text = f"γ cannot grow from 1e-6 in {count(results.setup.steps, 'step')}, so nothing is judged."
     if results.best:
         own, tuned = results.ends()
-        text += f" AutoGradaGrad, untuned, is at {own:.4f} averaged, tuned AdaGrad at {tuned:.4f}."
+        text += f" Untuned AutoGradaGrad (averaged) ends at {own:.4f}; tuned AdaGrad ends at {tuned:.4f}."
     return text
 
 
