@@ -12,6 +12,7 @@ Baselines are tuned on a grid of two rates to a decade by their mean final train
 iterate and the average apart.
 """
 
+import argparse
 import math
 import sys
 import warnings
@@ -208,15 +209,20 @@ def show_breaking(results: Results, problems: Sequence[TrainingProblem], seeds: 
 
 def main() -> None:
     """Runs the command line."""
-    _, path, *names = (*sys.argv, "", "")[: max(len(sys.argv), 2)]
-    what = TABLES[names.pop(0) if names and names[0] in TABLES else ""]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="the file of the runs; it is made if it is missing")
+    parser.add_argument("problems", nargs="*", help="the names of problems; by default all")
+    for name in filter(None, TABLES):
+        parser.add_argument(name, dest="table", action="store_const", const=name, default="")
+    options = parser.parse_intermixed_args()
+    what = TABLES[options.table]
     every = {problem.name: problem for problem in what.problems}
-    if not path or not set(names) <= every.keys():
-        sys.exit(f"Usage: python -m gradagrad_lab.held_out RESULTS.json [{' | '.join(TABLES)[3:]}] [problem ...]")
+    if unknown := set(options.problems) - every.keys():
+        parser.error(f"unknown problems {', '.join(sorted(unknown))}; there are {', '.join(every)}")
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    chosen = [every[name] for name in names] or what.problems
-    results = Results(Path(path))
+    chosen = [every[name] for name in options.problems] or what.problems
+    results = Results(options.results)
     if what.problems is BREAKING:
         show_breaking(results, chosen, what.seeds)
         return

@@ -37,8 +37,8 @@ def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=tuple(WORKLOADS), default=list(WORKLOADS), metavar="NAME")
-    for word in ("show", "page", "quick"):
-        parser.add_argument(f"--{word}", action="store_true")
+    for word, what in (("show", "tables only"), ("page", "write page and README"), ("quick", "record nothing")):
+        parser.add_argument(f"--{word}", action="store_true", help=what)
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")  # the warning about a large first step is not needed here
