@@ -53,13 +53,11 @@ def table(own: Records, full: bool = True) -> str:
     work, sizes = own.workload, [run["size"] for run in own.runs.values() if "size" in run]
     lines = [f"### {work.title}", "", f"{max(sizes, default=0):,} trained parameters, {work.steps:,} steps.", ""]
     losses = [part for part in ("test", "train") if full and (part, work.unit) != ("test", "loss")]
-    heads = [f"test {work.unit}", *(f"{part} loss" for part in losses), *["ms a step"] * full]
+    heads = [f"test {work.unit}", *(f"{part} loss" for part in losses)]
     trained = [row for row in own.rows() if own.values(row, "test", "loss")]
     rows: list[list[str]] = []
     for row in (row for row in trained if full or row not in SECONDARY):
         cells = [_measure(own, row), *(_cell(own.values(row, part, "loss").values()) for part in losses)]
-        times = [own.runs[job.key].get("ms", math.nan) for job in own.done(row)]
-        cells += [f"{statistics.median(times):.3g}"] * full
         lr = "none" if row.method == OURS else f"{own.value(row):g}" + "*" * own.shortly_tuned(row)
         rows.append([_label(own, row), lr, *cells])
     lines.append(pages.table(["method", "lr", *heads], rows))
