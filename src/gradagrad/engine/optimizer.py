@@ -187,12 +187,12 @@ class EngineOptimizer(Optimizer, ABC):
                 self._common = common
                 for plan in self._plans:
                     plan.values = ()
-        places = parts or enumerate(self.param_groups)
-        batches = [batch for place, group in places if (batch := self._batch(place, group)).params]
+        made = [self._batch(place, group) for place, group in parts or enumerate(self.param_groups)]
+        batches = [batch for batch in made if batch.params]
         if drawing := [batch for batch in batches if batch.plan.draws]:
-            numbers = {parameter: number for number, parameter in enumerate(self._parameters())}
+            places = {parameter: place for place, parameter in enumerate(self._parameters())}
             for batch in drawing:
-                batch.streams = [numbers[parameter] for parameter in batch.params]
+                batch.streams = [places[parameter] for parameter in batch.params]
         return batches
 
     def _batch(self, place: int, group: Mapping[str, Any]) -> Batch:
