@@ -106,9 +106,8 @@ def decide(batch: Batch, sums: Sequence[Any] = ()) -> tuple[dict[str, Any], Sequ
 
 def _knows_shared(batch: Batch) -> bool:
     """Whether shared numbers become floats, because the host adds floats ten times as fast as tensors of one number."""
-    if batch.plan.differentiable or torch.compiler.is_compiling():
-        return False
-    return batch.plan.rule.learns and next(iter(batch.shared.values())).is_cpu
+    traced = batch.plan.differentiable or torch.compiler.is_compiling()
+    return batch.plan.rule.learns and batch.moved is None and not traced and next(iter(batch.shared.values())).is_cpu
 
 
 def learn(batches: Sequence[Batch], statistics: Sequence[Tensor], decided: Sequence[dict[str, Any]] = ()) -> None:
@@ -119,11 +118,9 @@ def learn(batches: Sequence[Batch], statistics: Sequence[Tensor], decided: Seque
     """
     shared = batches[0].shared
     ops = tensor_ops(next(iter(shared.values())).dtype)
-    axes = [batch.axes for batch in batches]
-    decided = decided or [{}] * len(batches)
-    blocks = [own or decide(batch)[0] for own, batch in zip(decided, batches, strict=True)]
+    blocks = [own or decide(batch)[0] for own, batch in zip(decided or [{}] * len(batches), batches, strict=True)]
     reports = [_report(batch, rows, own, ops) for batch, rows, own in zip(batches, statistics, blocks, strict=True)]
-    added = sharding.add_over_ranks([*statistics, *reports], [*axes, *axes])
+    added = sharding.add_over_ranks([*statistics, *reports], [batch.axes for batch in batches] * 2)
     totals, known = added_up(added[len(batches) :], batches[0])[0], _knows_shared(batches[0])
     totals = totals.tolist() if known else totals.unbind()
     targets: list[Tensor] = []
