@@ -241,7 +241,7 @@ def check_range(field: Field, value: Tensor, settings: Any, where: str) -> None:
 def _as_new(field: Field, value: Tensor, group: Mapping[str, Any], scope: str, parameter: Tensor) -> Tensor:
     """A copy of a saved tensor as a fresh state would hold it: precision, device and memory layout."""
     own = field_scope(field, scope)
-    dtype = field_dtype(field, scope, group["state_dtype"], parameter)
+    dtype = field_dtype(own, group["state_dtype"], parameter)
     values = real_view(sharding.local(parameter.detach()))
     shard = sharding.shard_of(value, parameter, own)  # pyright: ignore[reportArgumentType]
     if shard.shape == values.shape and own == "element":

@@ -1,6 +1,7 @@
 """Batches made up for tests of the kernel, and the same step by torch operations."""
 
 import copy
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -67,7 +68,7 @@ class ExactOps(tensors.TensorOps):
 
     def sqrt(self, a: Any) -> Any:
         if not isinstance(a, Tensor):
-            return a**0.5
+            return math.sqrt(a)
         values = a.numpy()
         return torch.from_numpy(np.sqrt(values, out=np.empty(values.shape, values.dtype)))
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gradagrad.kernel.backend import KERNEL
-from gradagrad.rules.scope import SINGLE
+from gradagrad.rules.scope import SCOPES, SINGLE
 from gradagrad.torch_ops.steps import learn
 from tests.engine.kernel_batches import (
     AUTO,
@@ -155,3 +155,17 @@ def test_phase_by_phase_is_the_same_step(scope: str):
             learn([phases], [statistics])
         assert (statistics is not None) == (scope == "auto")
         assert_same(phases, whole, 1e-13, 1e-14)
+
+
+@pytest.mark.parametrize("scope", [*SCOPES, "auto"])
+def test_a_long_run_stays_beside_the_rule(scope: str):
+    ours = make([(20, 30), (50,)], scope, torch.float64, beta=0.5, **({} if scope == "auto" else {"lr_decay": 0.01}))
+    theirs = twin(ours)
+    target = [torch.randn_like(p) for p in ours.params]
+    for _ in range(200):
+        for batch in (ours, theirs):
+            batch.grads = [p - t for p, t in zip(batch.params, target, strict=True)]
+        take(KERNEL, ours)
+        torch_step(theirs)
+    for a, b in zip(ours.params, theirs.params, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-8)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -28,9 +28,9 @@ class Batch:
     """By field key: the fields that parameters share, one 0-d tensor each."""
     param_states: list[dict[str, Any]] = field(default_factory=list)
     """Each parameter's own entry in the optimizer's state, which has the clocks of idle rows."""
-    streams: list[int] = field(default_factory=list)
+    streams: Sequence[int] = ()
     """Each parameter's place in the optimizer, which numbers its random bits."""
-    owners: list[Tensor] = field(default_factory=list)
+    owners: Sequence[Tensor] = ()
     """The parameters as the user has them, where ``params`` are this rank's shards."""
     axes: Axes = ()
     """The process groups over which sums are added; none where every block is whole on this rank."""

@@ -197,22 +197,18 @@ class EngineOptimizer(Optimizer, ABC):
 
     def _batch(self, place: int, group: Mapping[str, Any]) -> Batch:
         """The parameters of a group, or of a part of it, that have a gradient, and their state."""
-        batch = Batch(plan := self._plan(place))
+        plan = self._plan(place)
+        params: list[Tensor] = []
+        grads: list[Tensor] = []
+        rows: list[dict[str, Any]] = []
         if torch.compiler.is_compiling():
-            self._init_group(group, batch.params, batch.grads)
-            # torch.compile cannot pass this list to _init_group.
-            batch.param_states = [self.state[parameter] for parameter in batch.params]
+            self._init_group(group, params, grads)  # torch.compile cannot pass it the third list.
+            rows = [self.state[parameter] for parameter in params]
         else:
-            self._init_group(group, batch.params, batch.grads, batch.param_states, plan)
-        rows = batch.param_states
-        batch.steps = [state["step"] for state in rows]
-        for field in plan.fields if rows else ():
-            key = field.key
-            if key in plan.shared_keys:
-                batch.shared[key] = rows[0][key]
-            else:
-                batch.state[key] = [state[key] for state in rows]
-        return batch
+            self._init_group(group, params, grads, rows, plan)
+        own = {key: [state[key] for state in rows] for key in plan.own_keys}
+        shared = {key: rows[0][key] for key in plan.shared_keys} if rows else {}
+        return Batch(plan, params, grads, [state["step"] for state in rows], own, shared, rows)
 
     def _init_group(
         self,
@@ -236,7 +232,7 @@ class EngineOptimizer(Optimizer, ABC):
                 continue
             state = self.state[parameter]
             if plan is not None and len(state) != plan.entries:
-                if not plan.keys <= state.keys():
+                if not all(field.key in state for field in plan.fields):
                     begin(self)
                 if "row_clocks" in state and gradient.layout == torch.strided:
                     catch_up(self._alone(group, parameter), 0)
@@ -252,8 +248,7 @@ class EngineOptimizer(Optimizer, ABC):
         batch, state = Batch(plan := self._new_plan(group)), self.state[parameter]
         batch.params, batch.param_states, batch.steps = [sharding.local(parameter)], [state], [state["step"]]
         batch.shared = {key: state[key] for key in plan.shared_keys if key in state}
-        own = [f.key for f in plan.fields if f.key in state and f.key not in batch.shared]
-        batch.state = {key: [sharding.local(state[key])] for key in own}
+        batch.state = {key: [sharding.local(state[key])] for key in plan.own_keys if key in state}
         return batch
 
     def _catch_up(self) -> None:

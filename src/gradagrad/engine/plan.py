@@ -68,10 +68,10 @@ class Plan:
 
     fields: tuple[Field, ...] = field(init=False)
     """The state that the settings need."""
-    keys: frozenset[str] = field(init=False)
-    """The keys of these fields."""
     entries: int = field(init=False)
     """How many entries a parameter's state has. One without fields is new, and one with more has clocks of rows."""
+    own_keys: list[str] = field(init=False)
+    """The fields of which each parameter has its own."""
     shared_keys: list[str] = field(init=False)
     """The fields that parameters share."""
     is_shared: bool = field(init=False)
@@ -85,8 +85,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         self.fields = self.rule.fields(self.settings)
-        self.keys = frozenset([field.key for field in self.fields])
         self.entries = 1 + len(self.fields)  # with the counter of steps
         self.is_shared = self.scope in SHARED
         self.shown = (self.rule.common or self.rule.numerator) if self.scope in SINGLE else ""
         self.shared_keys = [f.key for f in self.fields if f.at == "shared" or (f.at == "block" and self.is_shared)]
+        self.own_keys = [f.key for f in self.fields if f.key not in self.shared_keys]

@@ -23,9 +23,8 @@ def field_scope(field: Field, scope: str) -> str:
     return {"element": "element", "shared": "all"}.get(field.at, scope)
 
 
-def field_dtype(field: Field, scope: str, state_dtype: torch.dtype | str, parameter: Tensor) -> torch.dtype:
-    """How a field of this parameter is stored."""
-    scope = field_scope(field, scope)
+def field_dtype(scope: str, state_dtype: torch.dtype | str, parameter: Tensor) -> torch.dtype:
+    """How a field of this scope is stored for a parameter."""
     if scope in SINGLE:
         return wide_dtype(parameter.device)
     if scope == "element" and precision.is_rounded(state_dtype):  # Blocks of rows take little memory.
@@ -42,7 +41,7 @@ def new_step(group: Mapping[str, Any], parameter: Tensor) -> Tensor:
 def new_field(field: Field, group: Mapping[str, Any], settings: Any, scope: str, parameter: Tensor) -> Tensor:
     """A field's tensor at its start, laid out and sharded as its parameter."""
     values, own = real_view(sharding.local(parameter.detach())), field_scope(field, scope)
-    start, dtype = start_of(field, settings), field_dtype(field, scope, group["state_dtype"], parameter)
+    start, dtype = start_of(field, settings), field_dtype(own, group["state_dtype"], parameter)
     if own == "element":
         tensor = torch.full_like(values, start, dtype=dtype, memory_format=torch.preserve_format)
     else:

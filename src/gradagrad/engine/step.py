@@ -82,6 +82,9 @@ def _values(gradient: Tensor) -> Tensor:
 
 def run(steps: Sequence[Step]) -> None:
     """Takes prepared steps."""
+    if len(steps) == 1 and not steps[0].batch.axes:  # The usual case.
+        steps[0].take()
+        return
     blocks: dict[int, list[Step]] = {}
     for step in steps:
         blocks.setdefault(_shared_block(step.batch), []).append(step)

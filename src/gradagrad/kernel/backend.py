@@ -51,7 +51,8 @@ class KernelStep:
     """A step that the kernel has checked. A ticket that is not used is released with this object."""
 
     def __init__(self, batch: Batch, ops: Any, tickets: list[int]) -> None:
-        self.batch, self.ops, self.tickets, self.after = batch, ops, tickets, dict[str, Any]()
+        self.batch, self.ops, self.tickets = batch, ops, tickets
+        self.after: dict[str, Any] = {}
 
     def __del__(self) -> None:
         for ticket in self.tickets:

@@ -1,5 +1,6 @@
 """The rule's `Ops` and sums for torch tensors, and the precision and shape that a parameter is stepped in."""
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,10 +20,10 @@ class TensorOps:
         self.largest: float = limits.max
 
     def sqrt(self, a: Any) -> Any:
-        return a.sqrt() if isinstance(a, Tensor) else a**0.5
+        return a.sqrt() if isinstance(a, Tensor) else math.sqrt(a)
 
-    def exp(self, a: Tensor) -> Tensor:
-        return a.exp()
+    def exp(self, a: Any) -> Any:
+        return a.exp() if isinstance(a, Tensor) else torch.tensor(a, dtype=torch.float64).exp().item()  # no overflow
 
     def log(self, a: Tensor) -> Tensor:
         return a.log()
@@ -42,6 +43,8 @@ class TensorOps:
         return bound if bound <= self.largest else min(bound, torch.finfo(dtype).max)
 
     def where(self, condition: Any, a: Any, b: Any) -> Any:
+        if isinstance(condition, bool):
+            return a if condition else b
         if not isinstance(a, Tensor) and not isinstance(b, Tensor):
             a = torch.full_like(condition, a, dtype=self.dtype)
         if not isinstance(a, Tensor) and b.shape == condition.shape:

@@ -10,7 +10,7 @@ from torch import Tensor
 from gradagrad import sharding
 from gradagrad.engine.batch import Batch, Step
 from gradagrad.torch_ops.ops import TensorOps, real_shape, tensor_ops, write_scalars
-from gradagrad.torch_ops.views import View, lr_of, views
+from gradagrad.torch_ops.views import View, joined, lr_of, parts, views
 
 
 class TorchStep:
@@ -46,22 +46,16 @@ class TorchStep:
         batch = self.batch
         statistics: dict[int, Tensor] = {}
         factors: Sequence[Any] = ()
-        # One decision for all tensors, also where each has a block of its own and the rule measures nothing.
-        at_once = batch.plan.is_shared or (batch.plan.rule.learns and not self._together)
-        if at_once:
-            lr = lr_of(batch, 0, next(iter(batch.shared.values())).dtype)
-            self.after, factors = decide(batch, lr, () if sums is None else sums[0].unbind())
+        if batch.shared:  # One decision serves all tensors.
+            self.after, factors = decide(batch, () if sums is None else sums[0].unbind())
         narrowed: dict[Any, list[Any]] = {}
         for view in self._measured or views(batch, together=self._together):
-            if at_once:
+            if batch.shared:
                 if (key := (view.device, view.ops)) not in narrowed:
                     narrowed[key] = _narrowed(factors, view)
-                after, own = self.after, [a[view.places[0]] if isinstance(a, tuple) else a for a in narrowed[key]]
+                after, own = self.after, [_at(view.places, a) for a in narrowed[key]]
             else:
                 after, own = view.decide(() if sums is None else view.from_tensors([sums[i] for i in view.places]))
-                is_whole = len(view.places) == len(batch.params)
-                if is_whole and all(a.device == view.device for a in batch.shared.values()):
-                    self.after = after
             moved = view.step(after, own)
             if batch.plan.rule.learns:
                 rows = torch.stack(moved, -1).reshape(len(view.places), -1)
@@ -97,15 +91,23 @@ def step_in_phases(step: Step) -> None:
         learn([step.batch], [statistics], [step.after])
 
 
-def decide(batch: Batch, lr: Any, sums: Sequence[Any] = ()) -> tuple[dict[str, Any], Sequence[Any]]:
+def decide(batch: Batch, sums: Sequence[Any] = ()) -> tuple[dict[str, Any], Sequence[Any]]:
     """The shared numbers of a batch, and those of its tensors as rows, after this step; the factors of the move."""
     # Autograd saves tensors, so it gets some that will not be overwritten.
-    block: dict[str, Any] = {key: a.clone() if batch.plan.differentiable else a for key, a in batch.shared.items()}
+    given = {key: a.clone() if batch.plan.differentiable else a for key, a in batch.shared.items()}
+    block: dict[str, Any] = {key: a.item() for key, a in given.items()} if _knows_shared(batch) else given
     shared = next(iter(batch.shared.values()))
     for field in batch.plan.fields:
         if field.at == "block" and field.key not in block:
             block[field.key] = torch.stack([a.to(shared.device) for a in batch.state[field.key]])
-    return batch.plan.rule.decide(sums, block, batch.settings._replace(lr=lr), tensor_ops(shared.dtype))
+    settings = batch.settings._replace(lr=lr_of(batch, 0, shared.dtype))
+    return batch.plan.rule.decide(sums, block, settings, tensor_ops(shared.dtype))
+
+
+def _knows_shared(batch: Batch) -> bool:
+    """Whether shared numbers become floats, because the host adds floats ten times as fast as tensors of one number."""
+    traced = batch.plan.differentiable or torch.compiler.is_compiling()
+    return batch.plan.rule.learns and batch.moved is None and not traced and next(iter(batch.shared.values())).is_cpu
 
 
 def learn(batches: Sequence[Batch], statistics: Sequence[Tensor], decided: Sequence[dict[str, Any]] = ()) -> None:
@@ -116,12 +118,11 @@ def learn(batches: Sequence[Batch], statistics: Sequence[Tensor], decided: Seque
     """
     shared = batches[0].shared
     ops = tensor_ops(next(iter(shared.values())).dtype)
-    axes = [batch.axes for batch in batches]
-    known: Sequence[dict[str, Any]] = decided or [{}] * len(batches)
-    blocks = [own or decide(batch, 1.0)[0] for own, batch in zip(known, batches, strict=True)]
+    blocks = [own or decide(batch)[0] for own, batch in zip(decided or [{}] * len(batches), batches, strict=True)]
     reports = [_report(batch, rows, own, ops) for batch, rows, own in zip(batches, statistics, blocks, strict=True)]
-    added = sharding.add_over_ranks([*statistics, *reports], [*axes, *axes])
-    totals = added_up(added[len(batches) :], batches[0])[0].unbind()
+    added = sharding.add_over_ranks([*statistics, *reports], [batch.axes for batch in batches] * 2)
+    totals, known = added_up(added[len(batches) :], batches[0])[0], _knows_shared(batches[0])
+    totals = totals.tolist() if known else totals.unbind()
     targets: list[Tensor] = []
     values: list[Tensor] = []
     after: dict[str, Any] = {}
@@ -129,8 +130,10 @@ def learn(batches: Sequence[Batch], statistics: Sequence[Tensor], decided: Seque
         after = batch.plan.rule.learn(rows.unbind(1), totals, block, batch.settings, ops)
         for key in (field.key for field in batch.plan.fields if field.at == "block"):
             targets += batch.state[key]
-            values += [a.to(target.device) for a, target in zip(after[key].unbind(), batch.state[key], strict=True)]
-    write_scalars([*targets, *shared.values()], [*values, *(after[key] for key in shared)])
+            values += after[key].unbind()
+    numbers = [after[key] for key in shared]
+    numbers = torch.tensor(numbers, dtype=ops.dtype).unbind() if known else numbers
+    write_scalars([*targets, *shared.values()], [*values, *numbers])
 
 
 def _report(batch: Batch, statistics: Tensor, block: dict[str, Any], ops: TensorOps) -> Tensor:
@@ -138,7 +141,7 @@ def _report(batch: Batch, statistics: Tensor, block: dict[str, Any], ops: Tensor
     make = torch.tensor if torch.compiler.is_compiling() else _kept
     sizes = make(tuple(real_shape(p).numel() for p in batch.params), dtype=ops.dtype, device=statistics.device)
     reported = batch.plan.rule.report(statistics.unbind(1), block, sizes, batch.settings, ops)
-    return torch.stack([a.sum() for a in reported])
+    return torch.stack(reported).sum(1)
 
 
 @cache
@@ -155,12 +158,17 @@ def added_up(parts: Sequence[Tensor], batch: Batch) -> Tensor:
 
 
 def _narrowed(factors: Sequence[Any], view: View) -> list[Any]:
-    """The factors on the view's device and in its precision, moved in one transfer; those of each tensor as a tuple."""
-    tensors = torch.broadcast_tensors(*(a for a in factors if isinstance(a, Tensor)))
-    together = torch.stack(tensors) if len(tensors) > 1 else tensors[0][None]
-    moved = iter(view.ops.narrow(together.to(view.device)).unbind())
-    found = [next(moved) if isinstance(a, Tensor) else a for a in factors]
-    return [a.unbind() if isinstance(a, Tensor) and a.dim() else a for a in found]
+    """The factors on the view's device and in its precision, moved in one transfer."""
+    tensors = [a for a in factors if isinstance(a, Tensor)]
+    moved = iter(parts(view.ops.narrow(joined(tensors).to(view.device)), tensors) if tensors else ())
+    return [next(moved) if isinstance(a, Tensor) else a for a in factors]
+
+
+def _at(places: Sequence[int], a: Any) -> Any:
+    """A factor of the tensors at these places, from one for each tensor or one for all."""
+    if not isinstance(a, Tensor) or not a.dim():
+        return a
+    return a[places[0]] if len(places) == 1 else a[places] if len(places) < len(a) else a
 
 
 def refuse_misfits(batch: Batch) -> None:

@@ -35,23 +35,21 @@ Arrays = dict[str, Any]
 
 
 class View:
-    """Real arrays in computing precision: the values of elements, and their blocks unless all parameters share one."""
+    """Real arrays in computing precision: the values of elements, and their blocks without shared numbers."""
 
     places: Sequence[int]
     """The places of its parameters in the batch that was viewed."""
     values: Arrays
+    block: Arrays
     settings: Any
     sums: Any
     """How to sum over each block."""
 
     def __init__(self, batch: Batch, like: Tensor) -> None:
         self.batch, self.rule, self.device, self.settings = batch, batch.plan.rule, like.device, batch.plan.settings
-        if batch.moved is not None:
-            self.settings = self.settings._replace(moved=batch.moved.to(like.device))
         self.ops = self.block_ops = tensor_ops(computing_dtype(like.dtype))
         if batch.plan.scope in SINGLE:  # The block of a whole tensor is in double.
             self.block_ops = tensor_ops(wide_dtype(like.device))
-        self.block: Arrays = {} if batch.plan.is_shared else {key: a.to(like.device) for key, a in batch.shared.items()}
 
     def measure(self) -> Any:
         """The rule's sums over each block of this view."""
@@ -87,8 +85,8 @@ class View:
         """Stores the values, and the blocks that belong to this view alone unless they are yet to be learned."""
         raise NotImplementedError
 
-    def _written_fields(self) -> list[Field]:
-        """The fields that a step writes."""
+    def _own_fields(self) -> list[Field]:
+        """The fields that a view reads and writes. Learned ones are the batch's."""
         plan, state = self.batch.plan, self.batch.state
         return [f for f in plan.fields if f.key in state and (f.at == "element" or not plan.rule.learns)]
 
@@ -102,9 +100,8 @@ class OneTensor(View):
         super().__init__(batch, parameter)
         self.i, self.places, self.index, dtype = i, [i], index, self.ops.dtype
         x = in_dtype(parameter[index] if index else parameter, dtype)
-        fields, block = fields_of(batch, i, dtype, index)
+        fields, self.block = fields_of(batch, i, dtype, index)
         self.values = {"x": x, "g": gradient_of(batch, in_dtype(real_view(gradient), dtype), x), **fields}
-        self.block |= block
         if batch.plan.differentiable:
             # Autograd saves these tensors, so they must not be overwritten.
             self.values = {key: a if key == "g" else a.clone() for key, a in self.values.items()}
@@ -119,7 +116,7 @@ class OneTensor(View):
         bits_of_x = bits if batch.plan.stochastic_rounding else None
         written = [(real_view(batch.params[i]), new["x"], PARAMETER_LANE, bits_of_x)]
         scalars: list[tuple[Tensor, Tensor]] = []
-        for field in self._written_fields():
+        for field in self._own_fields():
             values, target = (new if field.at == "element" else after)[field.key], batch.state[field.key][i]
             if field.at == "block" and batch.plan.scope in SINGLE:
                 scalars.append((target, values.to(target.dtype)))
@@ -142,12 +139,10 @@ class ManyTensors(View):
         super().__init__(batch, self._params[0])
         dtype = self.ops.dtype
         x, g = joined(self._params).to(dtype), joined([real_view(a) for a in batch.grads]).to(dtype)
-        self.values = {"x": x, "g": gradient_of(batch, g, x)}
-        for field in batch.plan.fields:
-            if field.key in batch.state:
-                stored = joined(batch.state[field.key])
-                fields = self.values if field.at == "element" else self.block
-                fields[field.key] = stored.to(torch.promote_types(dtype, stored.dtype))
+        self.values, self.block = {"x": x, "g": gradient_of(batch, g, x)}, {}
+        for field in self._own_fields():
+            fields = self.values if field.at == "element" else self.block
+            fields[field.key] = in_dtype(joined(batch.state[field.key]), dtype, promotes=True)
         self._has_blocks = batch.plan.scope in ("row", "tensor")
         self.sums = self._own if self._has_blocks else reduction(batch.plan.scope)
         self.settings = self.settings._replace(lr=lr_of(batch, 0, dtype))
@@ -190,7 +185,7 @@ class ManyTensors(View):
         batch = self.batch
         fields = [
             (field.lane, batch.state[field.key], (new if field.at == "element" else after)[field.key], True)
-            for field in self._written_fields()
+            for field in self._own_fields()
         ]
         fields.append((PARAMETER_LANE, self._params, new["x"], batch.plan.stochastic_rounding))
         bits = [random_bits(batch, i) for i in range(len(self._params))] if batch.plan.draws else []
@@ -223,7 +218,7 @@ class TouchedRows(OneTensor):
             now = clock(self.batch, self.i)
             clocks = row_clocks(self.batch, self.i, len(self.index), now)
             later = after[self.rule.clock] if self.rule.clock else now + 1
-            clocks.index_put_(self.index, later.to(clocks))
+            clocks.index_put_(self.index, torch.as_tensor(later, dtype=clocks.dtype, device=clocks.device))
 
 
 def views(batch: Batch, *, together: bool) -> Iterator[View]:
@@ -266,7 +261,7 @@ def fields_of(batch: Batch, i: int, dtype: torch.dtype, index: tuple[Any, ...] =
 
 def in_dtype(a: Tensor, dtype: torch.dtype, *, promotes: bool = False) -> Tensor:
     """A tensor in another precision, or in its own if that is higher and it promotes. Asking is faster than `to`."""
-    return a if a.dtype == dtype else a.to(torch.promote_types(dtype, a.dtype) if promotes else dtype)
+    return a if a.dtype == dtype or (promotes and a.dtype == torch.float64) else a.to(dtype)
 
 
 def lr_of(batch: Batch, i: int, dtype: torch.dtype, *, counted: bool = False) -> Any:
