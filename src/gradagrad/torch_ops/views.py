@@ -6,9 +6,11 @@ where they go; the arithmetic is the rule's. Reading changes nothing.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import accumulate, groupby
 from typing import Any
 
 import torch
@@ -32,6 +34,8 @@ from gradagrad.torch_ops.ops import (
 )
 
 Arrays = dict[str, Any]
+CACHED = 1 << 17
+"""How many elements a CPU takes together. Temporaries of more leave its cache, and steps take six times as long."""
 
 
 class View:
@@ -222,21 +226,21 @@ class TouchedRows(OneTensor):
 
 
 def views(batch: Batch, *, together: bool) -> Iterator[View]:
-    """Dense parameters one by one or together, sparse ones by their touched rows.
-
-    A compiled step, ``lr_decay`` and a projection take them one by one.
-    """
-    each = batch.plan.lr_decay or getattr(batch.plan.settings, "project", None)
-    together = together and not each and not torch.compiler.is_compiling()
+    """Dense parameters together, or one by one as for a compiled step; sparse ones by their touched rows."""
+    each = batch.plan.lr_decay or getattr(batch.plan.settings, "project", None) or torch.compiler.is_compiling()
+    together = together and not each
     dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
     if together and dense:
-        rest = batch if len(dense) == len(batch.grads) else batch.select(dense)
-        params: list[Tensor | None] = [*rest.params]
-        grouped = Optimizer._group_tensors_by_device_and_dtype([params], with_indices=True)
-        for indices in (list(map(int, group)) for _, group in grouped.values()):
-            many = ManyTensors(rest if len(indices) == len(rest.params) else rest.select(indices))
-            many.places = [dense[i] for i in indices]
-            yield many
+        params: list[Tensor | None] = [batch.params[i] for i in dense]
+        for _, group in Optimizer._group_tensors_by_device_and_dtype([params], with_indices=True).values():
+            alike = [dense[int(i)] for i in group]
+            ends = accumulate(batch.params[i].numel() for i in alike)
+            most = CACHED if batch.params[alike[0]].is_cpu else math.inf
+            for _, run in groupby(zip(alike, ends, strict=True), lambda pair, most=most: pair[1] // most):
+                places = [i for i, _ in run]
+                many = ManyTensors(batch if len(places) == len(batch.params) else batch.select(places))
+                many.places = places
+                yield many
     for i, gradient in enumerate(batch.grads):
         if gradient.layout != torch.strided:
             yield TouchedRows(batch, i)
@@ -251,8 +255,7 @@ def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:
 
 def fields_of(batch: Batch, i: int, dtype: torch.dtype, index: tuple[Any, ...] = ()) -> tuple[Arrays, Arrays]:
     """The i-th parameter's element fields and block fields, in computing precision; ``index`` picks rows."""
-    values: Arrays = {}
-    block: Arrays = {}
+    values, block = Arrays(), Arrays()
     for field, stored in own_fields(batch, i):
         a = stored[index] if index and (field.at == "element" or batch.plan.scope not in SINGLE) else stored
         (values if field.at == "element" else block)[field.key] = in_dtype(a, dtype, promotes=True)
@@ -265,10 +268,7 @@ def in_dtype(a: Tensor, dtype: torch.dtype, *, promotes: bool = False) -> Tensor
 
 
 def lr_of(batch: Batch, i: int, dtype: torch.dtype, *, counted: bool = False) -> Any:
-    """The i-th parameter's learning rate in this step, decayed as in torch.optim.Adagrad, on its device.
-
-    ``counted`` says that the step counters include this step already.
-    """
+    """The i-th parameter's learning rate, decayed as torch's Adagrad does. ``counted``: counters include this step."""
     lr = batch.plan.settings.lr
     lr = lr.reshape(()).to(dtype) if isinstance(lr, Tensor) else lr
     if not batch.plan.lr_decay:
@@ -302,8 +302,7 @@ def clock(batch: Batch, i: int) -> Tensor:
 def row_clocks(batch: Batch, i: int, dims: int, now: Tensor) -> Tensor:
     """For each row (an entry of the first ``dims`` dimensions), the time at which it was last up to date."""
     own = batch.param_states[i]
-    clocks = own.get("row_clocks")
-    if clocks is None:
+    if (clocks := own.get("row_clocks")) is None:
         # All rows have been stepped densely so far, or were just brought up to date.
         shape, device = batch.params[i].shape[:dims], batch.params[i].device
         clocks = own["row_clocks"] = now.to(device, wide_dtype(device)).expand(shape).clone()
@@ -321,8 +320,7 @@ def _after_idling(batch: Batch, i: int, values: Arrays, block: Arrays, since: Te
 @torch.no_grad()
 def catch_up(batch: Batch, i: int) -> None:
     """Brings all rows of the i-th parameter up to date and removes their clocks until the next sparse gradient."""
-    clocks: Tensor | None = batch.param_states[i].get("row_clocks")
-    if clocks is None:
+    if (clocks := batch.param_states[i].get("row_clocks")) is None:
         return
     dtype = computing_dtype(batch.params[i].dtype)
     parameter = real_view(batch.params[i].detach())
