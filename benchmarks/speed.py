@@ -27,6 +27,8 @@ Row = dict[str, Any]
 
 # A contender stops after this many seconds and rounds. Otherwise the slow ones would take most of the time.
 PATIENCE, ENOUGH = 1.5, 5
+# Steps before the timed ones. They create threads and buffers, and AutoGradaGrad measures its limits in most of them.
+WARM_UP = 130
 
 
 def time_rounds(
@@ -67,7 +69,12 @@ def compare(
         for contender in chosen:
             work.use(0)
             steps[contender.name] = contender.make(work)
-            steps[contender.name]()  # this step creates threads and buffers
+            begin = time.perf_counter()
+            for turn in range(WARM_UP):
+                work.use(turn)
+                steps[contender.name]()
+                if time.perf_counter() - begin > PATIENCE:
+                    break
         times = time_rounds(steps, work, rounds, repeat)
         base = times[reference.name]
         for contender in chosen if first else chosen[1:]:
