@@ -255,7 +255,8 @@ def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:
 
 def fields_of(batch: Batch, i: int, dtype: torch.dtype, index: tuple[Any, ...] = ()) -> tuple[Arrays, Arrays]:
     """The i-th parameter's element fields and block fields, in computing precision; ``index`` picks rows."""
-    values, block = Arrays(), Arrays()
+    values: Arrays = {}
+    block: Arrays = {}
     for field, stored in own_fields(batch, i):
         a = stored[index] if index and (field.at == "element" or batch.plan.scope not in SINGLE) else stored
         (values if field.at == "element" else block)[field.key] = in_dtype(a, dtype, promotes=True)
