@@ -35,7 +35,7 @@ from gradagrad.torch_ops.ops import (
 
 Arrays = dict[str, Any]
 CACHED = 1 << 17
-"""How many elements a CPU takes together. Temporaries of more leave its cache, and steps take six times as long."""
+"""How many elements a CPU takes together. Temporaries of more leave its cache, which makes steps far slower."""
 
 
 class View:
