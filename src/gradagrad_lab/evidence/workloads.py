@@ -14,7 +14,7 @@ from torch.optim.swa_utils import update_bn
 from gradagrad_lab.data.clicks.stream import HELD_OUT, TRAINING, ClickStream, Rows
 from gradagrad_lab.data.pictures import Pair, pictures
 from gradagrad_lab.evidence import data, models
-from gradagrad_lab.evidence.methods import AVERAGED, COSINE, OURS, TUNED_FREE, UNTUNED, Row
+from gradagrad_lab.evidence.methods import AVERAGED, COSINE, FREE, OURS, PLUS, TUNED_FREE, UNTUNED, Row
 from gradagrad_lab.problems.blocks import Transformer, at_each_place
 from gradagrad_lab.problems.clicks.dlrm import DLRM, Size
 
@@ -181,7 +181,8 @@ _mlp, _cnn, _vit = (_pictures("fashion-mnist", model) for model in (models.mlp, 
 _mnist, _lora, _full = _pictures("mnist", models.mlp), _encoder(lora=True), _encoder(lora=False)
 _few = (COSINE, Row("AdamW"), TUNED_FREE, *UNTUNED, Row(OURS), AVERAGED)
 _long: dict[str, Any] = {"rows": _few, "chosen": True}
-_longer: dict[str, Any] = {**_long, "refined": False, "seeds": 1}
+_main = (COSINE, TUNED_FREE, FREE, PLUS, Row(OURS), AVERAGED)
+_longer: dict[str, Any] = {**_long, "rows": _main, "refined": False, "seeds": 1}
 _text: dict[str, Any] = {"chosen": True, "text": True}
 WORKLOADS = {
     "fashion-mlp": Workload("Fashion-MNIST, MLP", _mlp, 5 * EPOCH, 5 * EPOCH, 0.003, swept=True, chosen=True),
