@@ -133,13 +133,14 @@ def test_statistics_of_batch_normalisation_are_made_for_the_average_and_put_back
 
 
 def _pretend(job):
-    """A run whose validation loss is least at 0.0316 at the last iterate, and at 0.316 averaged."""
+    """A run that is most accurate at 0.0316 at the last iterate, and at 0.316 averaged. Its loss says the opposite."""
     if job.value > 1:
         return {"diverged": 1}
     near = {place: abs(math.log10(job.value) - best) for place, best in (("last", -1.5), ("averaged", -0.5))}
-    parts = ("train", "validation", "test")
     found = {
-        place: {part: {"loss": x, "accuracy": 0.5 + job.seed / 100} for part in parts} for place, x in near.items()
+        place: {part: {"loss": x, "accuracy": 0.5 + job.seed / 100} for part in ("train", "test")}
+        | {"validation": {"loss": -x, "accuracy": 0.5 - x / 100}}
+        for place, x in near.items()
     }
     return {**found, "ms": 1.0, "size": 7, "curve": {place: [[1, 0.0, 0.5]] for place in near}}
 
@@ -175,7 +176,7 @@ def test_rates_of_rivals_are_tuned_at_whole_length_in_the_end(tmp_path):
     rival, other = methods.COSINE, methods.Row("SGD, cosine", tuned=True)
     assert [own.shortly_tuned(row) for row in (rival, other, methods.AVERAGED)] == [False, True, False]
     assert "| SGD + cosine, tuned | 0.0316* |" in show.table(own)
-    own.runs[f"{rival.method} | 0.1 | seed 0 | {own.workload.steps} steps"]["last"]["validation"]["loss"] = 0.0
+    own.runs[f"{rival.method} | 0.1 | seed 0 | {own.workload.steps} steps"]["last"]["validation"]["accuracy"] = 1.0
     assert [job.value for job in own.best(rival)[1]] == [0.316], "the best one needs a worse neighbour"
     assert own.value(rival) == 0.0316
     _finish(own)

@@ -110,7 +110,7 @@ class Records(RunFile):
         return None if found and averaged and not {"averaged", "diverged"} & set(found) else found
 
     def best(self, row: Row) -> tuple[float | None, list[Job]]:
-        """The rate with the least validation loss, or None, and the runs that tuning still needs.
+        """The rate with the best validation metric, or None, and the runs that tuning still needs.
 
         Short runs find its neighbourhood. For the rivals of the summary, runs of whole length then decide.
         """
@@ -132,8 +132,9 @@ class Records(RunFile):
         jobs = {x: Job(row.method, rate(x), 0, self.workload.tuning if short else self.workload.steps) for x in GRID}
         for place, job in jobs.items():
             if found := self.get(job, row.averaged):
-                measures = found.get("averaged" if row.averaged else "last", {})
-                losses[place] = measures.get("validation", {}).get("loss", math.inf)
+                measures = found.get("averaged" if row.averaged else "last", {}).get("validation", {})
+                accurate = self.workload.metric == "accuracy" and measures
+                losses[place] = 1.0 - measures["accuracy"] if accurate else measures.get("loss", math.inf)
         best, missing = best_place(losses, start or START[row.method], GRID)
         return best, [jobs[place] for place in missing]
 
