@@ -21,6 +21,7 @@ from gradagrad_lab.records import RunFile
 from gradagrad_lab.single import follow
 from gradagrad_lab.tune import best_place, rate
 
+PLACES = {rate(place): place for place in GRID}
 FEW, MANY, T_95 = 3, 5, {2: 12.71, 3: 4.303, 4: 3.182, 5: 2.776}  # seeds, and Student's t for 95 % by their number
 
 
@@ -112,20 +113,24 @@ class Records(RunFile):
     def best(self, row: Row) -> tuple[float | None, list[Job]]:
         """The rate with the best validation metric, or None, and the runs that tuning still needs.
 
-        Short runs find its neighbourhood. For the rivals of the summary, runs of whole length then decide.
+        Short runs find its neighbourhood, or another workload does. For the rivals of the summary, runs of whole length
+        then decide.
         """
-        other = Records(self.workload.like, self.path.parent) if self.workload.like else self
-        place, missing = other._search(row, short=True)
+        if self.workload.like:
+            known, missing = Records(self.workload.like, self.path.parent).best(row)[0], []
+            place = None if known is None else PLACES[known]
+        else:
+            place, missing = self._search(row, short=True)
         if place is None:
-            return None, missing * (other is self)
+            return None, missing
         refined, missing = self._search(row, start=(place,))
         wanted = self.workload.refined and row in (self.reference, TUNED_FREE)
         return rate(place if refined is None else refined), missing * wanted
 
     def shortly_tuned(self, row: Row) -> bool:
         """Whether the rate is the best of shorter runs only."""
-        value, places = self.value(row), {rate(place): place for place in GRID}
-        return row.tuned and value is not None and self._search(row, start=(places[value],))[0] is None
+        value = self.value(row)
+        return row.tuned and value is not None and self._search(row, start=(PLACES[value],))[0] is None
 
     def _search(self, row: Row, short: bool = False, start: Sequence[int] = ()) -> tuple[int | None, list[Job]]:
         losses: dict[int, float] = {}
