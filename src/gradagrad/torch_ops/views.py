@@ -246,13 +246,14 @@ def views(batch: Batch, *, together: bool) -> Iterator[View]:
     together = together and not (plan.lr_decay or whole)
     whole = whole or plan.differentiable or (plan.scope == "row" and batch.axes)
     dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
-    large = [] if whole else [i for i in dense if batch.params[i].numel() > CACHED and batch.params[i].is_cpu]
+    sizes = [parameter.numel() for parameter in batch.params]
+    large = [] if whole or max(sizes) <= CACHED else [i for i in dense if sizes[i] > CACHED and batch.params[i].is_cpu]
     dense = [i for i in dense if i not in large] if large else dense
     if together and dense:
         params: list[Tensor | None] = [batch.params[i] for i in dense]
         for _, group in Optimizer._group_tensors_by_device_and_dtype([params], with_indices=True).values():
             alike = [dense[int(i)] for i in group]
-            ends = accumulate(batch.params[i].numel() for i in alike)
+            ends = accumulate(sizes[i] for i in alike)
             most = CACHED if batch.params[alike[0]].is_cpu else math.inf
             for _, run in groupby(zip(alike, ends, strict=True), lambda pair, most=most: pair[1] // most):
                 places = [i for i, _ in run]
