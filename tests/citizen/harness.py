@@ -179,6 +179,14 @@ def random_gradients(params: Sequence[Tensor]) -> list[Tensor]:
     return [torch.randn_like(param) for param in params]
 
 
+def step_alike(*runs: tuple[Sequence[Tensor], Optimizer]) -> None:
+    """One step of each optimizer, by the same random gradients."""
+    grads = random_gradients(runs[0][0])
+    for params, optimizer in runs:
+        give_gradients(params, grads)
+        optimizer.step()
+
+
 def named(params: Iterable[Tensor]) -> list[tuple[str, Tensor]]:
     return [(f"name{position}", param) for position, param in enumerate(params)]
 

@@ -159,13 +159,6 @@ def kernel_takes(kwargs: dict[str, Any], param: Tensor) -> bool:
     return not by_rows or param.dim() == 0 or param.stride(0) == max(param.stride())
 
 
-def treats_coordinates_alike(kwargs: dict[str, Any]) -> bool:
-    """True where cutting a tensor into pieces changes nothing: each coordinate alone, or the whole group as one."""
-    projection = kwargs.get("projection")
-    elementwise = projection is None or getattr(projection, "elementwise", False)
-    return elementwise and not rounds_its_state(kwargs) and kwargs.get("granularity", "element") in ("element", "group")
-
-
 GRADAGRAD = OptimizerInfo(
     GradaGrad,  # pyright: ignore[reportArgumentType]
     optim_inputs_func=inputs_of(INPUTS),

@@ -123,16 +123,3 @@ def test_step_all_hooks(case: Case) -> None:
     optimizer.step()
     bystander.step()
     assert log.lines == once * 3
-
-
-@cases(few=True)
-def test_hooks_see_the_step_before_and_after(case: Case) -> None:
-    param = torch.rand(2, 3)
-    start = param.clone()
-    param.grad = torch.ones(2, 3)
-    optimizer = case.make([param])
-    seen: list[bool] = []
-    optimizer.register_step_pre_hook(lambda *_: seen.append(torch.equal(param, start)))
-    optimizer.register_step_post_hook(lambda *_: seen.append(torch.equal(param, start)))
-    optimizer.step()
-    assert seen == [True, False]

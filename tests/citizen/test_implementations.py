@@ -25,6 +25,7 @@ from .harness import (
     loop_cases,
     quiet,
     random_gradients,
+    step_alike,
 )
 from .info import FUSED_DTYPES, kernel_takes
 
@@ -103,11 +104,7 @@ def test_default_on_cpu_is_the_loop(case: Case) -> None:
     twins = [param.clone() for param in params]
     loop, default = case.make(params), case.make(twins, foreach=None)
     for _ in range(4):
-        grads = random_gradients(params)
-        give_gradients(params, grads)
-        give_gradients(twins, grads)
-        loop.step()
-        default.step()
+        step_alike((params, loop), (twins, default))
     assert_identical(twins, params)
 
 
@@ -168,20 +165,6 @@ def test_fused_matches_forloop_mixed_dtypes(case: Case) -> None:
 def test_differentiable_matches_forloop(case: Case) -> None:
     params = [torch.randn(4, 3, dtype=torch.float64), torch.randn(5, dtype=torch.float64)]
     compare_lists(case, params, "differentiable", steps=5, skip_gradient=1)
-
-
-@pytest.mark.parametrize("scale", [False, True], ids=["no_grad_scale", "grad_scale"])
-@implementation_cases("fused")
-def test_fused_does_not_step_if_foundinf(case: Case, scale: bool) -> None:
-    params = [torch.ones(1) for _ in range(5)]
-    give_gradients(params, [torch.ones(1)] * 5)
-    optimizer: Any = case.make(params, fused=True)
-    optimizer.grad_scale = torch.ones(1) if scale else None
-    optimizer.found_inf = torch.ones(())
-    optimizer.step()
-    assert_identical(params, [torch.ones(1)] * 5)
-    for state in optimizer.state.values():
-        assert "step" not in state or state["step"].item() == 0
 
 
 # differentiable=True: gradients flow through several steps, and they are right.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing._internal.common_optimizers import OptimizerInfo
 
-from .harness import Case, assert_identical, cases, floats_in, give_gradients, quiet, random_gradients
+from .harness import Case, assert_identical, cases, floats_in, quiet, random_gradients, step_alike
 from .info import rounds_its_state
 
 pytestmark = quiet
@@ -33,11 +33,9 @@ def test_parameter_that_first_gets_a_gradient_late(case: Case) -> None:
     start = late.clone()
     optimizer = case.make([early, late])
     for _ in range(2):
-        give_gradients([early], random_gradients([early]))
-        optimizer.step()
+        step_alike(([early], optimizer))
     assert_identical(late, start)
-    give_gradients([early, late], random_gradients([early, late]))
-    optimizer.step()
+    step_alike(([early, late], optimizer))
     moved = late.clone()
     assert not torch.equal(moved, start)
     late.grad = None

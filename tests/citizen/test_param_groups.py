@@ -17,6 +17,7 @@ from .harness import (
     groups_are_apart,
     quiet,
     random_gradients,
+    step_alike,
 )
 
 pytestmark = quiet
@@ -65,13 +66,11 @@ def test_param_group_with_lr_zero_does_not_move(case: Case) -> None:
     start = [param.clone() for param in params]
     optimizer = case.make([{"params": params[:1], "lr": 0.0}, {"params": params[1:]}])
     for _ in range(3):
-        give_gradients(params, random_gradients(params))
-        optimizer.step()
+        step_alike((params, optimizer))
     assert_identical(params[0].detach(), start[0])
     assert not torch.equal(params[1], start[1])
     optimizer.param_groups[0]["lr"] = 0.1
-    give_gradients(params, random_gradients(params))
-    optimizer.step()
+    step_alike((params, optimizer))
     assert torch.isfinite(params[0]).all()
     assert not torch.equal(params[0], start[0])
 

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from torch.testing._internal.common_optimizers import OptimizerInfo
 
 from .harness import Case, advance, cases, loop_cases, quiet
-from .info import AUTOGRADAGRAD, rounds_its_state, takes_sparse_gradients, treats_coordinates_alike
+from .info import AUTOGRADAGRAD, rounds_its_state, takes_sparse_gradients
 
 pytestmark = quiet
 
@@ -119,11 +119,6 @@ def test_rosenbrock_dense(case: Case) -> None:
 NOT_COMPLEX = ("differentiable", "fused")  # torch's own exclusions: fused kernels take real numbers only
 
 
-def coordinates_alike(info: OptimizerInfo, kwargs: dict[str, Any]) -> bool:
-    """AutoGradaGrad has one γ for a complex tensor, and one each for its two parts."""
-    return info is not AUTOGRADAGRAD and treats_coordinates_alike(kwargs)
-
-
 def as_real(tensor: Tensor) -> Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
@@ -141,20 +136,3 @@ def test_complex(case: Case) -> None:
         optimizer.step()
         real_optimizer.step()
         assert_close([as_real(param) for param in params], reals)
-
-
-@cases(skip=NOT_COMPLEX, only=coordinates_alike)
-def test_complex_2d(case: Case) -> None:
-    whole = torch.randn(2, dtype=torch.complex64, requires_grad=True)
-    real, imaginary = (part.detach().clone().requires_grad_() for part in (whole.real, whole.imag))
-    optimizer, parts_optimizer = case.make([whole]), case.make([real, imaginary])
-    for _ in range(3):
-        optimizer.zero_grad()
-        parts_optimizer.zero_grad()
-        rosenbrock(whole).abs().backward()
-        # The slope comes from the same point, so that only the optimizers are compared.
-        assert whole.grad is not None
-        real.grad, imaginary.grad = whole.grad.real.clone(), whole.grad.imag.clone()
-        optimizer.step()
-        parts_optimizer.step()
-        assert_close(torch.view_as_real(whole), torch.stack([real, imaginary], dim=-1))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
-from .harness import ADAGRAD, Affine, Case, assert_identical, cases, give_gradients, named, quiet, random_gradients
+from .harness import ADAGRAD, Affine, Case, assert_identical, cases, give_gradients, named, quiet, step_alike
 from .info import FUSED_DTYPES
 
 pytestmark = quiet
@@ -77,8 +77,7 @@ def primed(case: Case, dtype: torch.dtype) -> tuple[list[Tensor], Optimizer]:
     params = [torch.randn(4, 3).to(dtype), torch.randn(3).to(dtype)]
     optimizer = case.make(params)
     for _ in range(2):
-        give_gradients(params, random_gradients(params))
-        optimizer.step()
+        step_alike((params, optimizer))
     return params, optimizer
 
 
@@ -108,8 +107,7 @@ def test_state_dict_of_another_dtype_can_be_loaded(case: Case, before: torch.dty
     for index, state in enumerate(native.state.values()):
         for key, value in state.items():
             assert_identical(value, saved["state"][index][key].to(value.dtype))
-    give_gradients(params, random_gradients(params))
-    native.step()
+    step_alike((params, native))
     for param, state in zip(params, native.state.values(), strict=True):
         assert torch.isfinite(param).all()
         assert state["step"].item() == 3
@@ -119,8 +117,7 @@ def test_state_dict_of_another_dtype_can_be_loaded(case: Case, before: torch.dty
 def test_non_empty_state(case: Case) -> None:
     params = [torch.randn(5, 5), torch.randn(5)]
     optimizer = case.make(params)
-    give_gradients(params, random_gradients(params))
-    optimizer.step()
+    step_alike((params, optimizer))
     assert len(optimizer.state) == 2
     for state in optimizer.state.values():
         assert len(state) > 0
@@ -176,10 +173,7 @@ def test_other_parameters_resume_bit_for_bit(case: Case, dtype: torch.dtype) -> 
             twins = [param.clone() for param in params]
             runs.append((twins, case.make(twins, **changes)))
             runs[1][1].load_state_dict(through_a_file(optimizer.state_dict()))
-        grads = random_gradients(params)
-        for own, each in runs:
-            give_gradients(own, grads)
-            each.step()
+        step_alike(*runs)
     assert_identical(*(own for own, _ in runs))
     assert_identical(*(each.state_dict() for _, each in runs))
 
@@ -192,8 +186,7 @@ def stepped(case: Case, steps: int) -> tuple[list[Parameter], Optimizer]:
     params = [Parameter(torch.randn(2, 3)) for _ in range(2)]
     optimizer = case.make(params)
     for _ in range(steps):
-        give_gradients(params, random_gradients(params))
-        optimizer.step()
+        step_alike((params, optimizer))
     return params, optimizer
 
 
@@ -206,12 +199,10 @@ def check_an_independent_twin(optimizer: Optimizer, twin: Optimizer, params: lis
         assert twin.state[other].keys() == optimizer.state[param].keys()
         for key, value in optimizer.state[param].items():
             assert value.numel() == 0 or twin.state[other][key].data_ptr() != value.data_ptr()
-    grads = random_gradients(params)
-    give_gradients(params, grads)
     start = [other.detach().clone() for other in twins]
-    optimizer.step()
+    step_alike((params, optimizer))
     assert_identical([other.detach() for other in twins], start)
-    give_gradients(twins, grads)
+    give_gradients(twins, [param.grad for param in params])
     twin.step()
     assert_identical([other.detach() for other in twins], [param.detach() for param in params])
     assert_identical(twin.state_dict(), optimizer.state_dict())

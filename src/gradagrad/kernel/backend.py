@@ -188,9 +188,10 @@ def _arguments(plan: Plan) -> tuple[Any, Settings] | str:
     if plan.scope != "tensor" and not variants.VARIANTS[variant].elementwise:
         return f'the rule {plan.rule.name!r} learns for each tensor; the kernel cannot take "{plan.scope}".'
     project = getattr(s, "project", None)
-    bounds = None if project is None else _bounds(project)
-    if isinstance(bounds, str):
-        return bounds
+    box = getattr(project, "projection", project)  # Without the wrapper that checks it.
+    if box is not None and type(box) is not Box:  # A subclass may behave differently.
+        return f"projection must be a Box or NonNegative(), got {box!r}."
+    bounds = None if box is None else (box.lower, box.upper)
     if isinstance(s.lr, Tensor) and s.lr.device.type != "cpu":
         return "lr must be a number or a tensor on the CPU."
     given = [*variants.kernel_settings(s, bounds), plan.coupled_decay, plan.lr_decay]
@@ -199,13 +200,6 @@ def _arguments(plan: Plan) -> tuple[Any, Settings] | str:
     if project is None and not any(isinstance(a, Tensor) for a in s):  # A tensor's value may change in place.
         plan.kernel = arguments
     return arguments
-
-
-def _bounds(project: Any) -> tuple[float, float] | str:
-    projection = getattr(project, "projection", project)  # Without the wrapper that checks it.
-    if type(projection) is Box:  # A subclass may behave differently.
-        return projection.lower, projection.upper
-    return f"projection must be a Box or NonNegative(), got {projection!r}."
 
 
 def _sentence(code: int, batch: Batch, i: int | None = None) -> str:

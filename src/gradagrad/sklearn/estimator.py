@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from gradagrad.sklearn.batches import Batch, Moments, Samples, Units, cut, dense_spread, sparse_moments
 from gradagrad.sklearn.descent import Descent, Floats
 from gradagrad.sklearn.losses import Loss
-from gradagrad.sklearn.training import Model, Stop, epoch, objective, train
+from gradagrad.sklearn.training import Model, epoch, objective, train
 
 COUNT, LEAST, MOST = 8, 1024, 4096
 """Batches in an epoch, and the limits of their size. Convergence takes a few hundred steps of any size, and small
@@ -96,11 +96,10 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         """
         samples = self._read(X, y, None, sample_weight, first=True, streaming=False)
         rng = check_random_state(self.random_state)
-        self.alpha_ = self._given_alpha()
         model = self._model = self._first(*samples)
-        stop = Stop(int(self.max_iter), self.tol, int(self.n_iter_no_change))
         batches = self._batches(model, samples, rng, streaming=False)
-        point, self.n_iter_, converged = train(model, batches, stop, rng, self.average)
+        limits = int(self.max_iter), self.tol, int(self.n_iter_no_change)
+        point, self.n_iter_, converged = train(model, batches, rng, limits, self.average)
         if not converged:
             warnings.warn(
                 f"max_iter ({self.max_iter}) was reached before the objective stopped falling by tol ({self.tol}); "
@@ -114,8 +113,8 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Self:
         """One epoch. Dense columns and regression targets are scaled by everything seen so far."""
         first = not hasattr(self, "_model")
+        before = getattr(self, "alpha_", None)
         samples = self._read(X, y, classes, sample_weight, first=first, streaming=True)
-        before, self.alpha_ = getattr(self, "alpha_", None), self._given_alpha()
         if not first and self.alpha_ != before:  # `set_params` has changed it since the last call.
             self._model.descent.begin(self._model.descent.point(self.average))
         if first:
@@ -135,8 +134,6 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
     def _read(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool, streaming: bool) -> Samples:
         """Checks what the user gave."""
         self._validate_params()
-        if streaming:
-            self._check_streaming()
         X_, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, accept_large_sparse=False
         )
@@ -148,13 +145,9 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
             weights = self._class_weights(targets, weights)
         if weights is not None and not np.isfinite(weights).all():
             raise ValueError("sample_weight times class_weight must be finite, got infinity; only ratios count.")
-        return Samples(X_, targets, weights).normalised()
-
-    def _check_streaming(self) -> None:
-        """Refuses arguments that make no sense in `partial_fit`."""
-
-    def _given_alpha(self) -> float:
-        return WEAK if self.alpha == "auto" else float(self.alpha)
+        samples = Samples(X_, targets, weights).normalised()
+        self.alpha_ = WEAK if self.alpha == "auto" else float(self.alpha)
+        return samples
 
     def _start(
         self, X: Any, weights: Floats | None, loss: Loss, start: Floats, targets: Moments | None = None
@@ -171,7 +164,8 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         scale = 1.0 if targets is None else scale_of(targets)
         arrays = (x, *self._penalty(self.alpha_, units, scale), units.sizes[None])
         x, l2, l1, sizes = (np.ascontiguousarray(a.T) if by_rows else a for a in arrays)
-        descent = Descent(x, l2, l1, 1 + _entries(X), sizes)
+        entries = X.nnz // X.shape[0] if by_rows else X.shape[1]  # of a sample; the mean number of stored ones
+        descent = Descent(x, l2, l1, 1 + entries, sizes)
         middle = 0.0 if targets is None else float(targets.centre[0])
         return Model(descent, by_rows, units, loss, middle, scale, columns, targets)
 
@@ -230,11 +224,6 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
             )
         self.gamma_, self.t_ = model.descent.gamma, model.descent.steps
         self.objective_ = np.asarray(model.history)
-
-
-def _entries(X: Any) -> int:
-    """The number of entries of a sample. For sparse samples, the mean number of stored entries."""
-    return X.shape[1] if isinstance(X, np.ndarray) else X.nnz // X.shape[0]
 
 
 def scale_of(targets: Moments) -> float:

@@ -15,6 +15,8 @@ WINDOW = 8
 """Progress is judged over whole epochs with at least this many steps, because single steps say too little."""
 RISE = 1.5
 """While γ rises by more than this factor in a window, the method is still finding its rate and nothing is judged."""
+Limits = tuple[int, float | None, int]
+"""When training stops: epochs, tolerance, and windows without progress."""
 
 
 @dataclass
@@ -82,40 +84,32 @@ class Model:
         return np.ascontiguousarray(coefficients * self.scale), intercept * self.scale + self.centre
 
 
-@dataclass(frozen=True)
-class Stop:
-    """When training stops."""
-
-    max_iter: int
-    tol: float | None
-    patience: int
-
-
 def train(
-    model: Model, batches: Sequence[Batch], stop: Stop, rng: np.random.RandomState, averaged: bool
+    model: Model, batches: Sequence[Batch], rng: np.random.RandomState, limits: Limits, average: bool
 ) -> tuple[Floats, int, bool]:
     """Trains and returns (the coefficients, the number of epochs, whether it stopped by itself)."""
+    most, tol, patience = limits
     descent = model.descent
     stride = -(-WINDOW // len(batches))
     best, waited, epochs = np.inf, 0, 0
-    best_point = model.point(averaged)
-    while epochs < stop.max_iter:
+    best_point = model.point(average)
+    while epochs < most:
         gamma = descent.gamma
-        for _ in range(min(stride, stop.max_iter - epochs)):
+        for _ in range(min(stride, most - epochs)):
             epoch(model, batches, rng)
             epochs += 1
-        value = objective(model, batches, averaged)
+        value = objective(model, batches, average)
         model.history.append(value * model.scale * model.scale)
         if value < best:
-            best_point = model.point(averaged).copy()
-        if stop.tol is not None:
+            best_point = model.point(average).copy()
+        if tol is not None:
             # An objective above its best is about to fall again.
-            unsettled = descent.gamma >= RISE * gamma or value > best + stop.tol
-            waited = 0 if value <= best - stop.tol or unsettled else waited + 1
+            unsettled = descent.gamma >= RISE * gamma or value > best + tol
+            waited = 0 if value <= best - tol or unsettled else waited + 1
         best = min(best, value)
-        if waited >= stop.patience:
+        if waited >= patience:
             return best_point, epochs, True
-    return best_point, epochs, stop.tol is None
+    return best_point, epochs, tol is None
 
 
 def epoch(model: Model, batches: Sequence[Batch], rng: np.random.RandomState) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from itertools import accumulate, groupby
+from functools import cached_property, partial
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
 import torch
@@ -135,6 +135,20 @@ class OneTensor(View):
         write_scalars([target for target, _ in scalars], [value for _, value in scalars])
 
 
+class Pieces(OneTensor):
+    """A large parameter whose elements share a step size: all its pieces are measured before one moves."""
+
+    def __init__(self, batch: Batch, i: int, indices: Sequence[tuple[slice, ...]]) -> None:
+        super().__init__(batch, i, batch.grads[i][:0], (slice(0),))
+        self._pieces = [partial(OneTensor, batch, i, batch.grads[i][index], index) for index in indices]
+
+    def measure(self) -> Any:
+        return [sum(a) for a in zip(*(piece().measure() for piece in self._pieces), strict=True)]
+
+    def step(self, after: Arrays, factors: Sequence[Any]) -> Any:
+        return [sum(a) for a in zip(*(piece().step(after, factors) for piece in self._pieces), strict=True)]
+
+
 class ManyTensors(View):
     """All parameters of a batch, of one device and precision, laid end to end: an operation on all of them is one."""
 
@@ -164,11 +178,8 @@ class ManyTensors(View):
             return self._rows
         return Segments([p.numel() for p in self._params], self.values["x"], None)
 
-    def _block_tensors(self) -> list[Tensor]:
-        return self.batch.state[next(field.key for field in self.batch.plan.fields if field.at == "block")]
-
     def by_tensor(self, sums: Any) -> list[Tensor]:
-        like = self._block_tensors()
+        like = self.batch.state[next(field.key for field in self.batch.plan.fields if field.at == "block")]
         columns = zip(torch.stack(list(sums)).split([t.numel() for t in like], 1), like, strict=True)
         return [part.reshape(len(sums), *t.shape) for part, t in columns]
 
@@ -226,15 +237,23 @@ class TouchedRows(OneTensor):
 
 
 def views(batch: Batch, *, together: bool) -> Iterator[View]:
-    """Dense parameters together, or one by one as for a compiled step; sparse ones by their touched rows."""
-    each = batch.plan.lr_decay or getattr(batch.plan.settings, "project", None) or torch.compiler.is_compiling()
-    together = together and not each
+    """Dense parameters together, or one by one as for a compiled step; sparse ones by their touched rows.
+
+    A CPU takes large ones in pieces, unless a projection, autograd or a row on several ranks needs the whole tensor.
+    """
+    plan = batch.plan
+    whole = getattr(plan.settings, "project", None) or torch.compiler.is_compiling()
+    together = together and not (plan.lr_decay or whole)
+    whole = whole or plan.differentiable or (plan.scope == "row" and batch.axes)
     dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
+    sizes = [parameter.numel() for parameter in batch.params]
+    large = [] if whole or max(sizes) <= CACHED else [i for i in dense if sizes[i] > CACHED and batch.params[i].is_cpu]
+    dense = [i for i in dense if i not in large] if large else dense
     if together and dense:
         params: list[Tensor | None] = [batch.params[i] for i in dense]
         for _, group in Optimizer._group_tensors_by_device_and_dtype([params], with_indices=True).values():
             alike = [dense[int(i)] for i in group]
-            ends = accumulate(batch.params[i].numel() for i in alike)
+            ends = accumulate(sizes[i] for i in alike)
             most = CACHED if batch.params[alike[0]].is_cpu else math.inf
             for _, run in groupby(zip(alike, ends, strict=True), lambda pair, most=most: pair[1] // most):
                 places = [i for i, _ in run]
@@ -244,8 +263,24 @@ def views(batch: Batch, *, together: bool) -> Iterator[View]:
     for i, gradient in enumerate(batch.grads):
         if gradient.layout != torch.strided:
             yield TouchedRows(batch, i)
+        elif i in large:
+            yield from _in_pieces(batch, i)
         elif not together:
             yield OneTensor(batch, i, gradient)
+
+
+def _in_pieces(batch: Batch, i: int) -> Iterator[View]:
+    """A large parameter, cut along the first dimension that is long enough."""
+    gradient, plan = batch.grads[i], batch.plan
+    count = -(-gradient.numel() // CACHED)
+    by_rows = plan.scope == "row" or getattr(plan.settings, "lazy", False)
+    dim = 0 if by_rows else next((dim for dim, size in enumerate(gradient.shape) if size >= count), 0)
+    ends = [gradient.shape[dim] * k // count for k in range(count + 1)]
+    indices = [(*[slice(None)] * dim, slice(*pair)) for pair in pairwise(dict.fromkeys(ends))]
+    if plan.scope in SINGLE:
+        yield Pieces(batch, i, indices)
+    else:
+        yield from (OneTensor(batch, i, gradient[index], index) for index in indices)
 
 
 def own_fields(batch: Batch, i: int) -> list[tuple[Field, Tensor]]:

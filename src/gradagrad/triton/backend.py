@@ -301,7 +301,8 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
     real = real_view(parameter)
     if real.dtype not in launch.DTYPES or gradient.dtype not in (*launch.DTYPES, parameter.dtype):
         return f"{name} must be a floating-point tensor of 16, 32 or 64 bits, got {parameter.dtype}."
-    if not _is_dense(real):
+    # Where elements fill a piece of memory, in any order, torch keeps the strides of a copy.
+    if not (real.is_contiguous() or torch.empty_like(real, device="meta").stride() == real.stride()):
         return f"{name} must fill its memory without gaps, got strides {parameter.stride()} for {[*parameter.shape]}."
     for f in batch.plan.fields:
         if f.key not in batch.state:
@@ -316,11 +317,6 @@ def _why_not_tensor(batch: Batch, i: int) -> str | None:
         if not (launch.same_layout(state, real) if whole else state.is_contiguous()):
             return f'"{f.key}" of {name} must be laid out as the parameter is, got strides {state.stride()}.'
     return None
-
-
-def _is_dense(a: Tensor) -> bool:
-    """Whether a tensor's elements fill a piece of memory, in any order: then torch keeps the strides of a copy."""
-    return a.is_contiguous() or torch.empty_like(a, device="meta").stride() == a.stride()
 
 
 def _capturing(batch: Batch) -> bool:

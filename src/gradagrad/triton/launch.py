@@ -226,7 +226,9 @@ def _table(batch: Batch, spec: Spec, indices: list[int], copies: list[Tensor]) -
     extents: list[Extent] = []
     table: dict[str, list[int]] = {key: [] for key in source.table}
     for i in indices:
-        gradient = _gradient(batch, i)
+        gradient, parameter = real_view(batch.grads[i]), real_view(batch.params[i])
+        if not same_layout(gradient, parameter):  # The kernels walk both alike.
+            gradient = torch.empty_like(parameter, dtype=gradient.dtype).copy_(gradient)
         if gradient.data_ptr() != batch.grads[i].data_ptr():
             copies.append(gradient)
         at = {key: values[i].data_ptr() for key, values in batch.state.items()}
@@ -241,12 +243,6 @@ def _table(batch: Batch, spec: Spec, indices: list[int], copies: list[Tensor]) -
             numbers.append(at[key])
     numbers = tuple(chain.from_iterable(table.values()))
     return upload(batch.params[0].device, numbers), tuple(extents)
-
-
-def _gradient(batch: Batch, i: int) -> Tensor:
-    """A gradient's values as the kernels walk them."""
-    real, parameter = real_view(batch.grads[i]), real_view(batch.params[i])
-    return real if same_layout(real, parameter) else torch.empty_like(parameter, dtype=real.dtype).copy_(real)
 
 
 @lru_cache(maxsize=128)

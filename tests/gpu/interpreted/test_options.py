@@ -1,9 +1,13 @@
 """Tensors and numbers that differ in precision, layout, alignment, place of counters and lr, or sparsity."""
 
+from functools import partial
 from typing import Any
 
 import pytest
+import test_faithful
+import test_faithful_auto
 import torch
+from cases import DRIVERS
 
 from gpu.interpreted.batches import SIZES, assert_same, batch_of, both
 from gradagrad.torch_ops.steps import TorchStep
@@ -68,3 +72,22 @@ def test_numbers_in_memory(counter, monkeypatch):
     batch = batch_of("element", shapes=((5,), (6,)), state=torch.bfloat16, lr=0.125)
     batch.steps[1] += 7
     assert_same(*both(batch))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        *(partial(test_faithful.test_element_is_algorithm_2, name, 0.3) for name in ("rho10", "heavy", "travelled")),
+        *(partial(test_faithful.test_shared_blocks_are_algorithm_1, "rho10", scope) for scope in ("tensor", "group")),
+        lambda driver: test_faithful_auto.test_the_oracle_in_double_precision(driver, "decay", 0.3),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::gradagrad.LargeFirstStepWarning")
+def test_steps_are_those_of_the_listings(check, launches, monkeypatch):
+    """The tests of the other backends, with few steps, because the interpreter is slow."""
+    run = test_faithful_auto.run
+    monkeypatch.setitem(DRIVERS, "Triton", {"fused": True})
+    monkeypatch.setattr(test_faithful, "STEPS", 6)
+    monkeypatch.setattr(test_faithful_auto, "run", lambda oracle, params, _, noise: run(oracle, params, 4, noise))
+    check("Triton")
+    assert launches

@@ -62,6 +62,16 @@ def test_a_mistake_is_one_sentence_and_an_exit_code(arguments, code, sentence, c
     assert "Traceback" not in shown.err + shown.out
 
 
+def test_list_names_files_that_it_does_not_know(tmp_path, capsys):
+    (tmp_path / "glass").mkdir()
+    for name in ("glass.scale", "mine.svm", "glass/other.txt"):
+        (tmp_path / name).write_text("1 1:1\n2 1:2\n")
+    assert cli.run(["data", "list", "--data-dir", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "bundled" in shown
+    assert f"Not known, in {tmp_path}: mine.svm, glass/other.txt" in shown
+
+
 def test_a_terminal_without_greek_and_signs_gets_all_words(monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), "ascii")
     monkeypatch.setattr(sys, "stdout", stream)

@@ -89,6 +89,29 @@ def test_pictures_take_the_colours_of_the_page_and_words_have_the_contrast_of_wc
     assert ratio >= 4.5, words
 
 
+LABEL = "getComputedStyle(document.querySelector('.cards td'), '::before').content"
+WIDTH, HEIGHT = "document.documentElement.scrollWidth", "document.documentElement.scrollHeight"
+OPENED = f"(document.querySelectorAll('details').forEach(one => one.open = true), {HEIGHT})"
+CONTENTS = (
+    "(scrollTo({top: 3000, behavior: 'instant'}), document.querySelector('nav ol').getBoundingClientRect().toJSON())"
+)
+THUMBS = "[...document.querySelectorAll('.thumb use')].map(picture => picture.getBoundingClientRect().width > 60)"
+
+
+def test_cards_on_a_phone_contents_that_stay_details_and_white_paper(browser: Chromium, page: Path) -> None:
+    for width in (PHONE, DESKTOP):
+        browser.open(page, width=width, scheme="dark")
+        assert ("baseline 0 at its best" in browser.value(LABEL)) is (width == PHONE)
+        assert browser.value(THUMBS) == [True, True]
+        assert browser.value(HEIGHT) + 500 < browser.value(OPENED)
+        assert browser.value(WIDTH) <= width
+        place = browser.value(CONTENTS)
+        assert 0 <= place["top"] < place["bottom"] <= 900
+    browser.open(page, width=680, scheme="dark", media="print")  # A4 less its margins
+    assert browser.value("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert browser.value(WIDTH) <= 680
+
+
 def test_headings_alternatives_and_anchors(browser: Chromium, page: Path) -> None:
     browser.open(page, width=DESKTOP, scheme="light")
     levels = browser.value("[...document.querySelectorAll('h1,h2,h3,h4,h5,h6')].map(h => +h.tagName[1])")
