@@ -126,14 +126,12 @@ def _totals(batches: Sequence[Batch], values: Sequence[Any]) -> list[Any]:
     axes = [batch.axes for batch, own in zip(batches, tensors, strict=True) for _ in own]
     added = iter(sharding.add_over_ranks([tensor for own in tensors for tensor in own], axes))
     totals = [next(added) if isinstance(a, Tensor) else a and [next(added) for _ in a] for a in values]
-    shared: dict[int, list[Tensor]] = {}
+    shared: dict[int, tuple[Batch, list[Tensor]]] = {}
     for batch, total in zip(batches, totals, strict=True):
         if batch.plan.is_shared and total is not None:
-            shared.setdefault(_shared_block(batch), []).append(total[0])
-    return [
-        added_up(shared[_shared_block(batch)], batch) if _shared_block(batch) in shared else total
-        for batch, total in zip(batches, totals, strict=True)
-    ]
+            shared.setdefault(_shared_block(batch), (batch, []))[1].append(total[0])
+    sums = {block: added_up(parts, batch) for block, (batch, parts) in shared.items()}
+    return [sums.get(_shared_block(batch), total) for batch, total in zip(batches, totals, strict=True)]
 
 
 _LAYOUT = attrgetter("layout")
