@@ -155,7 +155,7 @@ def assert_same(ours: Batch, theirs: Batch, rtol: float = 0.0, atol: float = 0.0
         _compare(f"{about} {key}", ours.state[key], theirs.state[key], rtol, atol)
     _compare(f"{about} shared", list(ours.shared.values()), list(theirs.shared.values()), rtol, atol)
     clocks = [[own["row_clocks"] for own in batch.param_states if "row_clocks" in own] for batch in (ours, theirs)]
-    _compare(f"{about} row_clocks", *clocks, 0.0, 0.0)
+    _compare(f"{about} row_clocks", *clocks, rtol, atol)
 
 
 def _compare(what: str, ours: list[Tensor], theirs: list[Tensor], rtol: float, atol: float) -> None:
