@@ -28,7 +28,7 @@ Row = dict[str, Any]
 # A contender stops after this many seconds and rounds. Otherwise the slow ones would take most of the time.
 PATIENCE, ENOUGH = 1.5, 5
 # Steps before the timed ones. They create threads and buffers, and AutoGradaGrad measures its limits in most of them.
-WARM_UP = 250
+WARM_UP = 130
 
 
 def time_rounds(

@@ -76,7 +76,7 @@ class AutoOracle:
             tensor.squares[i] += weight * g * g
         if g != 0.0 or k <= LONG:
             tensor.a[i] = tensor.squares[i] / (weight * (weight + 1.0) / 2.0)
-        before, judged = tensor.y[i], tensor.y[i] + 0.4 * (tensor.mean[i] - tensor.y[i])
+        before, judged = tensor.y[i], tensor.y[i] + 0.3 * (tensor.mean[i] - tensor.y[i])
         direction = 0.0
         if g != 0.0:
             root = sqrt(tensor.a[i])
@@ -86,7 +86,7 @@ class AutoOracle:
         tensor.mean[i] += share * (tensor.z[i] - tensor.mean[i])
         tensor.y[i] = (1.0 - self.beta) * tensor.z[i] + self.beta * tensor.mean[i]
         if g != 0.0:
-            now = tensor.y[i] + 0.4 * (tensor.mean[i] - tensor.y[i])
+            now = tensor.y[i] + 0.3 * (tensor.mean[i] - tensor.y[i])
             tensor.d[i] += (judged - now) / (sqrt(tensor.gamma) * self.fallen)
             tensor.moved.append((tensor.y[i], direction, direction * sqrt(tensor.a[i])))
 
@@ -97,7 +97,7 @@ class AutoOracle:
         self.common = exp(mean)
         above = sum(len(tensor.y) for tensor in tensors if tensor.gamma > tensor.limit) / max(total, 1)
         self.limited += (above - self.limited) / min(k, 1000)
-        is_due = k - self.measured + 0.5 > min(k / 16, 15)
+        is_due = k - self.measured + 0.5 > min(k / 8, 15)
         agreements = [sqrt(tensor.gamma) * self.fallen * tensor.agreement for tensor in tensors]
         P = sum(own * self.common / tensor.gamma for own, tensor in zip(agreements, tensors, strict=True))
         self.v += (P * P - self.v) * r
@@ -118,17 +118,17 @@ class AutoOracle:
             if is_first:
                 gamma = 0.03 * tensor.limit
             elif gamma > tensor.limit:
-                held = max(min(2.0 - 4.0 * self.trend, 1.0), 0.05)
+                held = max(min(2.0 - 4.0 * self.trend, 1.0), 0.0)
                 gamma = exp(log(gamma) - 0.2 * held * (log(gamma) - log(tensor.limit)))
             tensor.gamma = min(gamma, self.gamma_max)
         self.measured = k if is_due else self.measured
 
 
 def _limit(moved: Sequence[tuple[float, ...]], before: float) -> tuple[float, float]:
-    """A tensor's size, and γ above which a step would move it by more than 7 % of that."""
+    """A tensor's size, and γ above which a step would move it by more than 6 % of that."""
     size, pace = (sqrt(sum(row[i] ** 2 for row in moved) / len(moved)) for i in (0, 1))
     size = max(size, 0.9 * before)
-    return size, 0.07 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
+    return size, 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
 
 
 def _clipped(vote: float, largest: float) -> float:

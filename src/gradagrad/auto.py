@@ -30,12 +30,12 @@ class AutoGradaGrad(Averaged):
          z_k = z_{k-1} - \mathrm{lr} \cdot \gamma_k\, g_k / \sqrt{a_k} \\
          \bar x_k &= \bar x_{k-1} + \frac{w_k}{\sum_{i \le k} w_i} (z_k - \bar x_{k-1}), \qquad
          y_k = (1-\beta)\, z_k + \beta\, \bar x_k \\
-         q_k &= y_k + 0.4\, (\bar x_k - y_k), \qquad
+         q_k &= y_k + 0.3\, (\bar x_k - y_k), \qquad
          D_k = \big(D_{k-1} + (q_{k-1} - q_k)/(\sqrt{\gamma_k}\, h_k)\big) \big(1 - \tfrac{1/2}{k+1}\big) \\
          v_k &= v_{k-1} + \tfrac{2}{k+1} (P_k^2 - v_{k-1}), \qquad
          \gamma_{k+1} = \gamma_k \big(1 + \tfrac12 (u_k + U_k)\big) \\
          u_k &= \operatorname{clip}\big(0.85\, P_k / \sqrt{k\, v_k},\ \pm \max(0.1, 1/\sqrt k)\big), \qquad
-         L = 0.07\, \max(0.03,\, \operatorname{rms} y) / \operatorname{rms}(g/\sqrt a)
+         L = 0.06\, \max(0.03,\, \operatorname{rms} y) / \operatorname{rms}(g/\sqrt a)
        \end{aligned}
 
     :math:`h \le 1` says how far the mean :math:`\gamma` has fallen below its past. :math:`U` is the same vote of all

@@ -83,7 +83,7 @@ def auto_gradagrad(
     weight = k**6 * state.common_gamma**2
     weights = state.weights + weight
     fallen = min(1.0, math.sqrt(k * weight / (7 * weights)))  # γ now against its root mean square so far
-    due = k - state.measured + 0.5 > min(k / 16, 15)
+    due = k - state.measured + 0.5 > min(k / 8, 15)
     new_ys, tensors, agreements, slope = list[Tensor](), list[AutoTensor](), list[float](), 0.0
     for y, raw, t in zip(ys, gradients, state.tensors, strict=True):
         # 1. Move: an Adam-like step of z, the average of z, and y between them.
@@ -97,15 +97,15 @@ def auto_gradagrad(
         # 2. Compare the gradient with how far earlier ones have moved q, a point between y and the average.
         unit = math.sqrt(t.gamma) * fallen
         agreements.append(unit * float((g * t.displacement).sum()))
-        moved = torch.where(g == 0, 0.0, 0.6 * (y - new_y) + 0.4 * (t.mean - mean)) / unit
+        moved = torch.where(g == 0, 0.0, 0.7 * (y - new_y) + 0.3 * (t.mean - mean)) / unit
         displacement = (t.displacement + moved) * (1 - 0.5 / (k + 1))
-        # 3. Limit γ to steps of 7 % of the tensor's size.
+        # 3. Limit γ to steps of 6 % of the tensor's size.
         slope += float((g * direction).sum())
         limit, size, touched = t.limit, t.size, g != 0
         if (due or limit == math.inf) and touched.any():
             rms, pace = (float(values[touched].square().mean().sqrt()) for values in (new_y, direction))
             size = max(rms, 0.9 * size)  # It falls slowly, so a tensor may cross 0.
-            limit = 0.07 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
+            limit = 0.06 * max(size, 0.03) / max(min(pace, 1.0), 0.3)
         new_ys.append(new_y)
         tensors.append(AutoTensor(z, mean, squares, displacement, t.gamma, t.agreement_square, limit, size))
     # 4. Learn: one step of AdaGrad for every log γ, by the tensor's own vote and a common one.
@@ -117,7 +117,7 @@ def auto_gradagrad(
     promised = math.exp(log_mean) * slope
     agrees = max(-1.0, min(1.0, 2 * common / promised)) if promised else 0.0
     trend = state.trend + (agrees - state.trend) / 100
-    held = max(0.05, min(1.0, 2 - 4 * trend))  # While gradients agree strongly, as in linear models, limits let go.
+    held = max(0.0, min(1.0, 2 - 4 * trend))  # While gradients agree strongly, as in linear models, limits let go.
     for place, (own, t) in enumerate(zip(agreements, tensors, strict=True)):
         vote, square = _vote(own, t.agreement_square, k)
         log_gamma = math.log(t.gamma * (1 + (vote + common_vote) / 2))

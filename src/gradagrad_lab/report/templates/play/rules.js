@@ -129,7 +129,7 @@ function autoDecide({ gamma, agreement_square, limit, size, clock, displacement_
   const t30 = t28 / t29;
   const t31 = weight_total / t6;
   const t32 = 0.0 < limit;
-  const t33 = t0 / 16.0;
+  const t33 = t0 / 8.0;
   const t34 = Math.min(t33, 15.0);
   const t35 = t0 - measured;
   const t36 = t35 + 0.5;
@@ -170,7 +170,7 @@ function autoMove({ x, g, accumulator, offset, displacement, factor0, factor1, f
   const t27 = t22 - offset;
   const t28 = t27 + t26;
   const t29 = 1.0 - beta;
-  const t30 = 0.4 * t29;
+  const t30 = 0.3 * t29;
   const t31 = t30 / beta;
   const t32 = t31 + 1.0;
   const t33 = t32;
@@ -283,7 +283,7 @@ function autoLearn({ statistic0, statistic1, statistic2, statistic4, total0, tot
   const t59 = t58 + 1.0;
   const t60 = gamma * t59;
   const t61 = t60 * t56;
-  const t62 = clock / 16.0;
+  const t62 = clock / 8.0;
   const t63 = Math.min(t62, 15.0);
   const t64 = clock - measured;
   const t65 = t64 + 0.5;
@@ -297,7 +297,7 @@ function autoLearn({ statistic0, statistic1, statistic2, statistic4, total0, tot
   const t73 = statistic2 / t68;
   const t74 = Math.sqrt(t73);
   const t75 = Math.max(t72, 0.03);
-  const t76 = t75 * 0.07;
+  const t76 = t75 * 0.06;
   const t77 = Math.min(t74, 1.0);
   const t78 = Math.max(t77, 0.3);
   const t79 = t76 / t78;
@@ -326,7 +326,7 @@ function autoLearn({ statistic0, statistic1, statistic2, statistic4, total0, tot
   const t102 = t101 * 4.0;
   const t103 = 2.0 - t102;
   const t104 = Math.min(t103, 1.0);
-  const t105 = Math.max(t104, 0.05);
+  const t105 = Math.max(t104, 0.0);
   const t106 = t90 * t105;
   const t107 = t106 * -0.2;
   const t108 = Math.exp(t107);
