@@ -71,8 +71,7 @@ class CriteoCache:
         """The rows [begin, end), with ids as rows of the one flat table. A missing id is its field's first row."""
         records = self._records[begin:end]
         if self.settings.every_id:
-            own = zip(self._ids, records["ids"].T, strict=True)
-            places = np.stack([np.searchsorted(known, ids) + 1 for known, ids in own], axis=1)
+            places = np.stack([*map(np.searchsorted, self._ids, records["ids"].T)], axis=1) + 1
         else:
             # Criteo's ids are already hashes, but their low bits alone are not reliable.
             mixed = records["ids"].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(32)
@@ -99,9 +98,8 @@ def build(source: Path, settings: Settings | None = None, progress: Callable[[in
         return found
     folder = folder_of(source)
     folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.parent.iterdir():
-        if old != folder:
-            shutil.rmtree(old, ignore_errors=True)
+    for old in set(folder.parent.iterdir()) - {folder}:
+        shutil.rmtree(old, ignore_errors=True)
     _write(source, folder / "rows.bin", progress or (lambda done: None))
     if folder_of(source) != folder:
         raise UserError(f"{source} was changed while it was being read; run the same command again.", DATA)
@@ -119,9 +117,8 @@ def _write(source: Path, path: Path, progress: Callable[[int], None]) -> None:
     """Appends the rows that ``path`` lacks. An interruption loses the last piece at most."""
     with source.open("rb") as file, path.open("ab") as target:
         text = cast(BinaryIO, gzip.GzipFile(fileobj=file)) if source.suffix == ".gz" else file
-        stored = target.tell() // ROW.itemsize // PIECE * PIECE
+        done, stored = 0, target.tell() // ROW.itemsize // PIECE * PIECE
         target.truncate(stored * ROW.itemsize)
-        done = 0
         try:
             while lines := list(itertools.islice(text, PIECE)):
                 if done >= stored:
