@@ -101,11 +101,6 @@ class GradaGradClassifier(LinearClassifierMixin, LinearEstimator):
             classes: all labels that will occur; required at the first call.
             sample_weight: one non-negative weight for each sample; only their ratios within this call count.
         """
-        if self.class_weight == "balanced":
-            raise ValueError(
-                'class_weight must be None or a dictionary in partial_fit, got "balanced"; pass a dictionary, '
-                "such as compute_class_weight gives, or sample_weight."
-            )
         return self._partial_fit(X, y, classes, sample_weight)
 
     @available_if(_has_probabilities)
@@ -128,6 +123,11 @@ class GradaGradClassifier(LinearClassifierMixin, LinearEstimator):
 
     def _read_targets(self, y: NDArray[Any], classes: Any, *, first: bool, streaming: bool) -> NDArray[Any]:
         """The class numbers of the labels, checked."""
+        if streaming and self.class_weight == "balanced":
+            raise ValueError(
+                'class_weight must be None or a dictionary in partial_fit, got "balanced"; pass a dictionary, '
+                "such as compute_class_weight gives, or sample_weight."
+            )
         check_classification_targets(y)
         if first:
             if classes is None and streaming:

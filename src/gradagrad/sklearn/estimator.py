@@ -98,8 +98,8 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         model = self._model = self._first(*samples)
         batches = self._batches(model, samples, rng, streaming=False)
-        limits = int(self.max_iter), self.tol, int(self.n_iter_no_change)
-        point, self.n_iter_, converged = train(model, batches, rng, limits, self.average)
+        limits: Any = {"max_iter": int(self.max_iter), "tol": self.tol, "patience": int(self.n_iter_no_change)}
+        point, self.n_iter_, converged = train(model, batches, rng, **limits, average=self.average)
         if not converged:
             warnings.warn(
                 f"max_iter ({self.max_iter}) was reached before the objective stopped falling by tol ({self.tol}); "
@@ -132,7 +132,7 @@ class LinearEstimator(SparseCoefMixin, BaseEstimator):
         return self
 
     def _read(self, X: Any, y: Any, classes: Any, sample_weight: Any, *, first: bool, streaming: bool) -> Samples:
-        """Checks what the user gave."""
+        """Checks what the user gave, and sets `alpha_`."""
         self._validate_params()
         X_, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], reset=first, accept_large_sparse=False

@@ -15,8 +15,6 @@ WINDOW = 8
 """Progress is judged over whole epochs with at least this many steps, because single steps say too little."""
 RISE = 1.5
 """While γ rises by more than this factor in a window, the method is still finding its rate and nothing is judged."""
-Limits = tuple[int, float | None, int]
-"""When training stops: epochs, tolerance, and windows without progress."""
 
 
 @dataclass
@@ -85,17 +83,16 @@ class Model:
 
 
 def train(
-    model: Model, batches: Sequence[Batch], rng: np.random.RandomState, limits: Limits, average: bool
+    model: Model, batches: Sequence[Batch], rng: Any, *, max_iter: int, tol: float | None, patience: int, average: bool
 ) -> tuple[Floats, int, bool]:
     """Trains and returns (the coefficients, the number of epochs, whether it stopped by itself)."""
-    most, tol, patience = limits
     descent = model.descent
     stride = -(-WINDOW // len(batches))
     best, waited, epochs = np.inf, 0, 0
     best_point = model.point(average)
-    while epochs < most:
+    while epochs < max_iter:
         gamma = descent.gamma
-        for _ in range(min(stride, most - epochs)):
+        for _ in range(min(stride, max_iter - epochs)):
             epoch(model, batches, rng)
             epochs += 1
         value = objective(model, batches, average)

@@ -241,14 +241,14 @@ def views(batch: Batch, *, together: bool) -> Iterator[View]:
 
     A CPU takes large ones in pieces, unless a projection, autograd or a row on several ranks needs the whole tensor.
     """
-    plan = batch.plan
-    whole = getattr(plan.settings, "project", None) or torch.compiler.is_compiling()
-    together = together and not (plan.lr_decay or whole)
-    whole = whole or plan.differentiable or (plan.scope == "row" and batch.axes)
+    plan, projects = batch.plan, getattr(batch.plan.settings, "project", None)
+    compiling = torch.compiler.is_compiling()
+    together = together and not (plan.lr_decay or projects or compiling)
+    whole = projects or compiling or plan.differentiable or (plan.scope == "row" and batch.axes)
     dense = [i for i, gradient in enumerate(batch.grads) if gradient.layout == torch.strided]
     sizes = [parameter.numel() for parameter in batch.params]
     large = [] if whole or max(sizes) <= CACHED else [i for i in dense if sizes[i] > CACHED and batch.params[i].is_cpu]
-    dense = [i for i in dense if i not in large] if large else dense
+    dense = [i for i in dense if i not in large]
     if together and dense:
         params: list[Tensor | None] = [batch.params[i] for i in dense]
         for _, group in Optimizer._group_tensors_by_device_and_dtype([params], with_indices=True).values():
