@@ -54,7 +54,7 @@ COSINE, USUAL = Row("AdamW, cosine", tuned=True), Row("AdamW, warm-up, cosine, c
 """The rivals to beat: the second one for transformers on text, as they are usually trained."""
 FREE, TUNED_FREE, AVERAGED = Row("Schedule-Free AdamW"), Row("Schedule-Free AdamW", True), Row(OURS, averaged=True)
 _TORCH = (Row("AdamW", True), Row("AdamW", True, True), Row("AdamW"), Row("SGD, cosine", True), Row("SGD", True))
-PLUS = Row("Prodigy + Schedule-Free")
+PLUS, RADAM = Row("Prodigy + Schedule-Free"), Row("Schedule-Free RAdam")
 UNTUNED = (FREE, *(Row(name) for name in _RIVALS if name != FREE.method))
 _GRADAGRAD = (Row("GradaGrad"), Row("GradaGrad by element"), Row(OURS), AVERAGED)
 ROWS = (USUAL, COSINE, *_TORCH, TUNED_FREE, *UNTUNED, Row("AdaGrad", tuned=True), *_GRADAGRAD)

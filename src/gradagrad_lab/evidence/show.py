@@ -9,7 +9,19 @@ from typing import Any
 import matplotlib.pyplot as plt
 
 from gradagrad_lab import held_out, pages
-from gradagrad_lab.evidence.methods import AVERAGED, FREE, METHODS, OURS, PLUS, ROWS, SWEEPS, TUNED_FREE, UNTUNED, Row
+from gradagrad_lab.evidence.methods import (
+    AVERAGED,
+    FREE,
+    METHODS,
+    OURS,
+    PLUS,
+    RADAM,
+    ROWS,
+    SWEEPS,
+    TUNED_FREE,
+    UNTUNED,
+    Row,
+)
 from gradagrad_lab.evidence.run import FEW, Job, Records, half_width, train
 from gradagrad_lab.evidence.workloads import WORKLOADS
 from gradagrad_lab.methods import rule_of
@@ -17,7 +29,7 @@ from gradagrad_lab.problems.held_out import CHOSEN
 
 PAGE = pages.DOCS / "benchmarks.md"
 COLORS = {"AdamW": "#3f7fc4", "Schedule-Free AdamW": "#35915a", "Prodigy + Schedule-Free": "#a8780f"}
-COLORS |= {"AdaGrad": "#9a62bb", "Prodigy": "#a8780f", OURS: "#e0475b"}
+COLORS |= {"AdaGrad": "#9a62bb", "Schedule-Free RAdam": "#7a4fc9", "Prodigy": "#a8780f", OURS: "#e0475b"}
 SECONDARY = [row for row in ROWS if row.method in ("SGD", "SGD, cosine") or row == Row("AdamW", tuned=True)]
 FIRST_SCREEN = ("gpt", "fashion-mlp", "fashion-cnn")
 QUICK = {"fashion-mlp": 300, "fashion-cnn": 40, "fashion-vit": 40, "gpt": 8}
@@ -171,7 +183,7 @@ def _ratio(found: Collection[float]) -> str:
 
 def _drawn(own: Records) -> dict[str, Row]:
     """AutoGradaGrad and its closest rivals by name."""
-    rows = {row.label.replace("*", ""): row for row in (AVERAGED, FREE, TUNED_FREE, PLUS)}
+    rows = {row.label.replace("*", ""): row for row in (AVERAGED, FREE, TUNED_FREE, RADAM, PLUS)}
     return rows | {"AdamW + cosine, tuned": own.reference}
 
 
